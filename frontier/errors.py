@@ -1,0 +1,84 @@
+"""Everything this package raises.
+
+FrontierError
+├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
+├── StoreError
+│   ├── StoreUnavailable    Redis did not answer; the caller may try again
+│   ├── StoreRefused        Redis answered, but cannot be used as it is
+│   └── LayoutStale         the seen-set has grown; compute its keys again
+├── CoordinationError
+│   └── LeaseLost           somebody else owns the partition now; stop writing
+├── CodecError
+│   └── NotSerializable     a request carries what cannot be stored
+└── ArchiveError
+    └── WriterStopped       the archive cannot take records any more
+
+An error carries the facts as attributes. Its message is derived from them,
+so that callers match on types and fields and never on text.
+"""
+
+from __future__ import annotations
+
+
+class FrontierError(Exception):
+    """Base class of every error raised by this package."""
+
+
+class ConfigurationError(FrontierError):
+    """A setting, an argument or a file given by the operator cannot work."""
+
+
+class StoreError(FrontierError):
+    """Base class of errors that come from Redis."""
+
+
+class StoreUnavailable(StoreError):
+    """Redis did not answer. Nothing is known about the operation's effect."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"the store at {where} does not answer: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+class StoreRefused(StoreError):
+    """Redis answered, but with an error or a configuration that cannot work."""
+
+
+class LayoutStale(StoreError):
+    """The partition's seen-set was split since its keys were computed."""
+
+
+class CoordinationError(FrontierError):
+    """Base class of errors about who owns what."""
+
+
+class LeaseLost(CoordinationError):
+    """The lease expired, or was superseded by one with a higher token."""
+
+    def __init__(self, partition: int, token: int) -> None:
+        super().__init__(f"lease on partition {partition} is lost (token {token})")
+        self.partition = partition
+        self.token = token
+
+
+class CodecError(FrontierError):
+    """Bytes from the store are not what this version writes."""
+
+
+class NotSerializable(CodecError):
+    """A request carries a value that cannot be stored."""
+
+    def __init__(self, url: str, where: str, reason: str) -> None:
+        super().__init__(f"{url} cannot be stored: {where} {reason}")
+        self.url = url
+        self.where = where
+        self.reason = reason
+
+
+class ArchiveError(FrontierError):
+    """Base class of errors about WARC files and their index."""
+
+
+class WriterStopped(ArchiveError):
+    """The writer thread ended; nothing submitted after that is on disk."""

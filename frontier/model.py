@@ -1,0 +1,84 @@
+"""The glossary as values: what the parts of the frontier hand to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Order(StrEnum):
+    """Which of two URLs of one queue key and priority comes first."""
+
+    BFS = "bfs"
+    DFS = "dfs"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to reserve from a partition until *deadline*."""
+
+    partition: int
+    token: int
+    """The fencing token; grows with each acquisition."""
+    deadline: float
+    """Seconds on this process's monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A live node, as the membership map lists it."""
+
+    node_id: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One HTTP request and its response, as they crossed the wire."""
+
+    url: str
+    started: float
+    """Seconds since the Unix epoch at which the request was sent."""
+    request_head: bytes
+    """Request line and header lines, each ended by CRLF, then an empty line."""
+    request_body: bytes
+    response_head: bytes
+    """Status line and header lines, each ended by CRLF, then an empty line."""
+    response_body: bytes
+    """The entity body: transfer coding undone, content coding kept."""
+    status: int
+    ip: str | None = None
+    truncated: str | None = None
+    """``length`` or ``time`` if the body was cut, else ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The capture that a revisit refers to."""
+
+    url: str
+    date: str
+    """WARC-Date of the original, ``YYYY-MM-DDThh:mm:ss.mmmZ``."""
+    crawl_id: str
+    length: int
+    """Compressed length of the original's record, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where an exchange was written, and as what."""
+
+    file: str
+    """Name of the WARC file without ``.open`` and without its directory."""
+    offset: int
+    """Of the response or revisit record's gzip member, in bytes."""
+    length: int
+    """Of that gzip member, in bytes."""
+    record_id: str
+    """``<urn:uuid:...>`` of the response or revisit record."""
+    date: str
+    """WARC-Date of the record."""
+    payload_digest: str
+    """``sha256:<hex>`` of the payload."""
+    original: Original | None
+    """What the record refers to if it is a revisit, else ``None``."""
