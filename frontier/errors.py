@@ -19,6 +19,11 @@ so that callers match on types and fields and never on text.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frontier.model import Layout
+
 
 class FrontierError(Exception):
     """Base class of every error raised by this package."""
@@ -46,7 +51,11 @@ class StoreRefused(StoreError):
 
 
 class LayoutStale(StoreError):
-    """The partition's seen-set was split since its keys were computed."""
+    """A seen-set has grown since the keys of a push were computed."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(f"the seen-set has another layout: {layout}")
+        self.layout = layout
 
 
 class CoordinationError(FrontierError):

@@ -82,3 +82,16 @@ class Stored:
     """``sha256:<hex>`` of the payload."""
     original: Original | None
     """What the record refers to if it is a revisit, else ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The size of a partition's seen-set."""
+
+    buckets: int = 1
+    count: int = 0
+    """URLs in the set tier."""
+    blooms: int = 0
+    """Bloom generations."""
+    last: int = 0
+    """URLs in the last of them."""

@@ -1,0 +1,249 @@
+"""Writing a batch of exchanges: digest, look up, append, sync, index.
+
+What always holds:
+
+1.  A digest enters the index after its response is on disk, never before; and
+    a `Stored` is returned after both. (With fsync ``close``, "on disk" means
+    handed to the operating system: it survives this process, not a power cut.)
+2.  A revisit refers to what the index knew, or to a response before it in the
+    same batch. That one precedes it in the file, or is in a file closed before:
+    a file cut off at any record never has a revisit without its original.
+3.  A batch is written whole, in order. What an `OSError` leaves half done is
+    rolled back and written again.
+
+Each batch costs one lookup, one sync (or one per exchange, as told) and one
+addition to the index. An index or a disk that fails is asked again, after 0.1 s
+and then ever later up to 2 s, until it works or the archive is stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from frontier.archive.index import Entry
+from frontier.archive.policy import may_be_revisit
+from frontier.archive.records import target_uri
+from frontier.digest import sha256_hex
+from frontier.errors import StoreUnavailable, WriterStopped
+from frontier.model import Original
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from frontier.archive.index import Index
+    from frontier.archive.writer import WarcWriter
+    from frontier.model import Exchange, Stored
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+"""Seconds between two attempts: at first, and at most."""
+
+T = TypeVar("T")
+
+
+class Fsync(StrEnum):
+    """When records are forced to disk."""
+
+    RECORD = "record"
+    BATCH = "batch"
+    CLOSE = "close"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What was written. Only the writer thread changes them; anyone may read."""
+
+    exchanges: int = 0
+    originals: int = 0
+    """Payloads that might have been revisits and were stored in full."""
+    revisits: int = 0
+    original_bytes: int = 0
+    """Payload bytes of the originals, before compression."""
+    revisit_bytes: int = 0
+    """Payload bytes that the revisits left out, before compression."""
+    records: int = 0
+    """Of all types, the warcinfo records included."""
+    written_bytes: int = 0
+    """Compressed, as in the files."""
+    lookup_seconds: float = 0.0
+    """Time spent waiting for the index's answers to lookups."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    exchange: Exchange
+    digest_hex: str
+    eligible: bool
+    """Whether the payload is looked up and indexed."""
+
+
+class BatchWriter:
+    """Writes batches of exchanges with one `WarcWriter` and one `Index`.
+
+    *policy* tells which payloads are looked up and indexed; the empty one never
+    is. Once *stopping* is set, nothing is waited for any more.
+    """
+
+    def __init__(
+        self,
+        writer: WarcWriter,
+        index: Index,
+        crawl_id: str,
+        stopping: threading.Event,
+        *,
+        fsync: str = Fsync.BATCH,
+        policy: Callable[[Exchange], bool] = may_be_revisit,
+    ) -> None:
+        self.counters = Counters()
+        self.unindexed = 0
+        """How many originals on disk the index was never told of."""
+        self._writer = writer
+        self._index = index
+        self._crawl_id = crawl_id
+        self._stopping = stopping
+        self._fsync = Fsync(fsync)
+        self._policy = policy
+        self._index_given_up = False
+
+    def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
+        """Store *exchanges* and return, for each, where it is.
+
+        Raises:
+            WriterStopped: The disk failed and *stopping* is set.
+        """
+        items = [self._item(exchange) for exchange in exchanges]
+        known = self._lookup(items)
+        stored = self._store(items, known)
+        self._add(items, stored)
+        self._count(items, stored)
+        return stored
+
+    def _item(self, exchange: Exchange) -> _Item:
+        body = exchange.response_body
+        return _Item(exchange, sha256_hex(body), bool(body) and self._policy(exchange))
+
+    def _lookup(self, items: list[_Item]) -> dict[str, Original]:
+        digests = list(dict.fromkeys(i.digest_hex for i in items if i.eligible))
+        if not digests:
+            return {}
+        return self._ask(lambda: self._timed_lookup(digests)) or {}
+
+    def _timed_lookup(self, digests: list[str]) -> dict[str, Original]:
+        asked = time.perf_counter()
+        try:
+            return self._index.lookup(digests)
+        finally:
+            self.counters.lookup_seconds += time.perf_counter() - asked
+
+    def _store(self, items: list[_Item], known: dict[str, Original]) -> list[Stored]:
+        """Append *items* and settle them, however often it takes."""
+        stored: list[Stored] = []
+        attempt = 0
+        while True:
+            try:
+                if attempt:
+                    self._writer.rollback()
+                    while stored and not self._writer.keeps(stored[-1]):
+                        stored.pop()
+                self._append(items, known, stored)
+                self._settle()
+            except OSError as error:
+                self._wait_for_disk(attempt, error)
+                attempt += 1
+            else:
+                break
+        if attempt:
+            logger.info("WARC files in %s are written again", self._writer.directory)
+        return stored
+
+    def _append(
+        self, items: list[_Item], known: dict[str, Original], stored: list[Stored]
+    ) -> None:
+        """Write what *stored* lacks of *items*, and add it to *stored*."""
+        originals = dict(known)
+        for position, item in enumerate(items):
+            if position >= len(stored):
+                original = originals.get(item.digest_hex) if item.eligible else None
+                stored.append(
+                    self._writer.append(item.exchange, item.digest_hex, original)
+                )
+                if self._fsync is Fsync.RECORD:
+                    self._writer.sync()
+            if item.eligible and item.digest_hex not in originals:
+                originals[item.digest_hex] = self._original(item, stored[position])
+
+    def _original(self, item: _Item, stored: Stored) -> Original:
+        url = target_uri(item.exchange.url)
+        return Original(url, stored.date, self._crawl_id, stored.length)
+
+    def _settle(self) -> None:
+        if self._fsync is Fsync.CLOSE:
+            self._writer.flush()
+        else:
+            self._writer.sync()
+
+    def _add(self, items: list[_Item], stored: list[Stored]) -> None:
+        entries = [
+            Entry(item.digest_hex, at.date, target_uri(item.exchange.url), at.length)
+            for item, at in zip(items, stored, strict=True)
+            if item.eligible and at.original is None
+        ]
+        if entries and self._ask(lambda: self._add_all(entries)) is None:
+            self.unindexed += len(entries)
+
+    def _add_all(self, entries: list[Entry]) -> bool:
+        self._index.add(entries)
+        return True
+
+    def _ask(self, call: Callable[[], T]) -> T | None:
+        """Return what *call* returns, or ``None`` if stopped while it fails."""
+        attempt = 0
+        while not self._index_given_up:
+            try:
+                answer = call()
+            except StoreUnavailable as error:
+                if attempt == 0:
+                    logger.warning("the archive waits for its index: %s", error)
+                self._index_given_up = self._stopping.is_set()
+                self._stopping.wait(_delay(attempt))
+                attempt += 1
+            else:
+                if attempt:
+                    logger.info("the archive's index answers again")
+                return answer
+        return None
+
+    def _wait_for_disk(self, attempt: int, error: OSError) -> None:
+        directory = self._writer.directory
+        if attempt == 0:
+            logger.error(
+                "WARC files in %s cannot be written: %s; trying again", directory, error
+            )
+        if self._stopping.is_set():
+            raise WriterStopped(f"WARC files in {directory} cannot be written: {error}")
+        self._stopping.wait(_delay(attempt))
+
+    def _count(self, items: list[_Item], stored: list[Stored]) -> None:
+        counters = self.counters
+        for item, at in zip(items, stored, strict=True):
+            size = len(item.exchange.response_body)
+            if at.original is not None:
+                counters.revisits += 1
+                counters.revisit_bytes += size
+            elif item.eligible:
+                counters.originals += 1
+                counters.original_bytes += size
+        counters.exchanges += len(items)
+        counters.records = self._writer.tally.records
+        counters.written_bytes = self._writer.tally.bytes
+
+
+def _delay(attempt: int) -> float:
+    return float(min(FIRST_DELAY * 2 ** min(attempt, 10), LONGEST_DELAY))

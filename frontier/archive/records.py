@@ -1,0 +1,211 @@
+"""WARC/1.1 records, as bytes.
+
+An exchange becomes a ``request`` record and a ``response`` or ``revisit``
+record. Heads and bodies go into the block byte for byte; only the values of
+WARC headers are escaped, because they must stay on their line. Section numbers
+are those of WARC 1.1 (ISO 28500:2017).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+from uuid import UUID, uuid5
+
+from frontier.digest import labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frontier.model import Exchange, Original
+
+PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+CONFORMS_TO = (
+    "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+)
+NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
+"""Of all record ids. To change it is to break every WARC-Refers-To."""
+
+_SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
+_URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
+_URI = re.compile(r"[\x21-\x7e]+")
+_FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One WARC record, ready to be compressed."""
+
+    record_id: str
+    """``<urn:uuid:...>``."""
+    parts: tuple[bytes, ...]
+    """Joined, they are the record with the two CRLFs that end it."""
+
+
+def record_id(url: str, date: str, digest_hex: str) -> str:
+    """Return the id of the response captured from *url* at *date*.
+
+    It follows from what the index knows about an original, so that a revisit
+    can name the record it refers to. Two responses share an id only if they are
+    of one URL, one millisecond and one payload.
+    """
+    return _identify("response", target_uri(url), date, digest_hex)
+
+
+def target_uri(url: str) -> str:
+    """Return *url* with all but printable ASCII percent-encoded.
+
+    A URI in a header has no whitespace (section 5.14), and the fields of an
+    index value end at a space. To apply it twice is to apply it once.
+    """
+    return url if _URI.fullmatch(url) else quote(url, _URI_SAFE, "utf-8", _SURROGATES)
+
+
+def warc_date(seconds: float) -> str:
+    """Return *seconds* since the Unix epoch as a WARC-Date in milliseconds."""
+    whole, milliseconds = divmod(round(seconds * 1000), 1000)
+    moment = datetime.fromtimestamp(whole, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
+
+
+def crawl_urn(crawl_id: str) -> str:
+    """Return the WARC-Refers-To-Container of the originals of a crawl."""
+    return f"urn:crawl:{quote(crawl_id, safe='', errors=_SURROGATES)}"
+
+
+def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
+    r"""Return the record that opens the file *file_name* (section 6.2).
+
+    *fields* come after ``software``, ``format`` and ``conformsTo``, or in place
+    of them. A line break in a value is written as ``\r`` or ``\n``.
+    """
+    lines = {
+        "software": software(),
+        "format": "WARC File Format 1.1",
+        "conformsTo": CONFORMS_TO,
+        **{_FIELD_NAME.sub("_", name): text for name, text in fields.items()},
+    }
+    block = "".join(
+        f"{name}: {text.translate(_LINE_BREAKS)}\r\n" for name, text in lines.items()
+    ).encode("utf-8", "backslashreplace")
+    identifier = _identify("warcinfo", file_name, date)
+    head = [
+        ("WARC-Type", "warcinfo"),
+        ("WARC-Record-ID", identifier),
+        ("WARC-Date", date),
+        ("WARC-Filename", file_name),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    return _record(identifier, head, block)
+
+
+def capture(
+    exchange: Exchange,
+    digest_hex: str,
+    warcinfo_id: str,
+    crawl_id: str,
+    original: Original | None = None,
+) -> tuple[Record, Record]:
+    """Return the request record of *exchange* and its response record.
+
+    The second is a revisit of *original* if there is one. *digest_hex* is the
+    SHA-256 of the response's body.
+
+    Raises:
+        ValueError: *original* is given and the payload is empty.
+    """
+    date = warc_date(exchange.started)
+    url = target_uri(exchange.url)
+    kind = "response" if original is None else "revisit"
+    identifier = _identify(kind, url, date, digest_hex)
+    request_id = _identify("request", url, date, digest_hex)
+    shared = [("WARC-Date", date), ("WARC-Target-URI", url)]
+    if exchange.ip:
+        shared.append(("WARC-IP-Address", exchange.ip))
+    shared.append(("WARC-Warcinfo-ID", warcinfo_id))
+    request = [
+        ("WARC-Type", "request"),
+        ("WARC-Record-ID", request_id),
+        *shared,
+        ("WARC-Concurrent-To", identifier),
+        ("Content-Type", "application/http; msgtype=request"),
+    ]
+    response = [
+        ("WARC-Type", kind),
+        ("WARC-Record-ID", identifier),
+        *shared,
+        ("WARC-Payload-Digest", labelled(digest_hex)),
+        *_completeness(exchange, digest_hex, crawl_id, original),
+        ("Content-Type", "application/http; msgtype=response"),
+    ]
+    body = exchange.response_body if original is None else b""
+    return (
+        _record(request_id, request, exchange.request_head, exchange.request_body),
+        _record(identifier, response, exchange.response_head, body),
+    )
+
+
+def software() -> str:
+    """Return this package's name, and its version where it is installed."""
+    try:
+        return f"frontier-crawl/{version('frontier-crawl')}"
+    except PackageNotFoundError:
+        return "frontier-crawl"
+
+
+def _completeness(
+    exchange: Exchange, digest_hex: str, crawl_id: str, original: Original | None
+) -> list[tuple[str, str]]:
+    """Return the headers that say what the block lacks, and where it is.
+
+    A revisit that leaves the payload out shall say ``WARC-Truncated: length``
+    (section 6.7.2). WARC-Refers-To is written for originals of this crawl only:
+    an id can be computed for any capture, but other tools draw theirs by lot.
+    """
+    if original is None:
+        reason = exchange.truncated
+        return [("WARC-Truncated", reason)] if reason else []
+    if not exchange.response_body:
+        raise ValueError(f"an empty payload cannot be a revisit: {exchange.url}")
+    headers = [
+        ("WARC-Profile", PROFILE),
+        ("WARC-Truncated", "length"),
+        ("WARC-Refers-To-Target-URI", target_uri(original.url)),
+        ("WARC-Refers-To-Date", original.date),
+    ]
+    if original.crawl_id == crawl_id:
+        refers_to = record_id(original.url, original.date, digest_hex)
+        headers.append(("WARC-Refers-To", refers_to))
+    else:
+        container = crawl_urn(original.crawl_id)
+        headers.append(("WARC-Refers-To-Container", container))
+    return headers
+
+
+def _record(identifier: str, headers: list[tuple[str, str]], *block: bytes) -> Record:
+    digest = hashlib.sha256()
+    for part in block:
+        digest.update(part)
+    size = sum(map(len, block))
+    lines = [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
+    head = (
+        f"WARC/1.1\r\n{''.join(lines)}"
+        f"WARC-Block-Digest: {labelled(digest.hexdigest())}\r\n"
+        f"Content-Length: {size}\r\n\r\n"
+    )
+    parts = (head.encode(), *(part for part in block if part), b"\r\n\r\n")
+    return Record(identifier, parts)
+
+
+def _one_line(value: str) -> str:
+    return value if value.isprintable() else target_uri(value)
+
+
+def _identify(*facts: str) -> str:
+    return f"<urn:uuid:{uuid5(NAMESPACE, ' '.join(facts))}>"

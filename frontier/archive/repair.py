@@ -1,0 +1,174 @@
+"""Closing the files of writers that died.
+
+A record is whole if its gzip member is: it inflates to its end, its checksum
+and size are right, and what comes out begins like a WARC record. Nothing is
+believed about lengths, and a file is read in blocks, however large a record is.
+
+An ``.open`` file whose writer lives is locked (`frontier.archive.writer`) and
+left alone, so a node may repair the files of others at any time. So are files
+that are not called as ours are: other tools use the suffix with other locks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import zlib
+from dataclasses import dataclass
+from io import FileIO
+from typing import TYPE_CHECKING
+
+from frontier.archive.writer import OPEN, safe_name, sync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+logger = logging.getLogger(__name__)
+
+_BLOCK_SIZE = 1 << 16
+_GZIP = 31  # zlib: expect gzip framing
+_MAGIC = b"WARC/1."
+_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz\.open")
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of one ``.open`` file."""
+
+    file: str
+    """Its name without ``.open``."""
+    records: int
+    """How many whole records it has, the warcinfo record included."""
+    kept_bytes: int
+    cut_bytes: int
+    """How many bytes after the last whole record were cut off."""
+    removed: bool
+    """Whether it had no whole record and was deleted."""
+
+
+def repair(directory: Path, node_id: str | None) -> list[Repaired]:
+    """Close every ``.open`` file in *directory* that has lost its writer.
+
+    Each is cut back to its last whole record. Only the files of *node_id* are
+    looked at, or all if it is ``None``.
+
+    Raises:
+        OSError: A file or the directory cannot be read or changed.
+    """
+    if not directory.is_dir():
+        return []
+    node_id = None if node_id is None else safe_name(node_id)
+    repaired = []
+    for path in sorted(directory.glob(f"*{OPEN}")):
+        named = _NAME.fullmatch(path.name)
+        if named and node_id in {None, named["node"]}:
+            outcome = _repair_file(path)
+            if outcome is not None:
+                repaired.append(outcome)
+    if repaired:
+        sync_directory(directory)
+    return repaired
+
+
+def whole_members(stream: BinaryIO | FileIO) -> Iterator[int]:
+    """Yield the offset at which each whole record of *stream* ends.
+
+    It stops at the first byte that does not belong to a whole record.
+    """
+    end = 0
+    rest = b""
+    while True:
+        member = _Member()
+        size, rest = member.consume(stream, rest)
+        if not member.whole:
+            return
+        end += size
+        yield end
+
+
+class _Member:
+    """One gzip member, inflated block by block and thrown away."""
+
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(_GZIP)
+        self._start = b""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the member ended as it should, and is a WARC record."""
+        return self._inflate.eof and self._start == _MAGIC
+
+    def consume(self, stream: BinaryIO | FileIO, block: bytes) -> tuple[int, bytes]:
+        """Read the member; return its size and the bytes read beyond it."""
+        size = 0
+        while not self._inflate.eof:
+            block = block or stream.read(_BLOCK_SIZE) or b""
+            if not block:
+                break
+            try:
+                data = self._inflate.decompress(block, _BLOCK_SIZE)
+            except zlib.error:
+                break
+            missing = len(_MAGIC) - len(self._start)
+            self._start += data[:missing]
+            beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
+            size += len(block) - len(beyond)
+            block = beyond
+        return size, block
+
+
+def _repair_file(path: Path) -> Repaired | None:
+    try:
+        file = FileIO(path, "r+", opener=_open_no_link)
+    except FileNotFoundError:
+        return None  # closed or repaired by somebody else since it was listed
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.debug("%s is being written; left alone", path)
+            return None
+        if not _is_at(path, file):
+            return None
+        return _close(path, file)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
+def _is_at(path: Path, file: FileIO) -> bool:
+    """Whether *file* still has the name *path*, now that it is locked."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _close(path: Path, file: FileIO) -> Repaired | None:
+    final = path.with_name(path.name.removesuffix(OPEN))
+    if final.exists():
+        logger.error("%s cannot be closed: %s exists", path, final.name)
+        return None
+    records = kept = 0
+    for end in whole_members(file):
+        records, kept = records + 1, end
+    cut = os.fstat(file.fileno()).st_size - kept
+    if records == 0:
+        path.unlink()
+        logger.warning("%s had no whole record (%d bytes); removed", path, cut)
+    else:
+        os.ftruncate(file.fileno(), kept)
+        os.fsync(file.fileno())
+        path.rename(final)
+        logger.warning(
+            "%s was left open; closed with %d records, %d bytes cut off",
+            path,
+            records,
+            cut,
+        )
+    return Repaired(final.name, records, kept, cut, removed=records == 0)

@@ -1,0 +1,54 @@
+"""The arithmetic of the Bloom tier: sizes, generations, error. No I/O.
+
+A partition's filter is a row of generations. The first is sized for the
+partition's share of ``FRONTIER_BLOOM_CAPACITY``; each next one holds `GROWTH`
+times as many URLs at half the error, so that the errors of all generations sum
+to less than ``FRONTIER_BLOOM_ERROR_RATE``, however many there are.
+
+The positions of a URL are ``(h1 + i * h2) mod bits`` (Kirsch and Mitzenmacher,
+"Less Hashing, Same Performance", 2006).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+GROWTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One Bloom filter."""
+
+    capacity: int
+    """URLs that it may hold at its error rate."""
+    error_rate: float
+    bits: int
+    hashes: int
+
+
+def sized(capacity: int, error_rate: float) -> Generation:
+    """The smallest filter for *capacity* URLs at *error_rate*."""
+    bits = math.ceil(-capacity * math.log(error_rate) / math.log(2) ** 2)
+    hashes = max(1, round(bits / capacity * math.log(2)))
+    return Generation(capacity, error_rate, max(bits, 64), hashes)
+
+
+def share(capacity: int, partitions: int) -> int:
+    """URLs to expect in the fullest of *partitions* that share *capacity*.
+
+    The mean plus four standard deviations of a Poisson distribution.
+    """
+    mean = capacity / partitions
+    return math.ceil(mean + 4 * math.sqrt(mean))
+
+
+def generation(number: int, capacity: int, error_rate: float) -> Generation:
+    """Generation *number*, from 0, of a filter whose first holds *capacity*."""
+    return sized(capacity * GROWTH**number, error_rate / 2 ** (number + 1))
+
+
+def false_rate(bits: int, hashes: int, urls: float) -> float:
+    """The chance that a filter with *urls* in it calls a new one seen."""
+    return float((1 - math.exp(-hashes * urls / bits)) ** hashes)

@@ -1,0 +1,213 @@
+"""Settings: their names, their defaults, and one frozen ``Config``.
+
+What always holds:
+
+1.  Every setting of this package is ``FRONTIER_`` and the upper-case name of a
+    field of `Config`; the field's default is the setting's default.
+2.  A ``Config`` exists only if every value in it can work: a wrong value, or a
+    ``FRONTIER_*`` name that is not a setting, raises `ConfigurationError` with
+    the setting's name in the message.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError
+from frontier.model import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "FRONTIER_"
+TIERS = ("recent", "bloom", "set")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+Parser = Callable[[Any], Any]
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in {"1", "true", "yes", "on"}:
+        return True
+    if text in {"0", "false", "no", "off"}:
+        return False
+    raise ValueError("must be True or False")
+
+
+def _whole(least: int, most: int) -> Parser:
+    def parse(value: Any) -> int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            raise ValueError("must be a whole number") from None
+        if isinstance(value, float) and value != number:
+            raise ValueError("must be a whole number")
+        if not least <= number <= most:
+            raise ValueError(f"must be between {least:,} and {most:,}")
+        return number
+
+    return parse
+
+
+def _real(above: float, below: float) -> Parser:
+    def parse(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ValueError("must be a number") from None
+        if not (math.isfinite(number) and above < number < below):
+            raise ValueError(f"must be greater than {above:g} and less than {below:g}")
+        return number
+
+    return parse
+
+
+def _name(value: Any) -> str:
+    text = str(value)
+    if not NAME.fullmatch(text):
+        raise ValueError(
+            "must be 1 to 100 letters, digits, '.', '_' or '-', "
+            "and begin with a letter or digit"
+        )
+    return text
+
+
+def _optional_name(value: Any) -> str:
+    return _name(value) if value else ""
+
+
+def _path(value: Any) -> Path:
+    text = os.fspath(value)
+    if not text:
+        raise ValueError("must name a directory")
+    return Path(text)
+
+
+def _choice(*choices: str) -> Parser:
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return parse
+
+
+def _order(value: Any) -> Order:
+    try:
+        return Order(str(value).lower())
+    except ValueError:
+        raise ValueError("must be bfs or dfs") from None
+
+
+def _tiers(value: Any) -> tuple[str, ...]:
+    given = value.split(",") if isinstance(value, str) else list(value)
+    names = tuple(str(name).strip() for name in given if str(name).strip())
+    for name in names:
+        if name not in TIERS:
+            raise ValueError(f"has no tier {name!r}; the tiers are {', '.join(TIERS)}")
+    if not names or len(set(names)) != len(names):
+        raise ValueError("must name each tier at most once, and at least one")
+    return tuple(name for name in TIERS if name in names)
+
+
+def _setting(default: Any, parser: Parser) -> Any:
+    return field(default=default, metadata={"parser": parser})
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings of one node, parsed and checked once."""
+
+    enabled: bool = _setting(True, _boolean)
+    """Whether the add-on does anything."""
+    bloom_capacity: int = _setting(1_000_000, _whole(1, 10**12))
+    """URLs of the crawl for which the first Bloom generation is sized."""
+    bloom_error_rate: float = _setting(0.001, _real(0.0, 1.0))
+    """Bound on the share of new URLs that the Bloom tier calls seen."""
+    collection: str = _setting("", _optional_name)
+    """The crawls that are deduplicated together; empty for the default one."""
+    crawl_id: str = _setting("", _optional_name)
+    """The crawl to open or join; empty for ``<spider>-<n>``."""
+    keep_alive: bool = _setting(False, _boolean)
+    """Whether the crawl waits for new seeds when nothing is queued."""
+    lease_ttl: float = _setting(15.0, _real(0.5, 3600.0))
+    """Seconds after which a silent node loses its partitions."""
+    namespace: str = _setting("frontier", _name)
+    """Prefix of every key in Redis, except those of the digest index."""
+    node_id: str = _setting("", _optional_name)
+    """Name of this node in the cluster; empty for ``<host>-<pid>-<random>``."""
+    node_weight: int = _setting(1, _whole(1, 1000))
+    """Share of the partitions that this node takes, relative to others."""
+    order: Order = _setting(Order.BFS, _order)
+    """Which of two URLs of one host and priority is fetched first."""
+    partitions: int = _setting(1024, _whole(1, 16384))
+    """Units of ownership; fixed when the crawl is created."""
+    queue_key: str = _setting("host", _choice("host", "domain", "url"))
+    """What is owned by one node at a time and takes turns."""
+    revisit_enabled: bool = _setting(True, _boolean)
+    """Whether payloads that are in the index become revisit records."""
+    seen_recent_size: int = _setting(100_000, _whole(1, 10**9))
+    """Entries of the node's own LRU of requests."""
+    seen_tiers: tuple[str, ...] = _setting(TIERS, _tiers)
+    """Tiers of the seen test, from the node to the exact set."""
+    store_dir: Path = _setting(Path(".frontier"), _path)
+    """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    warc_dir: Path = _setting(Path("warcs"), _path)
+    """Where WARC files are written."""
+    warc_enabled: bool = _setting(True, _boolean)
+    """Whether exchanges are written to WARC files."""
+    warc_field: str = _setting("warc", _name)
+    """Field of an item that `WarcPipeline` fills."""
+    warc_fsync: str = _setting("batch", _choice("record", "batch", "close"))
+    """When records are forced to disk: each, before acks, or at the file's end."""
+    warc_max_bytes: int = _setting(1_000_000_000, _whole(1_000, 10**13))
+    """Compressed size after which a new WARC file is begun."""
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Config:
+        """Return the configuration in *settings*, a mapping of all settings.
+
+        Raises:
+            ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
+        """
+        by_name = {PREFIX + f.name.upper(): f for f in fields(cls)}
+        values = {}
+        for name in settings:
+            if not name.startswith(PREFIX):
+                continue
+            if name not in by_name:
+                raise ConfigurationError(_unknown(name, list(by_name)))
+            value = settings[name]
+            try:
+                parsed = by_name[name].metadata["parser"](value)
+            except (TypeError, ValueError) as error:
+                raise ConfigurationError(f"{name} = {value!r}: {error}") from None
+            values[by_name[name].name] = parsed
+        if not values.get("node_id"):
+            host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "node"
+            values["node_id"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
+        return cls(**values)
+
+    def as_settings(self) -> dict[str, str]:
+        """Every setting's name and its value in effect, as text."""
+        return {
+            PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)
+        }
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{name} is not a setting of frontier{hint}"

@@ -1,0 +1,114 @@
+"""Crawls: which one a node takes part in, and how one ends.
+
+The first node that finds no open crawl of its spider opens ``<spider>-<n+1>``;
+others join it. An interrupted crawl is still open, so that starting again
+resumes it; a finished one is not, so that starting again makes a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.scripts import (
+    CRAWL_ALLOT,
+    CRAWL_FINISH,
+    CRAWL_OPEN,
+    CRAWL_RETIRE,
+    START_ACQUIRE,
+    START_DONE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
+
+
+async def enter(
+    run: Run, namespace: str, spider: str, crawl_id: str, shape: Mapping[str, Any]
+) -> CrawlKeys:
+    """Open a crawl or join the open one; return its keys.
+
+    *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of
+    the settings that all its nodes must share to their values.
+
+    Raises:
+        ConfigurationError: It was created with another shape, or it is named
+            and has ended.
+    """
+    registry = RegistryKeys(namespace)
+    while True:
+        chosen = crawl_id or await _allot(run, registry, spider)
+        keys = CrawlKeys(namespace, chosen)
+        opened = Call.to(CRAWL_OPEN, [keys.meta()], [json.dumps(shape), spider])
+        state, stored = (
+            await run([opened, Call.command("SADD", registry.crawls(), chosen)])
+        )[0]
+        if state == b"open":
+            _compare(chosen, shape, json.loads(stored))
+            return keys
+        if crawl_id:
+            raise ConfigurationError(
+                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state.decode()}; "
+                "choose another id, or leave it empty"
+            )
+        await retire(run, namespace, spider, chosen)
+
+
+async def retire(run: Run, namespace: str, spider: str, crawl_id: str) -> None:
+    """Make room for the spider's next crawl."""
+    key = RegistryKeys(namespace).spider(spider)
+    await run([Call.to(CRAWL_RETIRE, [key], [crawl_id])])
+
+
+async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
+    """End the crawl, in which nothing is left to do.
+
+    Returns whether this call ended it; ``None`` if a live node is busy.
+    """
+    call = Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
+    (reply,) = await run([call])
+    return None if reply == 0 else reply == 1
+
+
+class StartLock:
+    """The right to load one seed list, held by one node at a time."""
+
+    def __init__(
+        self, run: Run, keys: CrawlKeys, start_id: str, node_id: str, *, ttl: float
+    ) -> None:
+        self._run = run
+        self._names = [keys.starts(), keys.start_lock(start_id)]
+        self._start_id = start_id
+        self._node_id = node_id
+        self._ttl_ms = int(ttl * 1000)
+
+    async def acquire(self) -> str:
+        """Take or renew it; return ``yours``, ``taken`` or ``done``."""
+        args = [self._start_id, self._node_id, self._ttl_ms]
+        (reply,) = await self._run([Call.to(START_ACQUIRE, self._names, args)])
+        return str(reply.decode())
+
+    async def done(self) -> None:
+        """Say that every seed is in the store."""
+        await self._run([Call.to(START_DONE, self._names, [self._start_id])])
+
+
+async def _allot(run: Run, registry: RegistryKeys, spider: str) -> str:
+    (reply,) = await run([Call.to(CRAWL_ALLOT, [registry.spider(spider)], [spider])])
+    return str(reply.decode())
+
+
+def _compare(
+    crawl_id: str, shape: Mapping[str, Any], stored: Mapping[str, Any]
+) -> None:
+    for name, value in shape.items():
+        if stored.get(name) != value:
+            raise ConfigurationError(
+                f"{name} = {value!r}, but the crawl {crawl_id} was created with "
+                f"{stored.get(name)!r}; every node of a crawl must have the same"
+            )

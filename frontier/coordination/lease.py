@@ -1,0 +1,155 @@
+"""Leases: who may reserve from a partition, and until when.
+
+What always holds:
+
+1.  A partition has at most one live lease.
+2.  The tokens of a partition only grow. Every change of its reservations
+    carries a token, and the store refuses one that is not current; a node that
+    was paused and wakes up late can do no harm.
+3.  Clocks are never compared across nodes. Redis decides when a lease ends.
+    The holder counts from *before* it asked, so it stops early, never late.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from frontier.model import Lease
+from frontier.store.client import Call
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from frontier.store.keys import CrawlKeys
+
+    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
+
+BATCH = 64
+"""Calls per round trip, so that the reactor is never busy for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """A lease that was just taken, and what its partition holds."""
+
+    lease: Lease
+    ready: int
+    reserved: int
+    """Reservations that an earlier holder left behind."""
+
+
+class Leases:
+    """Acquires, renews and releases the leases of one node."""
+
+    def __init__(
+        self,
+        run: Run,
+        keys: CrawlKeys,
+        node_id: str,
+        *,
+        ttl: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._run = run
+        self._keys = keys
+        self._node_id = node_id
+        self._ttl = ttl
+        self._ttl_ms = int(ttl * 1000)
+        self._clock = clock
+        self._held: dict[int, Lease] = {}
+
+    @property
+    def held(self) -> dict[int, Lease]:
+        """Partition to lease, also of leases past their deadline. Read only."""
+        return self._held
+
+    def current(self, partition: int) -> Lease | None:
+        """The lease on *partition*, or ``None`` if there is none to rely on."""
+        lease = self._held.get(partition)
+        if lease is None or lease.deadline <= self._clock():
+            return None
+        return lease
+
+    def covers(self, lease: Lease) -> bool:
+        """Whether *lease*'s token is still held and its deadline ahead."""
+        held = self.current(lease.partition)
+        return held is not None and held.token == lease.token
+
+    async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
+        """Take those of *partitions* that nobody holds."""
+        taken = []
+        for batch in _batches(partitions):
+            asked_at = self._clock()
+            calls = []
+            for partition in batch:
+                keys = self._keys.partition(partition)
+                names = [keys.lease, keys.fence, keys.counts, keys.reserved]
+                calls.append(
+                    Call.to(LEASE_ACQUIRE, names, [self._node_id, self._ttl_ms])
+                )
+            replies = await self._run(calls)
+            for partition, reply in zip(batch, replies, strict=True):
+                if reply is None:
+                    continue
+                token, ready, reserved = (int(value) for value in reply)
+                lease = Lease(partition, token, asked_at + self._ttl)
+                self._held[partition] = lease
+                taken.append(Acquired(lease, ready, reserved))
+        return taken
+
+    async def renew(self) -> tuple[dict[int, int], list[Lease]]:
+        """Renew all leases.
+
+        Returns the number of ready URLs of each partition that is still held,
+        and the leases that are lost.
+        """
+        ready: dict[int, int] = {}
+        lost: list[Lease] = []
+        for batch in _batches(list(self._held)):
+            asked_at = self._clock()
+            leases = [self._held[p] for p in batch if p in self._held]
+            calls = []
+            for lease in leases:
+                keys = self._keys.partition(lease.partition)
+                names = [keys.lease, keys.fence, keys.counts]
+                args = [self._node_id, self._ttl_ms, lease.token]
+                calls.append(Call.to(LEASE_RENEW, names, args))
+            for lease, reply in zip(leases, await self._run(calls), strict=True):
+                if self._held.get(lease.partition) is not lease:
+                    continue  # released while the renewal was under way
+                if reply is None:
+                    del self._held[lease.partition]
+                    lost.append(lease)
+                else:
+                    deadline = asked_at + self._ttl
+                    self._held[lease.partition] = replace(lease, deadline=deadline)
+                    ready[lease.partition] = int(reply)
+        return ready, lost
+
+    async def release(self, partitions: Iterable[int]) -> None:
+        """Give those of *partitions* back that are held."""
+        for batch in _batches(partitions):
+            leases = [self._held.pop(p) for p in batch if p in self._held]
+            calls = [
+                Call.to(
+                    LEASE_RELEASE,
+                    [self._keys.partition(lease.partition).lease],
+                    [lease.token],
+                )
+                for lease in leases
+            ]
+            await self._run(calls)
+
+    def forget(self, lease: Lease) -> None:
+        """Count *lease* as lost, because the store refused its token."""
+        held = self._held.get(lease.partition)
+        if held is not None and held.token == lease.token:
+            del self._held[lease.partition]
+
+
+def _batches(partitions: Iterable[int]) -> list[list[int]]:
+    every = list(partitions)
+    return [every[i : i + BATCH] for i in range(0, len(every), BATCH)]

@@ -1,0 +1,88 @@
+"""Membership: which nodes are alive, and the ring that follows from it.
+
+What always holds:
+
+1.  There is one membership map, in the store, and only the server's clock is
+    in it. Nodes have no opinion of their own about who is alive.
+2.  A join, a leave, a death and a change of weight raise the epoch. Nodes that
+    know the same epoch have the same ring.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frontier.model import Member
+from frontier.ring import Ring
+from frontier.store.client import Call
+from frontier.store.scripts import NODE_BEAT, NODE_LEAVE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from frontier.store.keys import CrawlKeys
+
+    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The membership as of one heartbeat."""
+
+    epoch: int
+    state: str
+    """Of the crawl: ``open`` or ``finished``; empty if there is no crawl."""
+    members: tuple[Member, ...]
+
+
+class Membership:
+    """This node's place among the live nodes of a crawl."""
+
+    def __init__(
+        self, run: Run, keys: CrawlKeys, member: Member, partitions: int, *, ttl: float
+    ) -> None:
+        self._run = run
+        self._keys = keys
+        self._member = member
+        self._partitions = partitions
+        self._ttl_ms = int(ttl * 1000)
+        self._epoch = -1
+        self.ring = Ring([], partitions)
+        """Replaced, never changed, when the epoch does."""
+
+    async def beat(self, *, busy: bool, report: Mapping[str, Any] | None) -> View:
+        """Say that this node lives; swap the ring if the epoch has changed.
+
+        *busy* keeps the crawl open: the node has work that is not in the store.
+        """
+        keys = self._keys
+        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
+        args = [
+            self._member.node_id,
+            self._member.weight,
+            self._ttl_ms,
+            int(busy),
+            json.dumps(report) if report is not None else "",
+        ]
+        (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
+        epoch, state, *pairs = reply
+        members = tuple(
+            Member(pairs[i].decode(), int(pairs[i + 1]))
+            for i in range(0, len(pairs), 2)
+        )
+        view = View(int(epoch), state.decode(), members)
+        if view.epoch != self._epoch:
+            self.ring = Ring(members, self._partitions)
+            self._epoch = view.epoch
+        return view
+
+    async def leave(self, report: Mapping[str, Any]) -> int:
+        """Leave the map; return how many nodes are left."""
+        keys = self._keys
+        node_id = self._member.node_id
+        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
+        args = [node_id, json.dumps(report)]
+        (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])
+        return int(left)

@@ -1,0 +1,121 @@
+"""Queue items: requests as bytes, versioned, without pickle.
+
+An item is one digit (how often it was delivered without an ack), one version
+byte, and a msgpack map of what differs from a plain GET request. Only data
+comes back: numbers, text, bytes, lists, tuples, maps, sets, dates and decimals.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import OrderedDict
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from frontier.errors import CodecError, NotSerializable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+VERSION = 1
+MAX_BYTES = 4 * 1024 * 1024
+"""Largest item, so that a hostile or broken request cannot fill the store."""
+
+_HEAD = b"0" + bytes([VERSION])
+_TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """The item of *record*, a request as a mapping with a ``url``.
+
+    Raises:
+        NotSerializable: A value is not data, or all together are too large.
+    """
+    try:
+        body: bytes = _pack(record)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise _blame(record, error) from None
+    if len(body) > MAX_BYTES:
+        reason = f"takes {len(body):,} bytes; at most {MAX_BYTES:,} can be stored"
+        raise NotSerializable(_short(record), "the request", reason)
+    return _HEAD + body
+
+
+def decode(item: bytes) -> dict[str, Any]:
+    """The record of *item*.
+
+    Raises:
+        CodecError: It is not what `encode` of this version writes.
+    """
+    if len(item) < 3 or item[1] != VERSION:
+        raise CodecError("an item of another version, or not an item")
+    try:
+        record = msgpack.unpackb(
+            item[2:], ext_hook=_unpack_ext, strict_map_key=False, max_str_len=MAX_BYTES
+        )
+    except Exception as error:  # noqa: BLE001 (msgpack raises many types)
+        raise CodecError(f"an item that is not msgpack: {error}") from None
+    if not isinstance(record, dict) or not isinstance(record.get("url"), str):
+        raise CodecError("an item without a URL")
+    return record
+
+
+def _pack(value: Any) -> Any:
+    return msgpack.packb(value, default=_pack_other, strict_types=True)
+
+
+def _pack_other(value: Any) -> Any:
+    kind = type(value)
+    if kind in _PACKERS:
+        code, plain = _PACKERS[kind]
+        return msgpack.ExtType(code, _pack(plain(value)))
+    if kind is OrderedDict:
+        return dict(value)
+    raise TypeError(f"is a {kind.__module__}.{kind.__qualname__}")
+
+
+_PACKERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
+    tuple: (_TUPLE, list),
+    set: (_SET, list),
+    frozenset: (_FROZENSET, list),
+    dt.datetime: (_DATETIME, dt.datetime.isoformat),
+    dt.date: (_DATE, dt.date.isoformat),
+    Decimal: (_DECIMAL, str),
+}
+_UNPACKERS: dict[int, Callable[[Any], Any]] = {
+    _TUPLE: tuple,
+    _SET: set,
+    _FROZENSET: frozenset,
+    _DATETIME: dt.datetime.fromisoformat,
+    _DATE: dt.date.fromisoformat,
+    _DECIMAL: Decimal,
+}
+
+
+def _unpack_ext(code: int, data: bytes) -> Any:
+    if code not in _UNPACKERS:
+        raise CodecError(f"an item with extension {code}")
+    return _UNPACKERS[code](
+        msgpack.unpackb(data, ext_hook=_unpack_ext, strict_map_key=False)
+    )
+
+
+def _blame(record: Mapping[str, Any], error: Exception) -> NotSerializable:
+    for part in ("meta", "cb_kwargs"):
+        for key, value in (record.get(part) or {}).items():
+            try:
+                _pack({key: value})
+            except (TypeError, ValueError, OverflowError, RecursionError) as cause:
+                return NotSerializable(_short(record), f"{part}[{key!r}]", str(cause))
+    for name, value in record.items():
+        try:
+            _pack(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as cause:
+            return NotSerializable(_short(record), name, str(cause))
+    return NotSerializable(_short(record), "the request", str(error))
+
+
+def _short(record: Mapping[str, Any]) -> str:
+    return str(record.get("url"))[:200]

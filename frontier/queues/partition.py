@@ -1,0 +1,200 @@
+r"""A partition's queues: reserve, ack, requeue, reclaim, bury.
+
+What always holds:
+
+1.  What leaves a queue is reserved, and leaves the reservation only by ack, by
+    being requeued, or into the dead letter.
+2.  Each of these carries the fencing token; with a stale one nothing happens
+    and `LeaseLost` is raised.
+3.  Reservations belong to a token. Whoever acquires a partition requeues what
+    was reserved under older ones before it reserves anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import CodecError, LeaseLost
+from frontier.model import Lease, Order
+from frontier.store.client import Argument, Call
+from frontier.store.scripts import (
+    PARTITION_SCAN,
+    QUEUE_ACK,
+    QUEUE_BURY,
+    QUEUE_REQUEUE,
+    QUEUE_RESERVE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from frontier.store.keys import PartitionKeys
+
+MAX_IDS = 500
+"""Reservations per script call."""
+MAX_TRIES = 3
+"""Deliveries without an ack after which an item goes to the dead letter."""
+
+
+def queue_name(queue_key: str, priority: int) -> str:
+    """The name of the queue of *queue_key* and *priority*."""
+    return f"{priority}:{queue_key}"
+
+
+def split_name(queue: str) -> tuple[int, str]:
+    """The priority and the queue key of *queue*.
+
+    Raises:
+        CodecError: It is not the name of a queue.
+    """
+    priority, colon, queue_key = queue.partition(":")
+    try:
+        if not colon:
+            raise ValueError
+        return int(priority), queue_key
+    except ValueError:
+        raise CodecError(f"{queue!r} is not the name of a queue") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """An item that a node holds under a lease."""
+
+    lease: Lease
+    id: int
+    queue: str
+    item: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a partition had to do when it was looked at."""
+
+    ready: int = 0
+    reserved: int = 0
+    pushed: int = 0
+    """URLs ever queued; only grows."""
+    acked: int = 0
+    dead: int = 0
+    seen: int = 0
+    """URLs in the set tier."""
+
+
+def reserve_call(
+    keys: PartitionKeys, lease: Lease, order: Order, wanted: Mapping[str, int]
+) -> Call:
+    """The call that takes up to *wanted* items from each queue."""
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved]
+    args: list[Argument] = [lease.token, "LPOP" if order is Order.BFS else "RPOP"]
+    for queue, count in wanted.items():
+        names.append(keys.ready(queue))
+        args += (queue, count)
+    return Call.to(QUEUE_RESERVE, names, args)
+
+
+def reserved(
+    reply: list[Any] | None, lease: Lease, wanted: Mapping[str, int]
+) -> tuple[list[Reservation], dict[str, int]]:
+    """The reservations in *reply*, and how many items each queue has left.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    parts = _fenced(reply, lease)
+    found, left = [], {}
+    for queue, (remaining, *pairs) in zip(wanted, parts, strict=True):
+        left[queue] = int(remaining)
+        for i in range(0, len(pairs), 2):
+            found.append(Reservation(lease, int(pairs[i]), queue, pairs[i + 1]))
+    return found, left
+
+
+def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
+    """The calls that end the reservations *ids*."""
+    names = [keys.lease, keys.counts, keys.reserved]
+    return [
+        Call.to(QUEUE_ACK, names, [lease.token, *ids[i : i + MAX_IDS]])
+        for i in range(0, len(ids), MAX_IDS)
+    ]
+
+
+def acked(reply: int | None, lease: Lease) -> int:
+    """How many reservations an ack ended.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    return int(_fenced(reply, lease))
+
+
+def list_reserved(keys: PartitionKeys) -> Call:
+    """The command whose reply `older` reads."""
+    return Call.command("HGETALL", keys.reserved)
+
+
+def older(reply: Mapping[bytes, bytes], lease: Lease) -> list[tuple[int, str]]:
+    """The ids and queues of reservations made under tokens before *lease*'s."""
+    found = []
+    for key, value in reply.items():
+        token, queue, _ = value.split(b"\n", 2)
+        if int(token) < lease.token:
+            found.append((int(key), queue.decode()))
+    return sorted(found)
+
+
+def requeue_calls(
+    keys: PartitionKeys,
+    lease: Lease,
+    order: Order,
+    entries: Iterable[tuple[int, str]],
+    *,
+    delivered: bool,
+) -> list[Call]:
+    """The calls that put reservations, each an id and a queue, back in front.
+
+    *delivered* says that a node may have tried them, so that they come nearer
+    to the dead letter.
+    """
+    first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
+    push = "LPUSH" if order is Order.BFS else "RPUSH"
+    ordered = sorted(entries, reverse=True)
+    calls = []
+    for i in range(0, len(ordered), MAX_IDS):
+        names, index = list(first), {}
+        args: list[Argument] = [lease.token, push, MAX_TRIES if delivered else 0]
+        for number, queue in ordered[i : i + MAX_IDS]:
+            if queue not in index:
+                names.append(keys.ready(queue))
+                index[queue] = len(names)
+            args += (number, index[queue], queue, split_name(queue)[0])
+        calls.append(Call.to(QUEUE_REQUEUE, names, args))
+    return calls
+
+
+def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:
+    """How many items went back to their queues and to the dead letter.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    back, dead = _fenced(reply, lease)
+    return int(back), int(dead)
+
+
+def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Call:
+    """The call that gives an item up for *reason*, made one line."""
+    names = [keys.lease, keys.counts, keys.reserved, keys.dead]
+    line = " ".join(reason.split())[:500]
+    return Call.to(QUEUE_BURY, names, [reservation.lease.token, reservation.id, line])
+
+
+def scan_call(keys: PartitionKeys) -> Call:
+    """The call whose reply is the fields of a `Scan`."""
+    return Call.to(PARTITION_SCAN, [keys.counts, keys.reserved, keys.seen])
+
+
+def _fenced(reply: Any, lease: Lease) -> Any:
+    if reply is None:
+        raise LeaseLost(lease.partition, lease.token)
+    return reply

@@ -1,0 +1,150 @@
+"""Pushing: one script call per partition tests, marks and queues its URLs.
+
+What always holds:
+
+1.  A URL is never marked as seen without being queued: both are one script.
+2.  The keys of a push are computed from the `Layout` of the partition's
+    seen-set. The script does nothing if that is not the current one, and the
+    caller tries again with the layout that it returned.
+3.  Any node may push to any partition; no lease is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frontier import bloom, buckets
+from frontier.errors import LayoutStale
+from frontier.model import Layout
+from frontier.store.client import Argument, Call
+from frontier.store.scripts import QUEUE_PUSH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.hashing import Mark
+    from frontier.store.keys import PartitionKeys
+
+MAX_URLS = 500
+"""URLs per call: 1,000 take more than a millisecond of the server."""
+
+TEST, MARK, FORCE = "t", "m", "f"
+"""How a URL is pushed: if it is new; always, and it counts as seen from then
+on; always, and nothing is remembered."""
+
+NEW, NEW_DESPITE_BLOOM, SEEN, SEEN_BY_BLOOM, FORCED = "n", "p", "s", "b", "f"
+"""What the script says of a URL. The second is a false positive of the Bloom
+tier that the set tier put right."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenShape:
+    """The shared tiers of a crawl and what their first generation is sized for."""
+
+    has_bloom: bool
+    has_set: bool
+    capacity: int
+    """URLs that a partition's first Bloom generation holds."""
+    error_rate: float
+
+    def generation(self, number: int) -> bloom.Generation:
+        """Bloom generation *number* of a partition, from 0."""
+        return bloom.generation(number, self.capacity, self.error_rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One URL to be pushed."""
+
+    mode: str
+    mark: Mark
+    queue: str
+    """``<priority>:<queue key>``."""
+    priority: int
+    item: bytes
+    tag: Any = field(default=None, compare=False)
+    """Whatever the caller wants back with the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push did."""
+
+    layout: Layout
+    verdicts: str
+    """A letter per URL, in the order of the pushes."""
+    risen: tuple[str, ...]
+    """Queues that were empty before: their owner may not know of them."""
+
+
+def push_call(
+    keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
+) -> Call:
+    """The call that pushes *pushes*, at most `MAX_URLS`, to one partition."""
+    names = [keys.counts, keys.queues, keys.seen]
+    plan: dict[str, Any] = {
+        "buckets": layout.buckets,
+        "blooms": layout.blooms,
+        "grow": False,
+        "bloom": [],
+        "splits": [],
+    }
+    if shape.has_bloom:
+        plan["grow"] = _must_grow(shape, layout, len(pushes))
+        for number in range(layout.blooms + plan["grow"]):
+            made = shape.generation(number)
+            plan["bloom"].append([made.bits, made.hashes])
+            names.append(keys.bloom(number))
+    index: dict[str, int] = {}
+
+    def position(name: str) -> int:
+        if name not in index:
+            names.append(name)
+            index[name] = len(names)
+        return index[name]
+
+    total = layout.buckets
+    if shape.has_set:
+        total = max(total, buckets.wanted(layout.count + len(pushes)))
+        for split in buckets.splits(layout.buckets, total):
+            source = position(keys.bucket(split.source))
+            target = position(keys.bucket(split.target))
+            plan["splits"].append([source, target, str(split.threshold)])
+
+    args: list[Argument] = []
+    lists: dict[str, int] = {}
+    plan["lists"] = []
+    for push in pushes:
+        bucket = 0
+        if shape.has_set and push.mode != FORCE:
+            number = buckets.bucket_of(push.mark.member, total)
+            bucket = position(keys.bucket(number))
+        if push.queue not in lists:
+            at = position(keys.ready(push.queue))
+            plan["lists"].append([at, push.queue, push.priority])
+            lists[push.queue] = len(plan["lists"])
+        h1, h2, member = push.mark
+        args += (push.mode, h1, h2, member, bucket, lists[push.queue], push.item)
+    return Call.to(QUEUE_PUSH, names, [json.dumps(plan), *args])
+
+
+def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
+    """What *reply* to the call that pushed *pushes* says.
+
+    Raises:
+        LayoutStale: Nothing was done; the error has the current layout.
+    """
+    layout = Layout(*(int(value) for value in reply[1:5]))
+    if reply[0] == 0:
+        raise LayoutStale(layout)
+    queues = list(dict.fromkeys(push.queue for push in pushes))
+    risen = tuple(queues[number - 1] for number in reply[6])
+    return Pushed(layout, reply[5].decode("ascii"), risen)
+
+
+def _must_grow(shape: SeenShape, layout: Layout, adding: int) -> bool:
+    if layout.blooms == 0:
+        return True
+    return layout.last + adding > shape.generation(layout.blooms - 1).capacity

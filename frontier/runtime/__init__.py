@@ -1,0 +1,1 @@
+"""The life of one node: see `frontier.runtime.node`."""

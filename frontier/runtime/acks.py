@@ -1,0 +1,110 @@
+"""Acks: what is done leaves the store, after everything that it produced.
+
+What always holds:
+
+1.  A reservation is acked after the links that it produced are in the store
+    and after its records are on disk: a node that dies before that leaves the
+    URL to be fetched again, one that dies after it leaves nothing to do.
+2.  A reservation whose lease is lost is not acked; its new holder has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from frontier.errors import LeaseLost
+from frontier.queues.partition import ack_calls, acked, bury_call
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from frontier.coordination.lease import Leases
+    from frontier.queues.partition import Reservation
+    from frontier.runtime.inbox import Inbox
+    from frontier.runtime.outbox import Outbox
+    from frontier.runtime.patience import Patience
+    from frontier.store.keys import CrawlKeys
+
+DELAY = 0.01
+"""Seconds that an ack waits for others."""
+
+
+class Acks:
+    """Acks completed reservations, many per round trip."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        leases: Leases,
+        inbox: Inbox,
+        outbox: Outbox,
+        *,
+        archived: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._leases = leases
+        self._inbox = inbox
+        self._outbox = outbox
+        self._archived = archived
+        self._completed: list[Reservation] = []
+        self._some = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self.acked = 0
+
+    def complete(self, reservation: Reservation) -> None:
+        """Count *reservation* as done, callbacks and item pipelines included."""
+        self._inbox.finish(reservation)
+        self._completed.append(reservation)
+        self._some.set()
+
+    async def bury(self, reservation: Reservation, reason: str) -> None:
+        """Move *reservation* to the dead letter."""
+        keys = self._keys.partition(reservation.lease.partition)
+        await self._patience.run([bury_call(keys, reservation, reason)])
+        self._inbox.finish(reservation)
+        self._inbox.settle(reservation)
+
+    async def run(self) -> None:
+        """Ack what is completed, until cancelled."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(DELAY)
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Ack everything that was completed so far."""
+        async with self._one_at_a_time:
+            self._some.clear()
+            completed, self._completed = self._completed, []
+            if not completed:
+                return
+            await self._outbox.flush()
+            await self._archived()
+            await self._ack(completed)
+
+    async def _ack(self, completed: list[Reservation]) -> None:
+        groups: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
+        for reservation in completed:
+            lease = reservation.lease
+            if (lease.token, reservation.id) in self._inbox.open:
+                groups[lease.partition, lease.token].append(reservation)
+        calls, leases = [], []
+        for (partition, _), group in groups.items():
+            ids = [reservation.id for reservation in group]
+            keys = self._keys.partition(partition)
+            for call in ack_calls(keys, group[0].lease, ids):
+                calls.append(call)
+                leases.append(group[0].lease)
+        replies = await self._patience.run(calls)
+        for lease, reply in zip(leases, replies, strict=True):
+            try:
+                self.acked += acked(reply, lease)
+            except LeaseLost:
+                self._leases.forget(lease)
+                self._inbox.lose(lease)
+        for reservation in completed:
+            self._inbox.settle(reservation)

@@ -1,0 +1,95 @@
+"""The end of a crawl, found by its nodes themselves.
+
+A request stays reserved until its links are in the store, so a crawl has
+nothing left to do when two successive scans of all partitions find nothing
+ready and nothing reserved, with the same number of URLs ever queued. One scan is
+not enough: a child can land in a partition that was already looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from frontier.coordination import crawls
+from frontier.errors import StoreUnavailable
+from frontier.queues.partition import Scan, scan_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.coordination.lease import Leases
+    from frontier.runtime.inbox import Inbox
+    from frontier.runtime.patience import Patience
+    from frontier.store.keys import CrawlKeys
+
+INTERVAL = 0.5
+"""Seconds between scans while this node is idle."""
+BATCH = 128
+"""Partitions per round trip."""
+
+
+class Ending:
+    """Looks for the end of the crawl while this node has nothing to do."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        leases: Leases,
+        inbox: Inbox,
+        *,
+        partitions: int,
+        ttl: float,
+        idle: Callable[[], bool],
+        on_finished: Callable[[], None],
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._leases = leases
+        self._inbox = inbox
+        self._partitions = partitions
+        self._ttl = ttl
+        self._idle = idle
+        self._on_finished = on_finished
+        self.ended_here = False
+        """Whether it was this node that ended the crawl."""
+
+    async def run(self) -> None:
+        """Scan until the crawl has ended or this is cancelled."""
+        pushed: int | None = None
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if not self._idle():
+                pushed = None
+                continue
+            try:
+                total = await self._scan()
+                if total is None or total != pushed:
+                    pushed = total
+                    continue
+                ended = await crawls.finish(
+                    self._patience.once, self._keys, ttl=self._ttl
+                )
+            except StoreUnavailable:
+                pushed = None
+                continue
+            if ended is not None:
+                self.ended_here = ended
+                self._on_finished()
+                return
+
+    async def _scan(self) -> int | None:
+        """How many URLs were ever queued; ``None`` if some are not done."""
+        total, open_ = 0, False
+        for first in range(0, self._partitions, BATCH):
+            batch = range(first, min(first + BATCH, self._partitions))
+            calls = [scan_call(self._keys.partition(p)) for p in batch]
+            replies = await self._patience.once(calls)
+            for partition, reply in zip(batch, replies, strict=True):
+                scan = Scan(*reply)
+                total += scan.pushed
+                open_ = open_ or scan.ready > 0 or scan.reserved > 0
+                if scan.ready and self._leases.current(partition):
+                    await self._inbox.look([partition])
+        return None if open_ else total

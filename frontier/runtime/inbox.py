@@ -1,0 +1,301 @@
+"""The inbox: URLs that this node has reserved and will start soon.
+
+What always holds:
+
+1.  Only partitions whose lease is current are reserved from, and only a
+    reservation whose lease is current is handed out.
+2.  No queue key has more reservations in flight here than its cap, so that a
+    slow host cannot fill the node; keys take turns, higher priorities first.
+3.  A reservation is known here from the reply that made it until `settle`. If
+    a reply was lost, what it reserved is found and put back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.queues.partition import (
+    Reservation,
+    list_reserved,
+    requeue_calls,
+    reserve_call,
+    reserved,
+    split_name,
+)
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frontier.coordination.lease import Leases
+    from frontier.model import Lease, Order
+    from frontier.runtime.patience import Patience
+    from frontier.store.keys import CrawlKeys
+
+logger = logging.getLogger(__name__)
+
+POLL = 0.05
+"""Seconds between looks at the hints while there is room."""
+MAX_QUEUES = 1000
+"""Queues of one partition that are learned in one look."""
+MAX_PARTITIONS = 32
+"""Partitions reserved from in one round trip."""
+
+
+class Inbox:
+    """Reserves URLs ahead of the engine's need."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        leases: Leases,
+        *,
+        node_id: str,
+        order: Order,
+        size: int,
+        cap: int,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._leases = leases
+        self._node_id = node_id
+        self._order = order
+        self._size = size
+        self._cap = cap
+        self._on_ready = on_ready
+        self._waiting: deque[Reservation] = deque()
+        self._known: dict[int, dict[str, int]] = defaultdict(dict)
+        self._turn = 0
+        self._in_flight: dict[str, int] = defaultdict(int)
+        self.open: dict[tuple[int, int], Reservation] = {}
+        """Reservations that are neither acked nor given back, by token and id."""
+        self._wake = asyncio.Event()
+        self.barred: set[int] = set()
+        """Partitions that are being handed over: nothing more is reserved."""
+        self.stopped = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is reserved here and nothing is known to be ready."""
+        return not self.open and not any(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def take(self) -> Reservation | None:
+        """Hand out the next reservation, or ``None`` if none may be started."""
+        while self._waiting:
+            reservation = self._waiting[0]
+            if self._leases.covers(reservation.lease):
+                self._waiting.popleft()
+                if len(self._waiting) <= self._size // 2:
+                    self._wake.set()
+                return reservation
+            held = self._leases.held.get(reservation.lease.partition)
+            if held is not None and held.token == reservation.lease.token:
+                return None  # the deadline is past; a renewal may still come
+            self._waiting.popleft()
+            self._drop(reservation)
+        self._wake.set()
+        return None
+
+    def finish(self, reservation: Reservation) -> None:
+        """Count *reservation* as no longer in flight; it is not acked yet."""
+        queue_key = split_name(reservation.queue)[1]
+        self._in_flight[queue_key] -= 1
+        if self._in_flight[queue_key] <= 0:
+            del self._in_flight[queue_key]
+        self._wake.set()
+
+    def settle(self, reservation: Reservation) -> None:
+        """Forget *reservation*: it is acked, buried or given back."""
+        self.open.pop((reservation.lease.token, reservation.id), None)
+
+    def learn(self, partition: int, queues: Iterable[str]) -> None:
+        """Note that *queues* of *partition* have something ready."""
+        known = self._known[partition]
+        for queue in queues:
+            known.setdefault(queue, 1)
+        self._wake.set()
+
+    def holds(self, partition: int) -> bool:
+        """Whether a reservation of *partition* is neither acked nor given back."""
+        return any(r.lease.partition == partition for r in self.open.values())
+
+    def knows(self, partition: int) -> bool:
+        """Whether anything is known to be ready in *partition*."""
+        return bool(self._known.get(partition))
+
+    async def look(self, partitions: Iterable[int]) -> None:
+        """Learn the queues of *partitions* from the store."""
+        looked = list(partitions)
+        calls = [
+            Call.command("ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1)
+            for p in looked
+        ]
+        replies = await self._patience.run(calls)
+        for partition, names in zip(looked, replies, strict=True):
+            self.learn(partition, (name.decode() for name in names))
+
+    def lose(self, lease: Lease) -> list[Reservation]:
+        """Forget what is reserved under *lease*; return what had been started."""
+        self._known.pop(lease.partition, None)
+        waiting = {id(r) for r in self._waiting if r.lease.token == lease.token}
+        lost = [
+            r
+            for r in self.open.values()
+            if (r.lease.partition, r.lease.token) == (lease.partition, lease.token)
+        ]
+        self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
+        for reservation in lost:
+            if id(reservation) in waiting:
+                self._drop(reservation)
+            else:
+                self.settle(reservation)
+        return [r for r in lost if id(r) not in waiting]
+
+    async def give_back(self, partitions: Iterable[int]) -> None:
+        """Requeue what is reserved in *partitions* and was not handed out."""
+        chosen = set(partitions)
+        back = [r for r in self._waiting if r.lease.partition in chosen]
+        kept = (r for r in self._waiting if r.lease.partition not in chosen)
+        self._waiting = deque(kept)
+        by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
+        for reservation in back:
+            lease = reservation.lease
+            by_lease[lease.partition, lease.token].append(reservation)
+        calls = []
+        for (partition, _), group in by_lease.items():
+            entries = [(r.id, r.queue) for r in group]
+            keys = self._keys.partition(partition)
+            calls += requeue_calls(
+                keys, group[0].lease, self._order, entries, delivered=False
+            )
+        await self._patience.run(calls)
+        for reservation in back:
+            self._drop(reservation)
+        for partition in chosen:
+            self._known.pop(partition, None)
+
+    async def run(self) -> None:
+        """Reserve whenever there is room, until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), POLL)
+            self._wake.clear()
+            if self.stopped or len(self._waiting) > self._size // 2:
+                continue
+            await self._read_hints()
+            while not self.stopped and (wanted := self._choose()):
+                if not await self._reserve(wanted):
+                    break
+
+    async def _read_hints(self) -> None:
+        key = self._keys.hints(self._node_id)
+        (hints,) = await self._patience.run([Call.command("LPOP", key, MAX_QUEUES)])
+        for hint in hints or ():
+            partition, _, queue = hint.decode().partition(" ")
+            if partition.isdecimal():
+                self.learn(int(partition), [queue])
+
+    def _choose(self) -> dict[int, dict[str, int]]:
+        """How many to reserve from which queues, by partition."""
+        room = self._size - len(self._waiting)
+        if room <= 0:
+            return {}
+        candidates = []
+        for partition, queues in self._known.items():
+            if not queues or partition in self.barred:
+                continue
+            if self._leases.current(partition):
+                candidates += [(partition, *split_name(q), q) for q in queues]
+        if not candidates:
+            return {}
+        self._turn = (self._turn + 1) % len(candidates)
+        candidates = candidates[self._turn :] + candidates[: self._turn]
+        candidates.sort(key=lambda c: -c[1])
+        wanted: dict[int, dict[str, int]] = defaultdict(dict)
+        planned: dict[str, int] = defaultdict(int)
+        share = max(1, room // len(candidates))
+        for partition, _, queue_key, queue in candidates:
+            if partition not in wanted and len(wanted) >= MAX_PARTITIONS:
+                continue
+            free = self._cap - self._in_flight.get(queue_key, 0) - planned[queue_key]
+            count = min(share, free, room)
+            if count > 0:
+                wanted[partition][queue] = count
+                planned[queue_key] += count
+                room -= count
+            if room <= 0:
+                break
+        return dict(wanted)
+
+    async def _reserve(self, wanted: dict[int, dict[str, int]]) -> int:
+        leases = {}
+        calls = []
+        for partition in list(wanted):
+            lease = self._leases.current(partition)
+            if lease is None:
+                del wanted[partition]
+                continue
+            leases[partition] = lease
+            keys = self._keys.partition(partition)
+            calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
+        try:
+            replies = await self._patience.once(calls)
+        except StoreUnavailable:
+            await self._recover(leases.values())
+            return 0
+        found = 0
+        for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
+            try:
+                made, left = reserved(reply, leases[partition], queues)
+            except LeaseLost:
+                self._leases.forget(leases[partition])
+                self.lose(leases[partition])
+                continue
+            found += len(made)
+            self._note(partition, made, left)
+        if found:
+            self._on_ready()
+        return found
+
+    def _note(
+        self, partition: int, made: list[Reservation], left: dict[str, int]
+    ) -> None:
+        known = self._known[partition]
+        for queue, count in left.items():
+            if count:
+                known[queue] = count
+            else:
+                known.pop(queue, None)
+        for reservation in made:
+            self.open[reservation.lease.token, reservation.id] = reservation
+            self._in_flight[split_name(reservation.queue)[1]] += 1
+            self._waiting.append(reservation)
+
+    async def _recover(self, leases: Iterable[Lease]) -> None:
+        """Put back what a lost reply may have reserved."""
+        for lease in leases:
+            keys = self._keys.partition(lease.partition)
+            (reply,) = await self._patience.run([list_reserved(keys)])
+            unknown = []
+            for key, value in reply.items():
+                token, queue, _ = value.split(b"\n", 2)
+                mine = int(token) == lease.token
+                if mine and (lease.token, int(key)) not in self.open:
+                    unknown.append((int(key), queue.decode()))
+            calls = requeue_calls(keys, lease, self._order, unknown, delivered=False)
+            await self._patience.run(calls)
+            self.learn(lease.partition, {queue for _, queue in unknown})
+
+    def _drop(self, reservation: Reservation) -> None:
+        self.finish(reservation)
+        self.settle(reservation)

@@ -1,0 +1,160 @@
+"""The keeper: heartbeat, leases, hand-over.
+
+What always holds:
+
+1.  A partition that this node should have according to the ring, and that
+    nobody holds, is acquired with the next beat.
+2.  Nothing is reserved from a partition before what its former holders left
+    reserved is back in its queues.
+3.  A partition that another node should have is given up once everything that
+    was started in it is acked; until then its lease is renewed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from frontier.coordination.lease import Acquired, Leases
+    from frontier.coordination.membership import Membership, View
+    from frontier.model import Order
+    from frontier.runtime.inbox import Inbox
+    from frontier.runtime.patience import Patience
+    from frontier.store.keys import CrawlKeys
+
+logger = logging.getLogger(__name__)
+
+BEAT = 1.0
+"""Seconds between heartbeats."""
+QUICK_BEAT = 0.2
+"""The same while partitions are changing hands."""
+
+
+class Keeper:
+    """Keeps this node's place in the ring and the leases that come with it."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        membership: Membership,
+        leases: Leases,
+        inbox: Inbox,
+        *,
+        node_id: str,
+        order: Order,
+        ttl: float,
+        report: Callable[[], Mapping[str, Any]],
+        busy: Callable[[], bool],
+        on_finished: Callable[[], None],
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._membership = membership
+        self._leases = leases
+        self._inbox = inbox
+        self._node_id = node_id
+        self._order = order
+        self._ttl = ttl
+        self._report = report
+        self._busy = busy
+        self._on_finished = on_finished
+        self._renewed_at = time.monotonic()
+        self._beat = min(BEAT, ttl / 5)
+        self.reclaimed = 0
+        """Reservations of dead nodes that were put back."""
+        self.dead = 0
+        """Of these, how many went to the dead letter instead."""
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            try:
+                settled = await self.beat()
+            except StoreUnavailable:
+                settled = False
+            await asyncio.sleep(self._beat if settled else min(QUICK_BEAT, self._beat))
+
+    async def beat(self) -> bool:
+        """Do one round; return whether this node has exactly what it should."""
+        view = await self._membership.beat(busy=self._busy(), report=self._report())
+        if view.state == "finished":
+            self._on_finished()
+        if time.monotonic() - self._renewed_at >= self._ttl / 3 - self._beat / 2:
+            await self._renew()
+        return await self._follow(view)
+
+    async def _follow(self, view: View) -> bool:
+        ring = self._membership.ring
+        wanted = set(ring.owned_by(self._node_id))
+        surplus = set(self._leases.held) - wanted
+        await self._hand_over(surplus)
+        self._inbox.barred &= surplus
+        missing = wanted - set(self._leases.held)
+        acquired = await self._leases.acquire(sorted(missing))
+        if acquired or surplus:
+            logger.info(
+                "epoch %d, %d nodes: took %d partitions, giving up %d, holding %d",
+                view.epoch,
+                len(view.members),
+                len(acquired),
+                len(surplus),
+                len(self._leases.held),
+            )
+        await self._take_over(acquired)
+        return wanted == set(self._leases.held)
+
+    async def _hand_over(self, partitions: set[int]) -> None:
+        fresh = partitions - self._inbox.barred
+        self._inbox.barred |= partitions
+        if fresh:
+            await self._inbox.give_back(fresh)
+        done = [p for p in partitions if not self._inbox.holds(p)]
+        await self._leases.release(done)
+
+    async def _take_over(self, acquired: Iterable[Acquired]) -> None:
+        fresh = list(acquired)
+        for taken in fresh:
+            if taken.reserved:
+                await self._reclaim(taken)
+        filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
+        if filled:
+            await self._inbox.look(filled)
+
+    async def _reclaim(self, taken: Acquired) -> None:
+        keys = self._keys.partition(taken.lease.partition)
+        (reply,) = await self._patience.run([list_reserved(keys)])
+        entries = older(reply, taken.lease)
+        calls = requeue_calls(keys, taken.lease, self._order, entries, delivered=True)
+        for result in await self._patience.run(calls):
+            try:
+                back, dead = requeued(result, taken.lease)
+            except LeaseLost:
+                self._leases.forget(taken.lease)
+                return
+            self.reclaimed += back
+            self.dead += dead
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        ready, lost = await self._leases.renew()
+        self._renewed_at = began
+        for lease in lost:
+            started = self._inbox.lose(lease)
+            logger.warning(
+                "the lease on partition %d is lost; %d requests that were under way "
+                "will be fetched again by its new holder",
+                lease.partition,
+                len(started),
+            )
+        unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
+        if unknown:
+            await self._inbox.look(unknown)

@@ -1,0 +1,67 @@
+"""Waiting for a store that does not answer, with one line in the log for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.store.client import Call, Store
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+
+
+class Patience:
+    """Runs calls on a store, however long it takes to answer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._since: float | None = None
+        self.outages = 0
+        """How often the store went away."""
+
+    async def run(self, calls: Sequence[Call]) -> list[Any]:
+        """Run *calls*; again and again while the store does not answer.
+
+        A call may thus happen twice: only for calls that may.
+        """
+        delay = FIRST_DELAY
+        while True:
+            try:
+                return await self.once(calls)
+            except StoreUnavailable:
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LONGEST_DELAY)
+
+    async def once(self, calls: Sequence[Call]) -> list[Any]:
+        """Run *calls*, for which twice would be wrong.
+
+        Raises:
+            StoreUnavailable: It is not known whether they happened.
+        """
+        if not calls:
+            return []
+        try:
+            replies = await self._store.run(calls)
+        except StoreUnavailable as error:
+            if self._since is None:
+                self._since = time.monotonic()
+                self.outages += 1
+                logger.warning("%s; waiting for it", error)
+            raise
+        if self._since is not None:
+            waited = time.monotonic() - self._since
+            self._since = None
+            logger.warning(
+                "the store at %s answers again after %.1f s", self._store.where, waited
+            )
+        return replies

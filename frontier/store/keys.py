@@ -1,0 +1,164 @@
+"""The name of every key, and nothing else.
+
+All keys of one partition share a hash tag, and so do all keys of one crawl, so
+that a script may touch them together on Redis Cluster::
+
+    {<namespace>:<crawl id>:<partition>}:<what>
+    {<namespace>:<crawl id>}:<what>
+
+The digest index has the names that Browsertrix gives it (`CollectionKeys`), so
+that its indexer and its crawler can share the Redis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryKeys:
+    """The keys that outlive a crawl."""
+
+    namespace: str
+
+    def crawls(self) -> str:
+        """Set of the ids of all crawls of the namespace."""
+        return f"{self.namespace}:crawls"
+
+    def spider(self, name: str) -> str:
+        """Hash ``{serial, open}``: the last number used, the crawl that is open."""
+        return f"{self.namespace}:spider:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlKeys:
+    """The keys of one crawl."""
+
+    namespace: str
+    crawl_id: str
+
+    def meta(self) -> str:
+        """Hash: the crawl's state and the settings that it was created with."""
+        return f"{self._tag()}:meta"
+
+    def nodes(self) -> str:
+        """Hash: node id to ``<beat, server ms> <weight> <busy 0|1>``."""
+        return f"{self._tag()}:nodes"
+
+    def epoch(self) -> str:
+        """Integer; grows when a node joins, leaves or is found dead."""
+        return f"{self._tag()}:epoch"
+
+    def reports(self) -> str:
+        """Hash: node id to the JSON of its last report. Nodes that left stay."""
+        return f"{self._tag()}:reports"
+
+    def starts(self) -> str:
+        """Hash: digest of a seed list to ``done``."""
+        return f"{self._tag()}:starts"
+
+    def start_lock(self, start_id: str) -> str:
+        """String: the node that loads this seed list; expires with its lease."""
+        return f"{self._tag()}:start:{start_id}"
+
+    def hints(self, node_id: str) -> str:
+        """List of ``<partition> <queue>``: what became ready at this node."""
+        return f"{self._tag()}:hints:{node_id}"
+
+    def partition(self, number: int) -> PartitionKeys:
+        """The keys of partition *number*."""
+        return PartitionKeys(f"{{{self.namespace}:{self.crawl_id}:{number}}}")
+
+    def _tag(self) -> str:
+        return f"{{{self.namespace}:{self.crawl_id}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKeys:
+    """The keys of one partition."""
+
+    tag: str
+
+    @property
+    def lease(self) -> str:
+        """Hash ``{token, holder}``; lives as long as the lease."""
+        return f"{self.tag}:lease"
+
+    @property
+    def fence(self) -> str:
+        """Integer; the last fencing token. Expires a day after the last lease."""
+        return f"{self.tag}:fence"
+
+    @property
+    def counts(self) -> str:
+        """Hash ``{ready, pushed, seq, acked, dead}``.
+
+        *ready* is a level, *pushed*, *acked* and *dead* only grow, *seq* is the
+        last id given to a reservation.
+        """
+        return f"{self.tag}:counts"
+
+    @property
+    def queues(self) -> str:
+        """Sorted set of the queues that have ready URLs, scored by -priority."""
+        return f"{self.tag}:queues"
+
+    def ready(self, queue: str) -> str:
+        """List of the items of *queue*, a ``<priority>:<queue key>``."""
+        return f"{self.tag}:ready:{queue}"
+
+    @property
+    def reserved(self) -> str:
+        r"""Hash: reservation id to ``<token>\n<queue>\n<item>``."""
+        return f"{self.tag}:reserved"
+
+    @property
+    def dead(self) -> str:
+        r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
+        return f"{self.tag}:dead"
+
+    @property
+    def seen(self) -> str:
+        """Hash ``{buckets, count, blooms, last}``: the layout of the seen-set.
+
+        *count* is the number of URLs in the set, *blooms* the number of Bloom
+        generations, *last* how many URLs the last of them has.
+        """
+        return f"{self.tag}:seen"
+
+    def bloom(self, generation: int) -> str:
+        """Bitmap of one Bloom generation."""
+        return f"{self.tag}:bloom:{generation}"
+
+    def bucket(self, number: int) -> str:
+        """Set of the 62-bit integers of one bucket of the seen-set."""
+        return f"{self.tag}:set:{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionKeys:
+    """The keys of a collection's digest index: Browsertrix's own names.
+
+    The default collection has them bare; a named one has its name before each.
+    """
+
+    collection: str
+
+    def alldupes(self) -> str:
+        """Hash: payload digest to the committed crawl that has its original."""
+        return self._name("alldupes")
+
+    def crawl(self, crawl_id: str) -> str:
+        """Hash: payload digest to ``<waczIndex> <date> <url> <size>``."""
+        return self._name(f"h:{crawl_id}")
+
+    def uncommitted(self) -> str:
+        """Set of the ids of crawls whose digests only they themselves see."""
+        return self._name("uncommittedcrawls")
+
+    def committed(self) -> str:
+        """Set of the ids of crawls whose digests every crawl sees."""
+        return self._name("allcrawls")
+
+    def _name(self, what: str) -> str:
+        return f"{self.collection}:{what}" if self.collection else what

@@ -1,0 +1,27 @@
+-- lease_acquire: take a partition that nobody holds.
+--
+-- KEYS[1]  lease     hash {token, holder}, expires with the lease
+-- KEYS[2]  fence     integer, the last token issued
+-- KEYS[3]  counts    hash {ready, ...}
+-- KEYS[4]  reserved  hash of reservations
+-- ARGV[1]  holder    node id, for people to read
+-- ARGV[2]  ttl_ms    how long the lease lives
+--
+-- Returns {token, ready, reserved}, or nil if the partition is taken.
+-- The token is at least the server's time, so that it still grows after a
+-- fail-over that lost the last fence. Not reentrant: the token is the only
+-- proof of ownership, and a restarted node waits like any other.
+
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return nil
+end
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+local token = string.format('%.0f', math.max(last + 1, now))
+
+redis.call('SET', KEYS[2], token, 'EX', 86400)
+redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return {token, redis.call('HGET', KEYS[3], 'ready') or '0', redis.call('HLEN', KEYS[4])}

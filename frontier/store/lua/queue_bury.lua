@@ -1,0 +1,24 @@
+-- queue_bury: give up a reserved URL that no node can process.
+--
+-- KEYS[1]  lease     hash {token, holder}
+-- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
+-- KEYS[3]  reserved  hash: id to '<token>\n<queue>\n<item>'
+-- KEYS[4]  dead      list of '<reason>\n<queue>\n<item>'
+-- ARGV[1]  token     the token lease_acquire returned
+-- ARGV[2]  id        of the reservation
+-- ARGV[3]  reason    one line, for people to read
+--
+-- Returns 1, 0 if there is no such reservation, or nil if the token is not the
+-- current one.
+
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+  return nil
+end
+local value = redis.call('HGET', KEYS[3], ARGV[2])
+if not value then
+  return 0
+end
+redis.call('HDEL', KEYS[3], ARGV[2])
+redis.call('RPUSH', KEYS[4], ARGV[3] .. string.match(value, '^%d+(\n.*)$'))
+redis.call('HINCRBY', KEYS[2], 'dead', 1)
+return 1

@@ -1,0 +1,44 @@
+-- queue_requeue: put reserved URLs back to the front of their queues.
+--
+-- KEYS[1]  lease     hash {token, holder}
+-- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
+-- KEYS[3]  queues    sorted set of the queues that have ready URLs
+-- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
+-- KEYS[5]  dead      list of '<reason>\n<queue>\n<item>'
+-- KEYS[6...]         the ready lists to put back to
+-- ARGV[1]  token     the token lease_acquire returned
+-- ARGV[2]  push      LPUSH where the oldest comes first, else RPUSH
+-- ARGV[3]  tries     deliveries after which an item is dead; 0: this was none
+-- ARGV[4...]         for each item, the one to be handed out last first: its
+--                    id, the index in KEYS of its list, its queue's name and
+--                    its priority
+--
+-- Returns {requeued, dead}, or nil if the token is not the current one.
+-- An item begins with a digit: how often it was delivered without an ack.
+
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+  return nil
+end
+
+local tries = tonumber(ARGV[3])
+local requeued, dead = 0, 0
+for i = 4, #ARGV, 4 do
+  local value = redis.call('HGET', KEYS[4], ARGV[i])
+  if value then
+    local item = string.match(value, '^%d+\n[^\n]*\n(.*)$')
+    local delivered = tonumber(string.sub(item, 1, 1)) + (tries > 0 and 1 or 0)
+    redis.call('HDEL', KEYS[4], ARGV[i])
+    if tries > 0 and delivered >= tries then
+      redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times\n' .. ARGV[i + 2]
+        .. '\n' .. item)
+      dead = dead + 1
+    else
+      redis.call(ARGV[2], KEYS[tonumber(ARGV[i + 1])], delivered .. string.sub(item, 2))
+      redis.call('ZADD', KEYS[3], -tonumber(ARGV[i + 3]), ARGV[i + 2])
+      requeued = requeued + 1
+    end
+  end
+end
+redis.call('HINCRBY', KEYS[2], 'ready', requeued)
+redis.call('HINCRBY', KEYS[2], 'dead', dead)
+return {requeued, dead}

@@ -1,0 +1,50 @@
+"""Every Lua script, by name.
+
+A script is a file in ``lua/``; its header declares its keys, its arguments and
+its result, and a test compares both with its body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One Lua script."""
+
+    name: str
+    source: str
+    sha: str
+    """SHA-1 of the source in hex, as EVALSHA wants it."""
+
+
+def _read(name: str) -> Script:
+    source = (files("frontier.store") / "lua" / f"{name}.lua").read_text("utf-8")
+    digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, source, digest)
+
+
+CRAWL_ALLOT = _read("crawl_allot")
+CRAWL_FINISH = _read("crawl_finish")
+CRAWL_OPEN = _read("crawl_open")
+CRAWL_RETIRE = _read("crawl_retire")
+LEASE_ACQUIRE = _read("lease_acquire")
+LEASE_RELEASE = _read("lease_release")
+LEASE_RENEW = _read("lease_renew")
+NODE_BEAT = _read("node_beat")
+NODE_LEAVE = _read("node_leave")
+PARTITION_SCAN = _read("partition_scan")
+QUEUE_ACK = _read("queue_ack")
+QUEUE_BURY = _read("queue_bury")
+QUEUE_PUSH = _read("queue_push")
+QUEUE_REQUEUE = _read("queue_requeue")
+QUEUE_RESERVE = _read("queue_reserve")
+START_ACQUIRE = _read("start_acquire")
+START_DONE = _read("start_done")
+
+SCRIPTS = tuple(
+    value for value in list(globals().values()) if isinstance(value, Script)
+)

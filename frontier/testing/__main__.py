@@ -1,0 +1,100 @@
+"""``python -m frontier.testing``: the site as a process of its own.
+
+Prints one line of JSON when it accepts connections, then serves until SIGTERM
+or SIGINT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from frontier.errors import ConfigurationError
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
+
+
+def main() -> int:
+    """Serve until a signal comes; return the exit code."""
+    parser = _parser()
+    args = parser.parse_args()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        site = Site(
+            urls=args.urls,
+            hosts=args.hosts,
+            slow_seconds=args.slow_seconds,
+            calendar_months=args.calendar_months,
+        )
+        server = SiteServer(
+            site,
+            log=args.log,
+            delay=args.delay,
+            host_delays=dict(args.host_delay),
+            port=args.port,
+        )
+        server.start()
+    except (ConfigurationError, OSError) as e:
+        parser.error(str(e))
+    ready = {
+        "seeds": server.seeds,
+        "hosts": server.hosts,
+        "log": None if args.log is None else str(args.log),
+        "pid": os.getpid(),
+    }
+    print(json.dumps(ready), flush=True)
+    stop.wait()
+    server.stop()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m frontier.testing")
+    parser.add_argument("--urls", type=int, default=400)
+    parser.add_argument("--hosts", type=int, default=5)
+    parser.add_argument(
+        "--port", type=int, default=0, help="common or first port; 0 picks a free one"
+    )
+    parser.add_argument("--log", type=Path, help="append a JSON line per request")
+    parser.add_argument(
+        "--delay", type=float, default=0.0, help="seconds before each answer"
+    )
+    parser.add_argument(
+        "--host-delay",
+        type=_host_delay,
+        action="append",
+        default=[],
+        metavar="HOST=SECONDS",
+        help="more seconds for one host, by its number; may be repeated",
+    )
+    parser.add_argument(
+        "--slow-seconds", type=float, default=1.0, help="how slow the slow page is"
+    )
+    parser.add_argument(
+        "--calendar-months",
+        type=_months,
+        default=24,
+        metavar="N|endless",
+        help="where the calendar ends",
+    )
+    return parser
+
+
+def _host_delay(text: str) -> tuple[int, float]:
+    host, _, seconds = text.partition("=")
+    return int(host), float(seconds)
+
+
+def _months(text: str) -> int | None:
+    return None if text == "endless" else int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

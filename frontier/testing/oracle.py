@@ -1,0 +1,153 @@
+"""What a crawl of the site must fetch, and what the server says it fetched."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.robotparser import RobotFileParser
+
+from frontier.errors import ConfigurationError
+from frontier.testing.request_log import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from frontier.testing.resource import Resource
+    from frontier.testing.site import Site
+
+_LINKS = {"a": "href", "img": "src", "link": "href", "script": "src"}
+_ROBOTS = "/robots.txt"
+
+
+def expected_urls(site: Site) -> set[str]:
+    """The URLs that a crawl of *site* must fetch, each once.
+
+    The crawl starts from all seeds, obeys robots.txt, and follows links and
+    requisites of 200 pages and all redirects. robots.txt itself is not among
+    the URLs; sources and targets of redirects are.
+
+    Raises:
+        ConfigurationError: The calendar has no end.
+    """
+    if site.calendar_months is None:
+        raise ConfigurationError(
+            "a site with an endless calendar has no finite set of URLs; "
+            "ask for the one with calendar_months=0"
+        )
+    hosts = {urlsplit(base).netloc: number for number, base in enumerate(site.bases)}
+    robots = [_robots(site, host) for host in range(site.hosts)]
+    expected = set(site.seeds)
+    waiting = list(site.seeds)
+    while waiting:
+        url = waiting.pop()
+        parts = urlsplit(url)
+        host = hosts[parts.netloc]
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        for link in links(url, site.resource(host, target)):
+            other = hosts.get(urlsplit(link).netloc)
+            if other is None or link in expected:
+                continue
+            if robots[other].can_fetch("*", link):
+                expected.add(link)
+                waiting.append(link)
+    return expected
+
+
+def links(url: str, resource: Resource) -> Iterator[str]:
+    """Where *resource* leads to, absolute and without fragments.
+
+    May name a URL several times, and URLs of any scheme.
+    """
+    location = resource.header(b"Location")
+    if location is not None:
+        yield urldefrag(urljoin(url, location.decode("ascii"))).url
+    elif resource.status == 200 and resource.is_html:
+        parser = _LinkParser()
+        parser.feed(resource.decoded.decode())
+        parser.close()
+        for link in parser.found:
+            yield urldefrag(urljoin(url, link)).url
+
+
+class _LinkParser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        value = dict(attrs).get(_LINKS.get(tag, ""))
+        if value is not None:
+            self.found.append(value)
+
+
+def _robots(site: Site, host: int) -> RobotFileParser:
+    parser = RobotFileParser()
+    parser.parse(site.resource(host, _ROBOTS).body.decode().splitlines())
+    return parser
+
+
+class RequestLog:
+    """The requests that a server has logged."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = list(entries)
+
+    @classmethod
+    def read(cls, path: Path) -> RequestLog:
+        """The log at *path*, as far as it is written."""
+        with path.open(encoding="utf-8") as lines:
+            return cls(Entry.from_line(line) for line in lines)
+
+    def fetched(self) -> Counter[str]:
+        """How often each URL but robots.txt was fetched: GET, whole answer."""
+        return self._count(aborted=False)
+
+    def aborted(self) -> Counter[str]:
+        """How often the answer to a GET of each URL but robots.txt was cut off."""
+        return self._count(aborted=True)
+
+    def _count(self, *, aborted: bool) -> Counter[str]:
+        return Counter(
+            entry.url
+            for entry in self.entries
+            if entry.method == "GET"
+            and entry.aborted == aborted
+            and urlsplit(entry.url).path != _ROBOTS
+        )
+
+    def by_node(self) -> dict[str | None, list[Entry]]:
+        """Each node's requests, in the order of their ends; ``None`` names none."""
+        nodes: defaultdict[str | None, list[Entry]] = defaultdict(list)
+        for entry in self.entries:
+            nodes[entry.node].append(entry)
+        return dict(nodes)
+
+    def missing(self, expected: set[str]) -> set[str]:
+        """What of *expected* was not fetched."""
+        return expected - self.fetched().keys()
+
+    def unexpected(self, expected: set[str]) -> set[str]:
+        """What was fetched or tried, but is not in *expected*."""
+        return (self.fetched() + self.aborted()).keys() - expected
+
+    def repeated(self) -> Counter[str]:
+        """What was fetched more than once, and how often."""
+        return Counter({url: n for url, n in self.fetched().items() if n > 1})
+
+    def overlaps(self) -> list[tuple[Entry, Entry]]:
+        """The pairs of requests to one host, by two nodes, at the same time.
+
+        All requests count: those for robots.txt, those that were aborted, and
+        those without a node, which are taken as one more node's. Intervals
+        that merely touch do not overlap. The earlier one of a pair is first.
+        """
+        found: list[tuple[Entry, Entry]] = []
+        running: defaultdict[str, list[Entry]] = defaultdict(list)
+        for entry in sorted(self.entries, key=lambda entry: entry.start):
+            still = [e for e in running[entry.host] if e.end > entry.start]
+            found += [(e, entry) for e in still if e.node != entry.node]
+            running[entry.host] = [*still, entry]
+        return found

@@ -1,0 +1,313 @@
+"""The site on loopback, over HTTP/1.1 with persistent connections.
+
+1. The server is one event loop on a thread of its own; requests of different
+   connections do not wait for each other.
+2. A request is logged once, after its answer was handed to the kernel. An
+   answer that the kernel takes at once (all of this site's, to a client that
+   reads) ends before any request that its client sends on receipt of it.
+3. Apart from ``Date`` the bytes of an answer depend only on the site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from email.utils import formatdate
+from functools import lru_cache, partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+from frontier.testing.loopback import close, listen
+from frontier.testing.request_log import Entry, LogWriter
+from frontier.testing.resource import CHUNK_BYTES, Resource, failure
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from frontier.testing.site import Site
+
+MAX_HEAD_BYTES = 65536
+CACHED_RESOURCES = 8192
+
+
+class SiteServer:
+    """Serves *site* from ``start`` to ``stop``, or as a context manager.
+
+    *delay* is for every request, *host_delays* adds to it by the host's
+    number, both in seconds; they may be changed while it serves. *log* is
+    appended to. *port* is as in ``loopback.listen``.
+
+    ``start`` raises ``ConfigurationError`` if there is nowhere to listen.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        *,
+        log: Path | None = None,
+        delay: float = 0.0,
+        host_delays: Mapping[int, float] | None = None,
+        port: int = 0,
+    ) -> None:
+        self.site = site
+        """With the real base URLs once the server has started."""
+        self.log = log
+        self.delay = delay
+        self.host_delays = dict(host_delays or {})
+        self._port = port
+        self._sockets: list[socket.socket] = []
+        self._ready = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def hosts(self) -> list[str]:
+        """``address:port`` of each host."""
+        return [base.partition("//")[2] for base in self.site.bases]
+
+    @property
+    def seeds(self) -> list[str]:
+        """The home page of each host."""
+        return self.site.seeds
+
+    def start(self) -> None:
+        """Listen; connections are accepted when this returns."""
+        if self._thread is not None:
+            raise RuntimeError("a server can be started once")
+        self._sockets = listen(self.site.hosts, self._port)
+        try:
+            self._log = LogWriter(self.log)
+        except OSError:
+            close(self._sockets)
+            raise
+        names = [sock.getsockname() for sock in self._sockets]
+        self.site = self.site.served_at(f"http://{ip}:{port}" for ip, port in names)
+        self._resource = lru_cache(CACHED_RESOURCES)(self.site.resource)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="site", daemon=True
+        )
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self) -> None:
+        """Cut all connections and close the log; no effect if it does not run."""
+        if self._thread is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+            self._log.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._conversations: set[asyncio.Task[None]] = set()
+        # Wall-clock times that cannot go back while the server runs.
+        self._epoch = time.time() - time.monotonic()
+        servers = [
+            await self._loop.create_server(partial(self._connection, host), sock=sock)
+            for host, sock in enumerate(self._sockets)
+        ]
+        self._ready.set()
+        await self._stopping.wait()
+        for server in servers:
+            server.close()
+        while self._conversations:
+            for task in self._conversations:
+                task.cancel()
+            await asyncio.wait(self._conversations)
+
+    def _now(self) -> float:
+        return self._epoch + time.monotonic()
+
+    def _connection(self, host: int) -> asyncio.StreamReaderProtocol:
+        reader = _Reader()
+
+        def begin(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            def end(task: asyncio.Task[None]) -> None:
+                self._conversations.discard(task)
+                # What was answered is with the kernel already; not close(),
+                # as a client that does not read may not hold the server.
+                writer.transport.abort()
+
+            if self._stopping.is_set():
+                writer.transport.abort()
+                return
+            task = self._loop.create_task(self._converse(host, reader, writer))
+            self._conversations.add(task)
+            task.add_done_callback(end)
+
+        return asyncio.StreamReaderProtocol(reader, begin)
+
+    async def _converse(
+        self, host: int, reader: _Reader, writer: asyncio.StreamWriter
+    ) -> None:
+        # drain() is to wait until the kernel has everything.
+        writer.transport.set_write_buffer_limits(0)
+        try:
+            while (request := await _receive(reader)) is not None:
+                whole = await self._answer(host, request, reader, writer)
+                if not whole or not request.keeps_alive:
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # there is nobody to tell
+
+    async def _answer(
+        self,
+        host: int,
+        request: _Request,
+        reader: _Reader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Send what *request* asks for and log it; return whether all was sent."""
+        start = self._now()
+        if request.malformed:
+            resource = failure(request.malformed, "That was no request.")
+        elif request.method == "GET":
+            resource = self._resource(host, request.target)
+        else:
+            resource = self.site.resource(
+                host, request.target, request.method, request.body
+            )
+        sent = False
+        try:
+            wait = self.delay + self.host_delays.get(host, 0.0) + resource.wait
+            if not await reader.is_gone_within(wait):
+                for part in _frame(resource, request):
+                    writer.write(part)
+                    await writer.drain()
+                sent = True
+        except ConnectionError:
+            pass  # logged as aborted
+        finally:
+            base = self.site.bases[host]
+            self._log.write(
+                Entry(
+                    start=start,
+                    end=self._now(),
+                    host=base.partition("//")[2],
+                    url=base + request.target,
+                    method=request.method,
+                    status=resource.status,
+                    bytes=len(resource.body) if sent and request.has_body else 0,
+                    node=request.headers.get("x-frontier-node"),
+                    ua=request.headers.get("user-agent"),
+                    aborted=not sent,
+                )
+            )
+        return sent
+
+
+class _Reader(asyncio.StreamReader):
+    """A reader that can tell when the other side has closed."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=MAX_HEAD_BYTES)
+        self._gone = asyncio.Event()
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self._gone.set()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self._gone.set()
+
+    async def is_gone_within(self, seconds: float) -> bool:
+        """Whether the client leaves within *seconds*, or has left already."""
+        if seconds > 0 and not self._gone.is_set():
+            try:
+                await asyncio.wait_for(self._gone.wait(), seconds)
+            except TimeoutError:
+                return False
+        return self._gone.is_set()
+
+
+class _Request(NamedTuple):
+    method: str
+    target: str
+    version: str
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    malformed: int = 0
+    """The status to refuse it with; 0 if it can be answered."""
+
+    @property
+    def keeps_alive(self) -> bool:
+        if self.malformed:
+            return False
+        connection = self.headers.get("connection", "").lower()
+        if self.version == "HTTP/1.0":
+            return connection == "keep-alive"
+        return connection != "close"
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the answer has one."""
+        return self.method != "HEAD"
+
+
+async def _receive(reader: asyncio.StreamReader) -> _Request | None:
+    """The next request, or ``None`` at the orderly end of the connection."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError as e:
+        if e.partial:
+            raise
+        return None
+    except asyncio.LimitOverrunError:
+        too_large = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        return _Request("-", "/", "", malformed=too_large)
+    first, *lines = head[:-4].decode("latin-1").split("\r\n")
+    method, _, rest = first.partition(" ")
+    target, _, version = rest.partition(" ")
+    if not target.startswith("/") or version not in {"HTTP/1.0", "HTTP/1.1"}:
+        return _Request("-", "/", "", malformed=HTTPStatus.BAD_REQUEST)
+    fields = (line.partition(":") for line in lines)
+    headers = {name.lower(): value.strip() for name, _, value in fields}
+    length = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not length.isdecimal():
+        refusal = HTTPStatus.LENGTH_REQUIRED
+        return _Request(method, target, version, headers, malformed=refusal)
+    body = await reader.readexactly(int(length))
+    return _Request(method, target, version, headers, body)
+
+
+def _frame(resource: Resource, request: _Request) -> list[bytes]:
+    """The bytes of the answer; one part unless the transfer coding has more."""
+    in_chunks = resource.chunked and request.version != "HTTP/1.0"
+    framing = (
+        b"Transfer-Encoding: chunked"
+        if in_chunks
+        else b"Content-Length: %d" % len(resource.body)
+    )
+    lines = [
+        f"HTTP/1.1 {resource.status} {HTTPStatus(resource.status).phrase}".encode(),
+        b"Date: " + formatdate(usegmt=True).encode("ascii"),
+        *(name + b": " + value for name, value in resource.headers),
+        framing,
+        b"Connection: " + (b"keep-alive" if request.keeps_alive else b"close"),
+        b"\r\n",
+    ]
+    head = b"\r\n".join(lines)
+    if not request.has_body:
+        return [head]
+    if not in_chunks:
+        return [head + resource.body]
+    body = resource.body
+    pieces = (body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES))
+    return [head, *(b"%x\r\n%s\r\n" % (len(p), p) for p in pieces), b"0\r\n\r\n"]

@@ -1,0 +1,31 @@
+import pytest
+
+from frontier.archive.writer import WarcWriter
+from tests.archive.samples import NOON, DictIndex
+
+
+@pytest.fixture
+def new_writer(tmp_path):
+    made = []
+
+    def make(directory=tmp_path, crawl_id="crawl", node_id="node", max_bytes=10**9):
+        fields = {"isPartOf": "collection"}
+        writer = WarcWriter(
+            directory, crawl_id, node_id, max_bytes, fields, lambda: NOON
+        )
+        made.append(writer)
+        return writer
+
+    yield make
+    for writer in made:
+        writer.abandon()
+
+
+@pytest.fixture
+def writer(new_writer):
+    return new_writer()
+
+
+@pytest.fixture
+def index(tmp_path):
+    return DictIndex(tmp_path)

@@ -1,0 +1,168 @@
+import pytest
+
+from frontier.archive.records import (
+    capture,
+    record_id,
+    target_uri,
+    warc_date,
+    warcinfo,
+)
+from frontier.digest import sha256_hex
+from frontier.model import Original
+from tests.archive.samples import NOON, an_exchange, warc_headers
+
+INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
+BODY = b"<p>hello</p>"
+DIGEST = sha256_hex(BODY)
+ORIGINAL = Original("http://example.com/old", "2025-12-31T23:59:59.000Z", "crawl", 99)
+
+
+def as_bytes(exchange, original=None):
+    digest = sha256_hex(exchange.response_body)
+    return [
+        b"".join(record.parts)
+        for record in capture(exchange, digest, INFO, "crawl", original)
+    ]
+
+
+def test_an_exchange_becomes_these_bytes():
+    request, response = as_bytes(an_exchange())
+
+    assert request == (
+        b"WARC/1.1\r\n"
+        b"WARC-Type: request\r\n"
+        b"WARC-Record-ID: <urn:uuid:REQUEST>\r\n"
+        b"WARC-Date: 2026-01-01T00:00:00.123Z\r\n"
+        b"WARC-Target-URI: http://example.com/0\r\n"
+        b"WARC-IP-Address: 192.0.2.7\r\n"
+        b"WARC-Warcinfo-ID: <urn:uuid:00000000-0000-0000-0000-000000000000>\r\n"
+        b"WARC-Concurrent-To: <urn:uuid:RESPONSE>\r\n"
+        b"Content-Type: application/http; msgtype=request\r\n"
+        b"WARC-Block-Digest: sha256:REQUESTBLOCK\r\n"
+        b"Content-Length: 39\r\n"
+        b"\r\n"
+        b"GET /0 HTTP/1.1\r\nHost: example.com\r\n\r\n"
+        b"\r\n\r\n"
+    )
+    assert response == b""
+
+
+def test_a_revisit_has_the_head_and_points_at_the_original():
+    _, revisit = as_bytes(an_exchange(), ORIGINAL)
+
+    assert revisit == b""
+
+
+def test_an_original_of_another_crawl_is_named_by_its_crawl():
+    other = Original("http://example.com/old", "2020-01-01T00:00:00Z", "a b/ü", 99)
+    headers = warc_headers(as_bytes(an_exchange(), other)[1])
+
+    assert headers["WARC-Refers-To-Container"] == "urn:crawl:a%20b%2F%C3%BC"
+    assert headers["WARC-Refers-To-Target-URI"] == "http://example.com/old"
+    assert headers["WARC-Refers-To-Date"] == "2020-01-01T00:00:00Z"
+    assert "WARC-Refers-To" not in headers  # its id is not ours to know
+
+
+def test_a_revisit_names_the_record_that_was_written():
+    first = an_exchange(url="http://example.com/a b")
+    written = warc_headers(as_bytes(first)[1])
+    original = Original(
+        written["WARC-Target-URI"], written["WARC-Date"], "crawl", 1
+    )
+    revisit = warc_headers(as_bytes(an_exchange(1), original)[1])
+
+    assert revisit["WARC-Refers-To"] == written["WARC-Record-ID"]
+    assert revisit["WARC-Record-ID"] != written["WARC-Record-ID"]
+
+
+def test_the_same_capture_as_a_revisit_has_an_id_of_its_own():
+    response = capture(an_exchange(), DIGEST, INFO, "crawl")
+    revisit = capture(an_exchange(), DIGEST, INFO, "crawl", ORIGINAL)
+
+    assert response[1].record_id != revisit[1].record_id
+
+
+def test_record_ids_never_change():
+    assert record_id("http://example.com/", "2026-01-01T00:00:00.123Z", DIGEST) == ""
+
+
+def test_an_empty_payload_is_never_a_revisit():
+    with pytest.raises(ValueError, match="empty payload"):
+        as_bytes(an_exchange(body=b""), ORIGINAL)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 Tr\xe8s bien\r\nX-Name: caf\xe9\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n",
+        b"HTTP/1.0 200 \r\nx-CASE:kept\r\n folded\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("original", [None, ORIGINAL])
+def test_a_head_is_kept_byte_for_byte(head, original):
+    record = as_bytes(an_exchange(response_head=head), original)[1]
+    block = record.partition(b"\r\n\r\n")[2]
+
+    assert block == head + (b"" if original else BODY) + b"\r\n\r\n"
+
+
+def test_a_truncated_response_says_why():
+    headers = warc_headers(as_bytes(an_exchange(truncated="time"))[1])
+
+    assert headers["WARC-Truncated"] == "time"
+
+
+@pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("http://a/?x=%20&y=é", "http://a/?x=%20&y=%C3%A9"),
+        ("http://a/b c\r\nEvil: 1\x00", "http://a/b%20c%0D%0AEvil:%201%00"),
+        ("http://a/{}|\\^`<>\"'%zz", "http://a/{}|\\^`<>\"'%zz"),
+        ("http://a/\udce9", "http://a/%ED%B3%A9"),
+        ("", ""),
+    ],
+)
+def test_a_target_uri_cannot_leave_its_line(url, uri):
+    assert target_uri(url) == uri
+    assert target_uri(uri) == uri
+    headers = warc_headers(as_bytes(an_exchange(url=url))[1])
+    assert headers["WARC-Target-URI"] == uri
+    assert "Evil" not in headers
+
+
+def test_no_value_can_leave_its_line():
+    exchange = an_exchange(ip="::1\r\nEvil: 1", truncated="x\nEvil: 1")
+    headers = warc_headers(as_bytes(exchange)[1])
+
+    assert "Evil" not in headers
+    assert headers["WARC-IP-Address"] == "::1%0D%0AEvil:%201"
+
+
+def test_without_an_address_the_header_is_left_out():
+    assert "WARC-IP-Address" not in warc_headers(as_bytes(an_exchange(ip=None))[1])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "date"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (NOON, "2026-01-01T00:00:00.123Z"),
+        (1_767_225_599.9996, "2026-01-01T00:00:00.000Z"),
+        (1_767_225_600.0049, "2026-01-01T00:00:00.005Z"),
+    ],
+)
+def test_dates_have_milliseconds(seconds, date):
+    assert warc_date(seconds) == date
+
+
+def test_warcinfo_tells_who_wrote_the_file_and_how():
+    fields = {
+        "software": "frontier-crawl/1",
+        "isPartOf": "Sammlung Süd",
+        "http-header-user-agent": "bot\r\n(evil: 1)",
+        "bad name:": "x",
+    }
+    record = warcinfo("a.warc.gz", "2026-01-01T00:00:00.123Z", fields)
+
+    assert b"".join(record.parts).decode() == ""

@@ -1,0 +1,83 @@
+import errno
+
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.testing import loopback
+from frontier.testing.loopback import close, listen
+
+
+def names(sockets):
+    return [sock.getsockname() for sock in sockets]
+
+
+@pytest.fixture
+def without_aliases(monkeypatch):
+    """A system as macOS is: of the loopback addresses it has 127.0.0.1 only."""
+    bind = loopback._listen
+
+    def listen_on(address, port):
+        if address != "127.0.0.1":
+            raise OSError(errno.EADDRNOTAVAIL, "no such address")
+        return bind(address, port)
+
+    monkeypatch.setattr(loopback, "_listen", listen_on)
+
+
+def test_all_hosts_can_be_told_apart():
+    sockets = listen(5, 0)
+    try:
+        assert len(set(names(sockets))) == 5
+        assert all(address.startswith("127.0.0.") for address, _ in names(sockets))
+    finally:
+        close(sockets)
+
+
+def test_without_aliases_each_host_has_a_port(without_aliases):
+    sockets = listen(3, 0)
+    try:
+        assert {address for address, _ in names(sockets)} == {"127.0.0.1"}
+        assert len({port for _, port in names(sockets)}) == 3
+    finally:
+        close(sockets)
+
+
+def test_a_port_can_be_asked_for_and_had_again():
+    sockets = listen(2, 0)
+    first = names(sockets)
+    close(sockets)
+
+    sockets = listen(2, first[0][1])
+    try:
+        assert names(sockets)[0] == first[0]
+    finally:
+        close(sockets)
+
+
+def test_a_port_that_is_taken_is_refused():
+    sockets = listen(1, 0)
+    try:
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            listen(1, sockets[0].getsockname()[1])
+    finally:
+        close(sockets)
+
+
+def test_another_ephemeral_port_is_tried_if_one_alias_fails(monkeypatch):
+    bind = loopback._listen
+    failed = []
+
+    def listen_on(address, port):
+        if address == "127.0.0.3" and not failed:
+            failed.append(port)
+            raise OSError(errno.EADDRINUSE, "taken")
+        return bind(address, port)
+
+    monkeypatch.setattr(loopback, "_listen", listen_on)
+    sockets = listen(3, 0)
+    try:
+        assert failed
+        assert len(sockets) == 3
+        assert len({port for _, port in names(sockets)}) == 1
+    finally:
+        close(sockets)

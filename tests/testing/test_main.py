@@ -1,0 +1,68 @@
+import json
+import signal
+import subprocess
+import sys
+from urllib.request import urlopen
+
+import pytest
+
+from frontier.testing.oracle import RequestLog, expected_urls
+from frontier.testing.site import Site
+
+COMMAND = [sys.executable, "-m", "frontier.testing"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_comes(tmp_path, number):
+    log = tmp_path / "requests.jsonl"
+    arguments = ["--urls", "150", "--hosts", "2", "--log", str(log)]
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            ready = json.loads(process.stdout.readline())
+            urlopen(ready["seeds"][1], timeout=10).close()
+        finally:
+            process.send_signal(number)
+        rest = process.stdout.read()
+
+    assert process.returncode == 0
+    assert rest == ""
+    assert ready["pid"] == process.pid
+    assert ready["log"] == str(log)
+    assert ready["seeds"] == [f"http://{host}/" for host in ready["hosts"]]
+    assert RequestLog.read(log).fetched() == {ready["seeds"][1]: 1}
+
+
+def test_a_parent_can_compute_what_to_expect():
+    arguments = ["--urls", "100", "--hosts", "2", "--calendar-months", "endless"]
+    with subprocess.Popen(
+        [*COMMAND, *arguments, "--host-delay", "1=0.01"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            ready = json.loads(process.stdout.readline())
+            site = Site(urls=100, hosts=2, calendar_months=0)
+            site = site.served_at(f"http://{host}" for host in ready["hosts"])
+            with urlopen(f"http://{ready['hosts'][0]}/hub", timeout=10) as response:
+                hub = response.read()
+        finally:
+            process.terminate()
+
+    assert ready["log"] is None
+    assert len(expected_urls(site)) == 100
+    assert hub == site.resource(0, "/hub").body
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--urls", "3"], ["--host-delay", "x"], ["--log", "/nowhere/log"]]
+)
+def test_wrong_arguments_are_said_to_be_so(arguments):
+    process = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert process.returncode == 2
+    assert "error:" in process.stderr
+    assert process.stdout == ""

@@ -1,0 +1,170 @@
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+from w3lib.url import canonicalize_url
+
+from frontier.errors import ConfigurationError
+from frontier.testing.oracle import RequestLog, expected_urls
+from frontier.testing.request_log import Entry
+from frontier.testing.site import VARIANTS, Site
+
+SITE = Site()
+EXPECTED = expected_urls(SITE)
+
+
+def entry(start, end, node="a", host="h:1", path="/", **facts):
+    facts = {"method": "GET", "status": 200, "bytes": 1, "ua": None, **facts}
+    return Entry(
+        start=start, end=end, host=host, url=f"http://{host}{path}", node=node, **facts
+    )
+
+
+@pytest.mark.parametrize(
+    ("urls", "hosts", "months"),
+    [
+        (400, 5, 24),
+        (2000, 5, 24),
+        (130, 5, 24),
+        (131, 5, 24),
+        (60, 1, 24),
+        (333, 3, 0),
+        (500, 7, 1),
+    ],
+)
+def test_as_many_urls_are_expected_as_were_asked_for(urls, hosts, months):
+    site = Site(urls=urls, hosts=hosts, calendar_months=months)
+
+    assert len(expected_urls(site)) == urls
+
+
+def test_scrapy_tells_all_urls_apart():
+    assert len({canonicalize_url(url) for url in EXPECTED}) == len(EXPECTED)
+
+
+def test_no_url_has_a_fragment():
+    assert not any("#" in url for url in EXPECTED)
+
+
+def test_what_robots_txt_disallows_is_not_expected():
+    paths = {urlsplit(url).path for url in EXPECTED}
+
+    assert not any(path.startswith("/private") for path in paths)
+    assert "/robots.txt" not in paths
+
+
+def test_what_is_not_linked_is_not_expected():
+    paths = {urlsplit(url).path for url in EXPECTED}
+
+    assert not paths & {"/form", "/error"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/hub",
+        "/old",
+        "/away",
+        "/landing",
+        "/loop/a",
+        "/loop/b",
+        "/missing",
+        "/empty",
+        "/static/app.js",
+        "/img/copy/photo.png",
+    ],
+)
+def test_the_fixed_pages_are_expected_of_every_host(path):
+    assert {f"{base}{path}" for base in SITE.bases} <= EXPECTED
+
+
+def test_all_variants_of_all_articles_are_expected():
+    articles = {
+        SITE.bases[host] + SITE.article_path(host, number, variant)
+        for host in range(SITE.hosts)
+        for number in range(SITE.articles(host))
+        for variant in range(VARIANTS)
+    }
+
+    assert len(articles) == 180
+    assert articles <= EXPECTED
+
+
+def test_there_is_one_slow_page_and_one_calendar():
+    slow = [url for url in EXPECTED if url.endswith("/slow")]
+    months = [url for url in EXPECTED if "/calendar?" in url]
+
+    assert slow == [f"{SITE.bases[0]}/slow"]
+    assert len(months) == 24
+
+
+def test_an_endless_calendar_has_no_expectation():
+    with pytest.raises(ConfigurationError, match="calendar_months=0"):
+        expected_urls(Site(calendar_months=None))
+
+
+def test_without_its_calendar_an_endless_site_is_the_one_that_has_none():
+    endless = Site(calendar_months=None)
+    expected = expected_urls(Site(calendar_months=0))
+
+    assert len(expected) == 400
+    for url in expected:
+        base = next(base for base in endless.bases if url.startswith(f"{base}/"))
+        target = url.removeprefix(base)
+        assert endless.resource(endless.bases.index(base), target).status != 404 or (
+            target == "/missing"
+        )
+
+
+def test_fetches_are_counted_by_url():
+    log = RequestLog(
+        [
+            entry(1, 2, path="/a"),
+            entry(2, 3, path="/a", node="b"),
+            entry(3, 4, path="/b"),
+            entry(4, 5, path="/b", method="HEAD"),
+            entry(5, 6, path="/c", aborted=True),
+            entry(6, 7, path="/robots.txt"),
+        ]
+    )
+    a, b, c, d = (f"http://h:1/{name}" for name in "abcd")
+
+    assert log.fetched() == Counter({a: 2, b: 1})
+    assert log.repeated() == {a: 2}
+    assert log.aborted() == {c: 1}
+    assert log.missing({a, c, d}) == {c, d}
+    assert log.unexpected({a, d}) == {b, c}
+
+
+def test_requests_are_grouped_by_node():
+    one, two, three = entry(1, 2), entry(2, 3, node=None), entry(3, 4)
+
+    assert RequestLog([one, two, three]).by_node() == {"a": [one, three], None: [two]}
+
+
+def test_overlaps_are_found():
+    long = entry(1.0, 9.0, "a")
+    inside = entry(2.0, 3.0, "b")
+    later = entry(4.0, 10.0, "c")
+
+    found = RequestLog([inside, long, later]).overlaps()  # in the order of their ends
+
+    assert found == [(long, inside), (long, later)]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(entry(1.5, 3.0, "a"), id="one node"),
+        pytest.param(entry(1.5, 3.0, "b", host="h:2"), id="two hosts"),
+        pytest.param(entry(2.0, 3.0, "b"), id="touching"),
+        pytest.param(entry(2.5, 3.0, "b"), id="apart"),
+    ],
+)
+def test_what_is_no_overlap(second):
+    assert RequestLog([entry(1.0, 2.0, "a"), second]).overlaps() == []
+
+
+def test_a_request_without_a_node_overlaps_those_of_nodes():
+    assert len(RequestLog([entry(1, 3), entry(2, 4, None)]).overlaps()) == 1

@@ -1,0 +1,375 @@
+import gzip
+import http.client
+import socket
+import threading
+import time
+from urllib.parse import urljoin
+from urllib.request import urlopen
+
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.testing.oracle import RequestLog, expected_urls
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
+
+SMALL = {"urls": 60, "hosts": 2, "calendar_months": 0, "slow_seconds": 0.0}
+
+
+def exchange(host, data):
+    """Send *data*, and return all that comes until the server closes."""
+    address, port = host.split(":")
+    with socket.create_connection((address, int(port)), timeout=10) as sock:
+        sock.sendall(data)
+        received = b""
+        while data := sock.recv(65536):
+            received += data
+    return received
+
+
+def leave(host, data):
+    """Send *data* and close the connection."""
+    address, port = host.split(":")
+    with socket.create_connection((address, int(port)), timeout=10) as sock:
+        sock.sendall(data)
+
+
+def test_seeds_are_the_homes_of_all_hosts(server):
+    assert server.seeds == [f"http://{host}/" for host in server.hosts]
+    assert len(set(server.hosts)) == 5
+    for number, seed in enumerate(server.seeds):
+        with urlopen(seed, timeout=10) as response:
+            assert b"<title>Home of host %d</title>" % number in response.read()
+
+
+def test_every_expected_url_is_served_as_the_site_says(server, get):
+    hosts = {host: number for number, host in enumerate(server.hosts)}
+    connections = {h: http.client.HTTPConnection(h, timeout=10) for h in server.hosts}
+    expected = expected_urls(server.site)
+
+    assert len(expected) == 400
+    for url in expected:
+        host, slash, rest = url.removeprefix("http://").partition("/")
+        connections[host].request("GET", slash + rest)
+        response = connections[host].getresponse()
+        resource = server.site.resource(hosts[host], slash + rest)
+        assert (response.status, response.read()) == (resource.status, resource.body)
+    for connection in connections.values():
+        connection.close()
+
+
+def test_two_servers_answer_alike_but_for_links_and_date(get):
+    def body(server):
+        connection = http.client.HTTPConnection(server.hosts[0], timeout=10)
+        connection.request("GET", "/gzip")
+        response = connection.getresponse()
+        text = gzip.decompress(response.read()).decode()
+        connection.close()
+        headers = {k: v for k, v in response.getheaders() if k != "Content-Length"}
+        del headers["Date"]
+        for number, host in enumerate(server.hosts):
+            text = text.replace(host, f"host-{number}")
+        return headers, text
+
+    with SiteServer(Site(**SMALL)) as one, SiteServer(Site(**SMALL)) as two:
+        assert body(one) == body(two)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "location"),
+    [("/old", 301, "/about"), ("/loop/a", 302, "b"), ("/loop/b", 302, "/loop/a")],
+)
+def test_redirects(get, path, status, location):
+    response = get(path)
+
+    assert (response.status, response.headers["Location"]) == (status, location)
+
+
+def test_the_loop_is_one(server, get):
+    one = urljoin(server.seeds[0], "/loop/a")
+    two = urljoin(one, get("/loop/a").headers["Location"])
+
+    assert urljoin(two, get("/loop/b").headers["Location"]) == one
+
+
+def test_a_redirect_leads_to_the_next_host(server, get):
+    for number in range(5):
+        location = get("/away", number).headers["Location"]
+        assert location == server.seeds[(number + 1) % 5] + "landing"
+
+
+@pytest.mark.parametrize(("path", "status"), [("/missing", 404), ("/error", 500)])
+def test_errors(get, path, status):
+    assert get(path).status == status
+
+
+def test_an_empty_page(get):
+    response = get("/empty")
+
+    assert (response.status, response.payload) == (200, b"")
+    assert response.headers["Content-Length"] == "0"
+
+
+def test_robots_txt_is_on_every_host(get):
+    for host in range(5):
+        assert b"Disallow: /private/\n" in get("/robots.txt", host).payload
+
+
+def test_disallowed_pages_are_there(get):
+    assert get("/private/0").status == 200
+    assert b'href="/private/index"' in get("/").payload
+
+
+def test_a_header_with_a_latin_1_byte(server):
+    host = server.hosts[0]
+    answer = exchange(host, b"GET /latin1 HTTP/1.1\r\nConnection: close\r\n\r\n")
+
+    assert b"\r\nX-Author: Ren\xe9\r\n" in answer
+
+
+def test_two_cookies(get):
+    assert len(get("/cookies").headers.get_all("Set-Cookie")) == 2
+
+
+def test_a_gzip_body(get):
+    response = get("/gzip")
+
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert b"Gzip of host 0" in gzip.decompress(response.payload)
+
+
+def test_a_chunked_body(server, get):
+    response = get("/chunked")
+    raw = exchange(
+        server.hosts[0], b"GET /chunked HTTP/1.1\r\nConnection: close\r\n\r\n"
+    )
+
+    assert response.headers["Transfer-Encoding"] == "chunked"
+    assert response.headers["Content-Length"] is None
+    assert b"Chunks of host 0" in response.payload
+    assert b"\r\n\r\n100\r\n<!doctype html>" in raw
+    assert raw.endswith(b"\r\n0\r\n\r\n")
+
+
+def test_http_1_0_has_no_chunks(server):
+    raw = exchange(server.hosts[0], b"GET /chunked HTTP/1.0\r\n\r\n")
+
+    assert b"Content-Length" in raw
+    assert raw.endswith(b"</html>\n")
+
+
+def test_a_form_echoes_its_body_as_html(get):
+    response = get("/form", method="POST", body=b"q=<b>\xc3\xa9\xff")
+
+    assert response.headers["Content-Type"].startswith("text/html")
+    assert "<pre>q=&lt;b&gt;é\ufffd</pre>" in response.payload.decode()
+
+
+@pytest.mark.parametrize(("path", "method"), [("/form", "GET"), ("/", "POST")])
+def test_other_methods_are_not_allowed(get, path, method):
+    assert get(path, method=method).status == 405
+
+
+def test_head_has_the_headers_only(get):
+    response = get("/about", method="HEAD")
+
+    assert response.payload == b""
+    assert response.headers["Content-Length"] == get("/about").headers["Content-Length"]
+
+
+def test_a_connection_serves_many_requests(server):
+    connection = http.client.HTTPConnection(server.hosts[0], timeout=10)
+    connection.connect()
+    port = connection.sock.getsockname()
+    for path in ("/", "/chunked", "/missing", "/empty", "/old"):
+        connection.request("GET", path)
+        connection.getresponse().read()
+        assert connection.sock.getsockname() == port
+    connection.close()
+
+
+def test_requests_may_be_pipelined(server):
+    raw = exchange(
+        server.hosts[0],
+        b"GET /empty HTTP/1.1\r\n\r\nGET /gone HTTP/1.1\r\nConnection: close\r\n\r\n",
+    )
+
+    assert raw.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"HTTP/1.1 404 Not Found\r\n" in raw
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"hello\r\n\r\n", b"400"),
+        (b"GET / HTTP/3\r\n\r\n", b"400"),
+        (b"POST /form HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 70000, b"431"),
+    ],
+)
+def test_what_is_no_request_is_refused(server, data, status):
+    try:
+        answer = exchange(server.hosts[0], data)
+    except ConnectionResetError:
+        assert status == b"431"  # its rest was not read, so TCP may drop the answer
+    else:
+        assert answer.startswith(b"HTTP/1.1 " + status)
+
+
+def test_the_slow_page_is_slow_and_holds_up_nobody(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    site = Site(**{**SMALL, "slow_seconds": 0.5})
+    with SiteServer(site, log=log) as server:
+        slow = threading.Thread(
+            target=lambda: urlopen(server.seeds[0] + "slow", timeout=10).close()
+        )
+        slow.start()
+        while slow.is_alive():
+            urlopen(server.seeds[0], timeout=10).close()
+        slow.join()
+
+    *others, last = RequestLog.read(log).entries
+    first = next(e for e in (*others, last) if e.url.endswith("/slow"))
+    assert first.end - first.start >= 0.5
+    assert any(first.start < e.start and e.end < first.end for e in (*others, last))
+
+
+def test_requests_are_logged(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    before = time.time()
+    with SiteServer(Site(**SMALL), log=log) as server:
+        host = server.hosts[1]
+        connection = http.client.HTTPConnection(host, timeout=10)
+        headers = {"X-Frontier-Node": "a", "User-Agent": "test", "Host": "elsewhere"}
+        connection.request("GET", "/about?x=1#no", headers=headers)
+        connection.getresponse().read()
+        connection.request("HEAD", "/about")
+        connection.getresponse().read()
+        connection.request("GET", "/chunked")
+        size = len(connection.getresponse().read())
+        connection.close()
+    one, two, three = RequestLog.read(log).entries
+
+    assert (one.host, one.node, one.ua) == (host, "a", "test")
+    assert one.url.startswith(f"http://{host}/about?x=1")
+    assert (one.method, one.status, one.aborted) == ("GET", 404, False)
+    assert before - 0.1 <= one.start <= one.end <= two.start <= time.time() + 0.1
+    assert (two.method, two.status, two.bytes, two.node) == ("HEAD", 200, 0, None)
+    assert three.bytes == size
+
+
+def test_a_client_that_leaves_is_logged_as_aborted(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    with SiteServer(Site(**SMALL), log=log, delay=30) as server:
+        leave(server.hosts[0], b"GET /about HTTP/1.1\r\n\r\n")
+        deadline = time.monotonic() + 10
+        while not log.stat().st_size:
+            assert time.monotonic() < deadline
+    (entry,) = RequestLog.read(log).entries
+
+    assert entry.aborted
+    assert entry.bytes == 0
+    assert entry.end - entry.start < 10
+
+
+def test_a_server_that_stops_logs_what_it_cut(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    server = SiteServer(Site(**SMALL), log=log, host_delays={0: 30})
+    server.start()
+    connection = http.client.HTTPConnection(server.hosts[0], timeout=10)
+    connection.request("GET", "/about")
+    urlopen(server.seeds[1], timeout=10).close()  # the other host is not delayed
+    server.stop()
+    with pytest.raises(ConnectionError):
+        connection.getresponse()
+    connection.close()
+    log = RequestLog.read(log)
+
+    assert sum(log.fetched().values()) == 1
+    assert log.fetched().keys() == {server.seeds[1]}
+    assert log.aborted().keys() <= {server.seeds[0] + "about"}
+
+
+def test_the_delay_is_for_every_request(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    with SiteServer(
+        Site(**SMALL), log=log, delay=0.02, host_delays={1: 0.03}
+    ) as server:
+        for seed in server.seeds:
+            urlopen(seed, timeout=10).close()
+    one, two = RequestLog.read(log).entries
+
+    assert one.end - one.start >= 0.02
+    assert two.end - two.start >= 0.05
+
+
+def test_requests_one_after_the_other_do_not_overlap(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    with SiteServer(Site(), log=log) as server:
+        connections = [http.client.HTTPConnection(server.hosts[0]) for _ in "ab"]
+        for _ in range(50):
+            for node, connection in zip("ab", connections, strict=True):
+                connection.request("GET", "/hub", headers={"X-Frontier-Node": node})
+                connection.getresponse().read()
+        for connection in connections:
+            connection.close()
+    found = RequestLog.read(log)
+
+    assert len(found.entries) == 100
+    assert found.overlaps() == []
+
+
+def test_requests_at_the_same_time_overlap(tmp_path):
+    log = tmp_path / "requests.jsonl"
+    with SiteServer(Site(**SMALL), log=log, delay=0.3) as server:
+        connections = [http.client.HTTPConnection(server.hosts[0]) for _ in "ab"]
+        for node, connection in zip("ab", connections, strict=True):
+            connection.request("GET", "/", headers={"X-Frontier-Node": node})
+        for connection in connections:
+            connection.getresponse().read()
+            connection.close()
+
+    assert len(RequestLog.read(log).overlaps()) == 1
+
+
+def test_a_server_can_have_the_port_of_the_one_before():
+    with SiteServer(Site(**SMALL)) as one:
+        urlopen(one.seeds[0], timeout=10).close()
+        hosts = one.hosts
+    port = int(hosts[0].partition(":")[2])
+    with SiteServer(Site(**SMALL), port=port) as two:
+        assert two.hosts[0] == hosts[0]
+        with pytest.raises(ConfigurationError):
+            SiteServer(Site(**SMALL), port=port).start()
+
+
+def test_a_server_can_be_stopped_twice_but_not_started_twice():
+    server = SiteServer(Site(**SMALL))
+    server.stop()
+    server.start()
+    with pytest.raises(RuntimeError, match="once"):
+        server.start()
+    server.stop()
+    server.stop()
+
+
+def test_many_clients_are_served_at_once(server):
+    barrier = threading.Barrier(32)
+    bodies = []
+
+    def fetch():
+        barrier.wait()
+        connection = http.client.HTTPConnection(server.hosts[0], timeout=30)
+        for _ in range(20):
+            connection.request("GET", "/about")
+            bodies.append(connection.getresponse().read())
+        connection.close()
+
+    threads = [threading.Thread(target=fetch) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(bodies) == 640
+    assert len(set(bodies)) == 1
