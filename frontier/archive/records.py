@@ -70,8 +70,8 @@ def target_uri(url: str) -> str:
 def warc_date(seconds: float) -> str:
     """Return *seconds* since the Unix epoch as a WARC-Date in milliseconds."""
     whole, milliseconds = divmod(round(seconds * 1000), 1000)
-    moment = datetime.fromtimestamp(whole, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
+    moment = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
+    return f"{moment}.{milliseconds:03}Z"
 
 
 def crawl_urn(crawl_id: str) -> str:
@@ -95,14 +95,12 @@ def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
         f"{name}: {text.translate(_LINE_BREAKS)}\r\n" for name, text in lines.items()
     ).encode("utf-8", "backslashreplace")
     identifier = _identify("warcinfo", file_name, date)
-    head = [
-        ("WARC-Type", "warcinfo"),
-        ("WARC-Record-ID", identifier),
+    headers = [
         ("WARC-Date", date),
         ("WARC-Filename", file_name),
         ("Content-Type", "application/warc-fields"),
     ]
-    return _record(identifier, head, block)
+    return _record("warcinfo", identifier, headers, block)
 
 
 def capture(
@@ -123,31 +121,28 @@ def capture(
     date = warc_date(exchange.started)
     url = target_uri(exchange.url)
     kind = "response" if original is None else "revisit"
-    identifier = _identify(kind, url, date, digest_hex)
     request_id = _identify("request", url, date, digest_hex)
-    shared = [("WARC-Date", date), ("WARC-Target-URI", url)]
+    identifier = _identify(kind, url, date, digest_hex)
+    common = [("WARC-Date", date), ("WARC-Target-URI", url)]
     if exchange.ip:
-        shared.append(("WARC-IP-Address", exchange.ip))
-    shared.append(("WARC-Warcinfo-ID", warcinfo_id))
+        common.append(("WARC-IP-Address", exchange.ip))
+    common.append(("WARC-Warcinfo-ID", warcinfo_id))
     request = [
-        ("WARC-Type", "request"),
-        ("WARC-Record-ID", request_id),
-        *shared,
+        *common,
         ("WARC-Concurrent-To", identifier),
         ("Content-Type", "application/http; msgtype=request"),
     ]
     response = [
-        ("WARC-Type", kind),
-        ("WARC-Record-ID", identifier),
-        *shared,
+        *common,
         ("WARC-Payload-Digest", labelled(digest_hex)),
         *_completeness(exchange, digest_hex, crawl_id, original),
         ("Content-Type", "application/http; msgtype=response"),
     ]
+    asked = (exchange.request_head, exchange.request_body)
     body = exchange.response_body if original is None else b""
     return (
-        _record(request_id, request, exchange.request_head, exchange.request_body),
-        _record(identifier, response, exchange.response_head, body),
+        _record("request", request_id, request, *asked),
+        _record(kind, identifier, response, exchange.response_head, body),
     )
 
 
@@ -188,14 +183,17 @@ def _completeness(
     return headers
 
 
-def _record(identifier: str, headers: list[tuple[str, str]], *block: bytes) -> Record:
+def _record(
+    kind: str, identifier: str, headers: list[tuple[str, str]], *block: bytes
+) -> Record:
     digest = hashlib.sha256()
     for part in block:
         digest.update(part)
     size = sum(map(len, block))
     lines = [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
     head = (
-        f"WARC/1.1\r\n{''.join(lines)}"
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n"
+        f"{''.join(lines)}"
         f"WARC-Block-Digest: {labelled(digest.hexdigest())}\r\n"
         f"Content-Length: {size}\r\n\r\n"
     )

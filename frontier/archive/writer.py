@@ -166,6 +166,7 @@ class WarcWriter:
         self._serial = 0
         self._file: WarcFile | None = None
         self._warcinfo_id = ""
+        self._warcinfo_end = 0
         self._kept_tally = Tally()
 
     def append(
@@ -179,8 +180,7 @@ class WarcWriter:
             OSError: Call `rollback`, then try again.
             ValueError: *original* is given and the payload is empty.
         """
-        file = self._file
-        if file is not None and (file.size >= self._max_bytes or file.published):
+        if self._file is not None and self._is_full(self._file):
             self.close()
         file = self._file or self._open()
         request, response = records.capture(
@@ -241,6 +241,14 @@ class WarcWriter:
             self._file.abandon()
             self._file = None
 
+    def _is_full(self, file: WarcFile) -> bool:
+        """Whether the next exchange goes into another file.
+
+        A file with a warcinfo record alone, after a rollback, is never full.
+        """
+        full = file.size >= self._max_bytes and file.size > self._warcinfo_end
+        return full or file.published
+
     def _open(self) -> WarcFile:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self._create()
@@ -255,6 +263,7 @@ class WarcWriter:
             raise
         self._keep()
         self._warcinfo_id = info.record_id
+        self._warcinfo_end = file.size
         self._file = file
         return file
 

@@ -63,8 +63,14 @@ class Reservation:
 
     lease: Lease
     id: int
+    """Unique in its partition only."""
     queue: str
     item: bytes
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Partition, token and id: unique in the crawl."""
+        return (self.lease.partition, self.lease.token, self.id)
 
 
 @dataclass(frozen=True, slots=True)

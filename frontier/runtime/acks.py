@@ -90,7 +90,7 @@ class Acks:
         groups: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in completed:
             lease = reservation.lease
-            if (lease.token, reservation.id) in self._inbox.open:
+            if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
         calls, leases = [], []
         for (partition, _), group in groups.items():

@@ -74,8 +74,8 @@ class Inbox:
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
-        self.open: dict[tuple[int, int], Reservation] = {}
-        """Reservations that are neither acked nor given back, by token and id."""
+        self.open: dict[tuple[int, int, int], Reservation] = {}
+        """Reservations that are neither acked nor given back, by their keys."""
         self._wake = asyncio.Event()
         self.barred: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
@@ -116,7 +116,7 @@ class Inbox:
 
     def settle(self, reservation: Reservation) -> None:
         """Forget *reservation*: it is acked, buried or given back."""
-        self.open.pop((reservation.lease.token, reservation.id), None)
+        self.open.pop(reservation.key, None)
 
     def learn(self, partition: int, queues: Iterable[str]) -> None:
         """Note that *queues* of *partition* have something ready."""
@@ -277,7 +277,7 @@ class Inbox:
             else:
                 known.pop(queue, None)
         for reservation in made:
-            self.open[reservation.lease.token, reservation.id] = reservation
+            self.open[reservation.key] = reservation
             self._in_flight[split_name(reservation.queue)[1]] += 1
             self._waiting.append(reservation)
 
@@ -290,7 +290,7 @@ class Inbox:
             for key, value in reply.items():
                 token, queue, _ = value.split(b"\n", 2)
                 mine = int(token) == lease.token
-                if mine and (lease.token, int(key)) not in self.open:
+                if mine and (lease.partition, lease.token, int(key)) not in self.open:
                     unknown.append((int(key), queue.decode()))
             calls = requeue_calls(keys, lease, self._order, unknown, delivered=False)
             await self._patience.run(calls)

@@ -23,12 +23,12 @@ def read_warcio(path):
 
 
 def read_fastwarc(path):
+    """Return (type, block) of each record."""
     found = []
     with path.open("rb") as stream:
         for record in FastwarcIterator(stream, parse_http=False):
-            assert record.verify_block_digest() or record.record_type.name == "warcinfo"
-            headers = dict(record.headers.items())
-            found.append((record.record_type.name, headers, record.reader.read()))
+            assert record.verify_block_digest()
+            found.append((record.headers["WARC-Type"], record.reader.read()))
     return found
 
 
@@ -42,9 +42,9 @@ def assert_sound(path):
     """Let the two judges look at a closed file."""
     warcio = run(SCRIPTS / "warcio", "check", "-v", path)
     assert warcio.returncode == 0, warcio.stdout
-    assert "fail" not in warcio.stdout
-    assert "no digest" not in warcio.stdout
-    assert "skipping" not in warcio.stdout
+    assert "digest failed" not in warcio.stdout
+    assert "no digest to check" not in warcio.stdout
+    assert "skipping rest" not in warcio.stdout
     fastwarc = run(SCRIPTS / "fastwarc", "check", "-q", path)
     assert fastwarc.returncode == 0, fastwarc.stdout
     assert "FAIL" not in fastwarc.stdout

@@ -26,6 +26,10 @@ def an_exchange(number=0, body=b"<p>hello</p>", **changes):
     return Exchange(**{**facts, **changes})
 
 
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
 def members(data):
     """Return the gzip members of *data*, as (offset, length, content)."""
     found = []

@@ -1,3 +1,7 @@
+import hashlib
+from pathlib import Path
+from unittest.mock import ANY
+
 import pytest
 
 from frontier.archive.records import (
@@ -17,6 +21,10 @@ DIGEST = sha256_hex(BODY)
 ORIGINAL = Original("http://example.com/old", "2025-12-31T23:59:59.000Z", "crawl", 99)
 
 
+def golden(name):
+    return (Path(__file__).parent / "data" / f"{name}.warc").read_bytes()
+
+
 def as_bytes(exchange, original=None):
     digest = sha256_hex(exchange.response_body)
     return [
@@ -26,31 +34,23 @@ def as_bytes(exchange, original=None):
 
 
 def test_an_exchange_becomes_these_bytes():
-    request, response = as_bytes(an_exchange())
-
-    assert request == (
-        b"WARC/1.1\r\n"
-        b"WARC-Type: request\r\n"
-        b"WARC-Record-ID: <urn:uuid:REQUEST>\r\n"
-        b"WARC-Date: 2026-01-01T00:00:00.123Z\r\n"
-        b"WARC-Target-URI: http://example.com/0\r\n"
-        b"WARC-IP-Address: 192.0.2.7\r\n"
-        b"WARC-Warcinfo-ID: <urn:uuid:00000000-0000-0000-0000-000000000000>\r\n"
-        b"WARC-Concurrent-To: <urn:uuid:RESPONSE>\r\n"
-        b"Content-Type: application/http; msgtype=request\r\n"
-        b"WARC-Block-Digest: sha256:REQUESTBLOCK\r\n"
-        b"Content-Length: 39\r\n"
-        b"\r\n"
-        b"GET /0 HTTP/1.1\r\nHost: example.com\r\n\r\n"
-        b"\r\n\r\n"
-    )
-    assert response == b""
+    assert as_bytes(an_exchange()) == [golden("request"), golden("response")]
 
 
 def test_a_revisit_has_the_head_and_points_at_the_original():
-    _, revisit = as_bytes(an_exchange(), ORIGINAL)
+    assert as_bytes(an_exchange(), ORIGINAL) == [ANY, golden("revisit")]
 
-    assert revisit == b""
+
+def test_digests_and_lengths_are_those_of_what_is_there():
+    for record in [*as_bytes(an_exchange()), as_bytes(an_exchange(), ORIGINAL)[1]]:
+        block = record.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n\r\n")
+        headers = warc_headers(record)
+        digest = hashlib.sha256(block).hexdigest()
+
+        assert headers["Content-Length"] == str(len(block))
+        assert headers["WARC-Block-Digest"] == f"sha256:{digest}"
+        if headers["WARC-Type"] != "request":
+            assert headers["WARC-Payload-Digest"] == f"sha256:{DIGEST}"
 
 
 def test_an_original_of_another_crawl_is_named_by_its_crawl():
@@ -66,9 +66,7 @@ def test_an_original_of_another_crawl_is_named_by_its_crawl():
 def test_a_revisit_names_the_record_that_was_written():
     first = an_exchange(url="http://example.com/a b")
     written = warc_headers(as_bytes(first)[1])
-    original = Original(
-        written["WARC-Target-URI"], written["WARC-Date"], "crawl", 1
-    )
+    original = Original(written["WARC-Target-URI"], written["WARC-Date"], "crawl", 1)
     revisit = warc_headers(as_bytes(an_exchange(1), original)[1])
 
     assert revisit["WARC-Refers-To"] == written["WARC-Record-ID"]
@@ -83,7 +81,10 @@ def test_the_same_capture_as_a_revisit_has_an_id_of_its_own():
 
 
 def test_record_ids_never_change():
-    assert record_id("http://example.com/", "2026-01-01T00:00:00.123Z", DIGEST) == ""
+    assert (
+        record_id("http://example.com/", "2026-01-01T00:00:00.123Z", DIGEST)
+        == "<urn:uuid:983dcdcb-421f-52a6-a5c0-88737904bea7>"
+    )
 
 
 def test_an_empty_payload_is_never_a_revisit():
@@ -165,4 +166,4 @@ def test_warcinfo_tells_who_wrote_the_file_and_how():
     }
     record = warcinfo("a.warc.gz", "2026-01-01T00:00:00.123Z", fields)
 
-    assert b"".join(record.parts).decode() == ""
+    assert b"".join(record.parts) == golden("warcinfo")

@@ -1,0 +1,218 @@
+"""What the components of one Scrapy process share: its node and its state.
+
+Scrapy builds the scheduler, the middlewares and the extension on their own;
+they meet here, in the one `Connection` of their crawler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.request import RequestFingerprinter
+
+from frontier.conf import Config
+from frontier.errors import FrontierError
+from frontier.runtime.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+    from frontier.model import Stored
+    from frontier.queues.partition import Reservation
+    from frontier.runtime.node import Owner
+
+logger = logging.getLogger(__name__)
+
+REFUSED = "frontier_refused"
+"""Why a spider closes whose node cannot take part."""
+FAILED = "frontier_failed"
+"""Why a spider closes whose node cannot go on."""
+
+_connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
+
+
+def connection_of(crawler: Crawler) -> Connection:
+    """The connection of *crawler*, made when it is first asked for.
+
+    Raises:
+        ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
+    """
+    if crawler not in _connections:
+        _connections[crawler] = Connection(crawler)
+    return _connections[crawler]
+
+
+class Connection:
+    """The node of one crawler, and what its components tell each other."""
+
+    node: Node
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self.config = Config.from_settings(crawler.settings)
+        self._owner: Owner | None = None
+        self._opened = False
+        self.start_requests: WeakSet[Request] = WeakSet()
+        """Requests that `Spider.start` made."""
+        self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
+        """What each request from the store stands on."""
+        self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
+        """Where the exchange of each request is being written."""
+        self.starting = False
+        """Whether `Spider.start` may still make requests on this node."""
+        self.origins: Any = None
+        """Which request each item came from; see `frontier.pipelines`."""
+
+    def attach(self, owner: Owner) -> None:
+        """Have the node tell *owner* what happens."""
+        self._owner = owner
+
+    async def open(self, spider: Spider) -> None:
+        """Open the node; if it cannot take part, have the spider close at once.
+
+        The engine cannot be stopped from here without a traceback per
+        component, so the spider is closed when everything has been opened.
+        """
+        settings = self._crawler.settings
+        size = settings.getint("CONCURRENT_REQUESTS")
+        per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        polite = settings.getfloat("DOWNLOAD_DELAY") > 0
+        self.starting = True
+        if self._owner is None:
+            raise RuntimeError("a connection is opened by the scheduler it is attached to")
+        node = Node(
+            self.config,
+            dict(settings),
+            self._owner,
+            spider=spider.name,
+            inbox_size=2 * size,
+            cap=2 if polite else 2 * per_host,
+        )
+        self.node = node
+        try:
+            await node.open()
+        except FrontierError as error:
+            logger.critical("%s", error)
+            self._crawler.signals.connect(self._refuse, signal=signals.spider_opened)
+            self._end_badly()
+            return
+        self._opened = True
+
+    def _refuse(self) -> None:
+        raise CloseSpider(REFUSED)
+
+    def _end_badly(self) -> None:
+        """Have the process exit with 1 after the spider is closed.
+
+        ``scrapy crawl`` does so where the crawler has no spider at the end.
+        """
+        crawler = self._crawler
+
+        async def end(_: Spider) -> None:
+            await crawler.stop_async()
+            crawler.spider = None
+
+        crawler.engine._spider_closed_callback = end  # noqa: SLF001 (no public name)
+
+    async def close(self) -> None:
+        """Close the node, if it was opened."""
+        if self._opened:
+            self._opened = False
+            await self.node.close()
+
+    @property
+    def opened(self) -> bool:
+        """Whether the node takes part in a crawl."""
+        return self._opened
+
+    def fingerprints_are_scrapys(self) -> bool:
+        """Whether method, URL and body alone make a request's identity."""
+        return type(self._crawler.request_fingerprinter) is RequestFingerprinter
+
+    def in_progress(self) -> set[Request]:
+        """The requests that the engine has not done with."""
+        slot = self._crawler.engine._slot
+        return slot.inprogress if slot is not None else set()
+
+    def wake_engine(self) -> None:
+        """Have the engine ask for requests now."""
+        slot = self._crawler.engine._slot
+        if slot is not None and slot.closing is None:
+            slot.nextcall.schedule()
+
+    def holds_requests(self) -> bool:
+        """Whether a request is under way that did not come from the store."""
+        return any(r not in self.reservations for r in self.in_progress())
+
+    def fail(self, error: BaseException) -> None:
+        """Close the spider because the frontier of this node does not work."""
+        logger.critical("the frontier of this node cannot go on: %s", error)
+        self._end_badly()
+        deferred_from_coro(self._crawler.engine.close_spider_async(reason=FAILED))
+
+    def report(self) -> dict[str, Any]:
+        """Figures of this node, for the crawl's report."""
+        stats = self._crawler.stats
+        node = self.node
+        seconds = time.time() - node.opened_at
+        figures: dict[str, Any] = {
+            "opened": node.opened_at,
+            "seconds": round(seconds, 1),
+            "pages": stats.get_value("response_received_count", 0),
+            "requests": stats.get_value("downloader/request_count", 0),
+            "bytes": stats.get_value("downloader/response_bytes", 0),
+            "items": stats.get_value("item_scraped_count", 0),
+            "errors": stats.get_value("downloader/exception_count", 0),
+            "seen": {
+                tier: stats.get_value(f"frontier/seen/{tier}", 0)
+                for tier in ("recent", "bloom", "set")
+            },
+            "new": stats.get_value("scheduler/enqueued", 0),
+            "local": stats.get_value("frontier/queue/local", 0),
+            "dead": stats.get_value("frontier/queue/dead", 0),
+            "reclaimed": node.reclaimed,
+            "partitions": node.partitions_held,
+        }
+        if node.archive is not None:
+            counters = node.archive.counters
+            figures["archive"] = {
+                "originals": counters.originals,
+                "revisits": counters.revisits,
+                "original_bytes": counters.original_bytes,
+                "revisit_bytes": counters.revisit_bytes,
+                "written_bytes": counters.written_bytes,
+            }
+        return figures
+
+
+@contextlib.contextmanager
+def one_message() -> Iterator[None]:
+    """Log an error of ours as one line, and keep its traceback out of the log.
+
+    For what runs before the engine does, where raising is the way to stop.
+    """
+    try:
+        yield
+    except FrontierError as error:
+        logger.critical("%s", error)
+        for name in ("twisted", "asyncio"):
+            logging.getLogger(name).addFilter(_is_not_ours)
+        raise
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    if record.exc_info and isinstance(record.exc_info[1], FrontierError):
+        return False
+    text = record.getMessage()
+    return not ("Unhandled error in Deferred" in text or "frontier.errors." in text)

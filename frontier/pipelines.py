@@ -1,0 +1,133 @@
+"""The WARC pipeline: tells each item where its response is archived."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from itemadapter import ItemAdapter
+from scrapy import Request, signals
+
+from frontier.connection import connection_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.model import Stored
+
+logger = logging.getLogger(__name__)
+
+
+class ItemOriginMiddleware:
+    """Remembers which request each item came from, for `WarcPipeline`.
+
+    A spider middleware, because an item pipeline is not told.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._origins = origins_of(crawler)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Note the origin of each item of *result*."""
+        async for each in result:
+            if each is not None and not isinstance(each, Request):
+                self._origins.note(each, response.request)
+            yield each
+
+
+class WarcPipeline:
+    """Stamps items with file, offset, record id, digest, original or revisit.
+
+    The stamp is a dict in the field ``FRONTIER_WARC_FIELD``, set where the item
+    has such a field or takes any. It must come before pipelines that replace
+    items, and it waits until the record is on disk.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._connection = connection_of(crawler)
+        self._origins = origins_of(crawler)
+        self._origins.wanted = True
+        self._field = self._connection.config.warc_field
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the pipeline of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        """Stamp *item*, if its response was archived."""
+        request = self._origins.take(item)
+        future = self._connection.stored.get(request) if request is not None else None
+        if future is None:
+            return item
+        stored = await asyncio.wrap_future(future)
+        try:
+            ItemAdapter(item)[self._field] = stamp(stored)
+        except (KeyError, AttributeError):
+            logger.debug("%s has no field %s", type(item).__name__, self._field)
+        return item
+
+
+def stamp(stored: Stored) -> dict[str, Any]:
+    """What an item is told of the record that backs it."""
+    facts: dict[str, Any] = {
+        "file": stored.file,
+        "offset": stored.offset,
+        "length": stored.length,
+        "record_id": stored.record_id,
+        "date": stored.date,
+        "payload_digest": stored.payload_digest,
+        "type": "response" if stored.original is None else "revisit",
+    }
+    if stored.original is not None:
+        facts["refers_to"] = {
+            "url": stored.original.url,
+            "date": stored.original.date,
+            "crawl_id": stored.original.crawl_id,
+        }
+    return facts
+
+
+class Origins:
+    """The request that each item under way came from, by the item's identity."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.wanted = False
+        """Whether anybody takes what is noted."""
+        self._noted: dict[int, tuple[Any, Request]] = {}
+        for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
+            crawler.signals.connect(self._forget, signal=signal)
+
+    def note(self, item: Any, request: Request | None) -> None:
+        """Remember that *item* came from *request*'s response."""
+        if self.wanted and request is not None:
+            # The item is kept with it, so that its identity is not used again.
+            self._noted[id(item)] = (item, request)
+
+    def take(self, item: Any) -> Request | None:
+        """The request that *item* came from; forgotten afterwards."""
+        return self._noted.pop(id(item), (None, None))[1]
+
+    def _forget(self, item: Any) -> None:
+        self._noted.pop(id(item), None)
+
+
+def origins_of(crawler: Crawler) -> Origins:
+    """The origins of *crawler*'s items, shared by middleware and pipeline."""
+    connection = connection_of(crawler)
+    if connection.origins is None:
+        connection.origins = Origins(crawler)
+    origins: Origins = connection.origins
+    return origins

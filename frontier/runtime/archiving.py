@@ -1,0 +1,79 @@
+"""The archive of one node: its writer thread, its index, its commit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from frontier.archive.collection import Collection
+from frontier.archive.repair import repair
+from frontier.archive.thread import ArchiveThread
+from frontier.archive.writer import WarcWriter
+from frontier.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from frontier.archive.batch import Counters
+    from frontier.conf import Config
+    from frontier.model import Exchange, Stored
+    from frontier.store.client import BlockingStore
+
+logger = logging.getLogger(__name__)
+
+
+class Archive:
+    """Takes exchanges from the event loop and tells when they are on disk."""
+
+    def __init__(self, config: Config, store: BlockingStore, crawl_id: str) -> None:
+        self._store = store
+        self._collection = Collection(
+            store, config.collection, crawl_id, revisits=config.revisit_enabled
+        )
+        directory = config.warc_dir
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArchiveError(
+                f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
+            ) from error
+        for mended in repair(directory, None):
+            logger.info("%s", mended)
+        writer = WarcWriter(
+            directory,
+            crawl_id,
+            config.node_id,
+            max_bytes=config.warc_max_bytes,
+            warcinfo_fields=config.as_settings(),
+            clock=time.time,
+        )
+        self._collection.begin()
+        self._thread = ArchiveThread(
+            writer, self._collection, crawl_id, fsync=config.warc_fsync
+        )
+        self._sequence = -1
+
+    @property
+    def counters(self) -> Counters:
+        """What was written so far."""
+        return self._thread.counters
+
+    def submit(self, exchange: Exchange) -> Future[Stored]:
+        """Have *exchange* written; the future ends in the writer thread."""
+        self._sequence, future = self._thread.submit(exchange)
+        return future
+
+    async def durable(self) -> None:
+        """Return when everything submitted so far is on disk and indexed."""
+        if self._sequence >= 0:
+            await asyncio.wrap_future(self._thread.durable(self._sequence))
+
+    async def close(self, *, commit: bool) -> None:
+        """Write what is left; *commit* offers the crawl's payloads to later ones."""
+        await asyncio.to_thread(self._thread.close)
+        if commit:
+            count = await asyncio.to_thread(self._collection.commit)
+            logger.info("committed %d payload digests to the collection", count)
+        self._store.close()

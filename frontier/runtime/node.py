@@ -1,0 +1,338 @@
+"""One node of a crawl: everything between Scrapy and the store.
+
+What always holds:
+
+1.  After `open` the node is a member of exactly one crawl; after `close`, or
+    after its death, nothing shared is deleted by that.
+2.  A task of the node that fails for good stops the node, loudly: a frontier
+    that cannot write must not go on.
+3.  Nothing here waits for Redis or disk in the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from frontier.coordination import crawls
+from frontier.coordination.lease import Leases
+from frontier.coordination.membership import Membership
+from frontier.errors import StoreUnavailable
+from frontier.hashing import mark, partition_of
+from frontier.model import Member
+from frontier.queues.push import Push
+from frontier.runtime.acks import Acks
+from frontier.runtime.archiving import Archive
+from frontier.runtime.ending import Ending
+from frontier.runtime.inbox import Inbox
+from frontier.runtime.keeper import Keeper
+from frontier.runtime.outbox import Outbox
+from frontier.runtime.patience import Patience
+from frontier.runtime.shape import crawl_shape, seen_shape
+from frontier.store.client import BlockingStore, Call, Store, check_server, given
+from frontier.store.embedded import EmbeddedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from frontier.conf import Config
+    from frontier.queues.partition import Reservation
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT = 30.0
+"""Seconds that a closing node waits for a store that does not answer."""
+
+
+class Owner(Protocol):
+    """What a node tells the one that runs it."""
+
+    def on_ready(self) -> None:
+        """Something can be taken."""
+
+    def on_verdict(self, push: Push, verdict: str) -> None:
+        """The store has decided about *push*."""
+
+    def on_finished(self) -> None:
+        """The crawl is over on every node."""
+
+    def on_failure(self, error: BaseException) -> None:
+        """The node cannot go on."""
+
+    def is_busy(self) -> bool:
+        """Whether there is work that is not in the store."""
+
+    def report(self) -> Mapping[str, Any]:
+        """Figures of this node, for the crawl's report."""
+
+
+class Node:
+    """Builds the services of a node from its configuration and runs them."""
+
+    def __init__(
+        self,
+        config: Config,
+        settings: Mapping[str, Any],
+        owner: Owner,
+        *,
+        spider: str,
+        inbox_size: int,
+        cap: int,
+    ) -> None:
+        self.config = config
+        self._settings = settings
+        self._owner = owner
+        self._spider = spider
+        self._inbox_size = inbox_size
+        self._cap = cap
+        self._tasks: list[asyncio.Task[None]] = []
+        self._embedded: EmbeddedStore | None = None
+        self.archive: Archive | None = None
+        self.finished = False
+        self.opened_at = time.time()
+        self.verdicts: Counter[str] = Counter()
+        """How many pushes got which verdict."""
+
+    async def open(self) -> None:
+        """Connect, enter the crawl, take a place in the ring, start.
+
+        Raises:
+            ConfigurationError: The settings do not fit the crawl's.
+            StoreError: The store does not answer, or may forget keys.
+            ArchiveError: The archive cannot be written.
+        """
+        settings = dict(self._settings)
+        if not given(settings):
+            directory = self.config.store_dir
+            self._embedded = await asyncio.to_thread(EmbeddedStore.join, directory)
+            settings["REDIS_URL"] = self._embedded.url
+        try:
+            await self._enter(settings)
+        except BaseException:
+            await self._abandon()
+            raise
+
+    async def _enter(self, settings: Mapping[str, Any]) -> None:
+        config = self.config
+        self._store = Store.from_settings(settings)
+        memory = await self._store.call(Call.command("INFO", "memory"))
+        check_server(memory, self._store.where)
+        self._patience = Patience(self._store)
+        once = self._patience.once
+        self.keys = await crawls.enter(
+            once, config.namespace, self._spider, config.crawl_id, crawl_shape(config)
+        )
+        member = Member(config.node_id, config.node_weight)
+        ttl = config.lease_ttl
+        self._leases = Leases(once, self.keys, config.node_id, ttl=ttl)
+        self._membership = Membership(
+            once, self.keys, member, config.partitions, ttl=ttl
+        )
+        if config.warc_enabled:
+            blocking = BlockingStore.from_settings(settings)
+            crawl_id = self.keys.crawl_id
+            self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
+        self._build()
+        await self._keeper.beat()
+        self._start()
+        logger.info(
+            "node %s is in crawl %s on %s",
+            config.node_id,
+            self.keys.crawl_id,
+            self._store.where,
+        )
+
+    def _build(self) -> None:
+        config, keys, patience = self.config, self.keys, self._patience
+        self.outbox = Outbox(
+            patience,
+            keys,
+            seen_shape(config),
+            on_verdict=self._on_verdict,
+            on_risen=self._on_risen,
+        )
+        self.inbox = Inbox(
+            patience,
+            keys,
+            self._leases,
+            node_id=config.node_id,
+            order=config.order,
+            size=self._inbox_size,
+            cap=self._cap,
+            on_ready=self._owner.on_ready,
+        )
+        self.acks = Acks(
+            patience,
+            keys,
+            self._leases,
+            self.inbox,
+            self.outbox,
+            archived=self._archived,
+        )
+        self._keeper = Keeper(
+            patience,
+            keys,
+            self._membership,
+            self._leases,
+            self.inbox,
+            node_id=config.node_id,
+            order=config.order,
+            ttl=config.lease_ttl,
+            report=self._owner.report,
+            busy=self._owner.is_busy,
+            on_finished=self._on_finished,
+        )
+        self._ending = Ending(
+            patience,
+            keys,
+            self._leases,
+            self.inbox,
+            partitions=config.partitions,
+            ttl=config.lease_ttl,
+            idle=self._is_idle,
+            on_finished=self._on_finished,
+        )
+
+    def _start(self) -> None:
+        loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
+        if not self.config.keep_alive:
+            loops.append(self._ending.run)
+        for loop in loops:
+            self._tasks.append(asyncio.create_task(self._guard(loop())))
+
+    async def _guard(self, loop: Coroutine[Any, Any, None]) -> None:
+        try:
+            await loop
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            logger.exception("the frontier of this node cannot go on")
+            self._owner.on_failure(error)
+
+    def push(
+        self,
+        *,
+        fingerprint: bytes,
+        queue_key: str,
+        priority: int,
+        item: bytes,
+        mode: str,
+        tag: Any,
+    ) -> None:
+        """Have a URL tested and queued; never waits.
+
+        With ``FRONTIER_QUEUE_KEY = "url"`` *queue_key* spreads URLs over the
+        partitions but each partition has one queue.
+        """
+        partition = partition_of(queue_key, self.config.partitions)
+        key = "*" if self.config.queue_key == "url" else queue_key
+        push = Push(mode, mark(fingerprint), f"{priority}:{key}", priority, item, tag)
+        self.outbox.put(partition, push)
+
+    def take(self) -> Reservation | None:
+        """The next URL to start, or ``None`` if there is none at the moment."""
+        return self.inbox.take()
+
+    def may_send(self, reservation: Reservation) -> bool:
+        """Whether the lease that *reservation* stands on is still to be relied on."""
+        return self._leases.covers(reservation.lease)
+
+    def start_lock(self, start_id: str) -> crawls.StartLock:
+        """The lock on a seed list."""
+        return crawls.StartLock(
+            self._patience.run,
+            self.keys,
+            start_id,
+            self.config.node_id,
+            ttl=self.config.lease_ttl,
+        )
+
+    @property
+    def partitions_held(self) -> int:
+        """How many partitions this node has the lease of."""
+        return len(self._leases.held)
+
+    @property
+    def reclaimed(self) -> int:
+        """How many reservations of dead nodes this one put back."""
+        return self._keeper.reclaimed
+
+    async def close(self) -> None:
+        """Store what is done, give back what is not, leave."""
+        self.inbox.stopped = True
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self.acks.drain()
+                await self.outbox.flush()
+                await self._archived()
+        except TimeoutError:
+            logger.error(  # noqa: TRY400 (the traceback would say nothing more)
+                "the store does not answer; what this node had in flight will be "
+                "fetched again by another one after %g s",
+                self.config.lease_ttl,
+            )
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError, StoreUnavailable):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._depart()
+        await self._abandon()
+
+    async def _depart(self) -> None:
+        await self.inbox.give_back(list(self._leases.held))
+        await self._leases.release(list(self._leases.held))
+        if self.archive is not None:
+            await self.archive.close(commit=self._ending.ended_here)
+            self.archive = None
+        if self._ending.ended_here:
+            namespace, crawl_id = self.config.namespace, self.keys.crawl_id
+            await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
+        await self._membership.leave(self._owner.report())
+
+    async def _abandon(self) -> None:
+        if self.archive is not None:
+            await self.archive.close(commit=False)
+            self.archive = None
+        if hasattr(self, "_store"):
+            await self._store.close()
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.leave)
+
+    async def _archived(self) -> None:
+        if self.archive is not None:
+            await self.archive.durable()
+
+    def _is_idle(self) -> bool:
+        return self.inbox.idle and not self.outbox.pending and not self._owner.is_busy()
+
+    def _on_verdict(self, push: Push, verdict: str) -> None:
+        self.verdicts[verdict] += 1
+        self._owner.on_verdict(push, verdict)
+
+    def _on_finished(self) -> None:
+        if not self.finished:
+            self.finished = True
+            self._owner.on_finished()
+
+    def _on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+        """Tell the owners of queues that have just become non-empty."""
+        ring = self._membership.ring
+        hints: dict[str, list[str]] = {}
+        for partition, queue in risen:
+            if partition in self._leases.held:
+                self.inbox.learn(partition, [queue])
+            if ring.owners and (owner := ring.owner(partition)) != self.config.node_id:
+                hints.setdefault(owner, []).append(f"{partition} {queue}")
+        calls = []
+        for owner, lines in hints.items():
+            key = self.keys.hints(owner)
+            calls.append(Call.command("RPUSH", key, *lines))
+            calls.append(
+                Call.command("PEXPIRE", key, int(self.config.lease_ttl * 2000))
+            )
+        return calls

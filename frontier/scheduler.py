@@ -1,0 +1,266 @@
+"""The scheduler: Scrapy's requests in, the cluster's requests out.
+
+What always holds:
+
+1.  No method waits for the store. A request that is enqueued is answered by
+    the recent tier at once or goes to the outbox; its verdict comes later.
+2.  A request that came from the store is completed, and then acked, once it
+    has left the engine's set of requests in progress: after its callbacks and
+    item pipelines, whatever became of it.
+3.  A request that cannot be stored is kept on this node, outside the store.
+    What was in progress when it was made is not acked before it is done, so
+    that a crash brings it back with its parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.defer import deferred_from_coro
+
+from frontier.connection import connection_of
+from frontier.errors import CodecError, FrontierError, NotSerializable
+from frontier.queues.codec import decode, encode
+from frontier.queues.push import (
+    FORCE,
+    MARK,
+    NEW_DESPITE_BLOOM,
+    SEEN,
+    SEEN_BY_BLOOM,
+    TEST,
+)
+from frontier.requests import from_record, queue_key, to_record
+from frontier.seen.recent import Recent
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+    from frontier.queues.partition import Reservation
+    from frontier.queues.push import Push
+
+logger = logging.getLogger(__name__)
+
+SWEEP = 0.02
+"""Seconds between looks at what has left the engine."""
+
+
+class Scheduler(BaseScheduler):
+    """Replaces Scrapy's scheduler and its duplicate filter."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._connection = connection_of(crawler)
+        self._config = self._connection.config
+        size = self._config.seen_recent_size
+        has_recent = "recent" in self._config.seen_tiers
+        self._recent = Recent(size) if has_recent else None
+        self._delivered: dict[Request, Reservation] = {}
+        self._local: deque[Request] = deque()
+        self._guards: dict[Request, list[Reservation]] = {}
+        self._guarded: dict[int, int] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+        self._burials: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the scheduler of *crawler*'s node."""
+        return cls(crawler)
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        """Enter the crawl."""
+        return deferred_from_coro(self._open(spider))
+
+    async def _open(self, spider: Spider) -> None:
+        self._spider = spider
+        self._stats = self._crawler.stats
+        self._fingerprinter = self._crawler.request_fingerprinter
+        self._by_url = self._connection.fingerprints_are_scrapys()
+        self._connection.attach(self)
+        # Last, so that a spider's own handlers may add requests first.
+        self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
+        await self._connection.open(spider)
+        self._node = self._connection.node
+        if not self._connection.opened:
+            return
+        self._sweeper = asyncio.create_task(self._sweep_on())
+
+    def close(self, reason: str) -> Deferred[None]:
+        """Leave the crawl; it goes on without this node, or with it later."""
+        return deferred_from_coro(self._close())
+
+    async def _close(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweep(set())
+        await self._connection.close()
+
+    def has_pending_requests(self) -> bool:
+        """Whether this node has, or knows of, anything left to start."""
+        if not self._connection.opened:
+            return False
+        return bool(self._local or len(self._node.inbox) or self._node.outbox.pending)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Hand *request* to the cluster; ``False`` if it was seen on this node."""
+        mode = self._mode(request)
+        if self._recent is not None and mode != FORCE:
+            key = self._recent_key(request)
+            if self._recent.add(key) and mode == TEST:
+                self._stats.inc_value("frontier/seen/recent")
+                self._filtered(request)
+                return False
+        try:
+            item = encode(to_record(request, self._spider))
+        except NotSerializable as error:
+            self._keep(request, error)
+            return True
+        self._node.push(
+            fingerprint=self._fingerprinter.fingerprint(request),
+            queue_key=queue_key(request.url, self._config.queue_key),
+            priority=request.priority,
+            item=item,
+            mode=mode,
+            tag=request,
+        )
+        return True
+
+    def next_request(self) -> Request | None:
+        """The next request to start, or ``None`` if there is none right now."""
+        if self._local:
+            return self._local.popleft()
+        while (reservation := self._node.take()) is not None:
+            try:
+                request = from_record(decode(reservation.item), self._spider)
+            except CodecError as error:
+                self._bury(reservation, error)
+                continue
+            self._delivered[request] = reservation
+            self._connection.reservations[request] = reservation
+            self._stats.inc_value("scheduler/dequeued")
+            return request
+        return None
+
+    # What the node tells its owner.
+
+    def on_ready(self) -> None:
+        """Wake the engine, which would look only every five seconds."""
+        self._connection.wake_engine()
+
+    def on_verdict(self, push: Push, verdict: str) -> None:
+        """Count what the shared tiers said of a request."""
+        if verdict in (SEEN, SEEN_BY_BLOOM):
+            tier = "set" if verdict == SEEN else "bloom"
+            self._stats.inc_value(f"frontier/seen/{tier}")
+            self._filtered(push.tag)
+            self._crawler.signals.send_catch_log(
+                signals.request_dropped, request=push.tag, spider=self._spider
+            )
+            return
+        if verdict == NEW_DESPITE_BLOOM:
+            self._stats.inc_value("frontier/seen/bloom_corrected")
+        self._stats.inc_value("scheduler/enqueued")
+
+    def on_finished(self) -> None:
+        """Let the engine find that there is nothing left."""
+        self._connection.wake_engine()
+
+    def on_failure(self, error: BaseException) -> None:
+        """Stop this node: its frontier does not work any more."""
+        self._connection.fail(error)
+
+    def is_busy(self) -> bool:
+        """Whether this node has work that the store does not know of."""
+        return bool(
+            self._local
+            or self._guards
+            or self._connection.starting
+            or self._connection.holds_requests()
+        )
+
+    # Inside.
+
+    def _mode(self, request: Request) -> str:
+        if request in self._connection.start_requests:
+            return TEST  # every node has the seeds, whatever dont_filter says
+        redirected = request.meta.get("redirect_urls")
+        if redirected and request.dont_filter:
+            return MARK
+        if request.dont_filter:
+            return FORCE
+        if redirected and self._same_page(request, str(redirected[-1])):
+            return MARK
+        return TEST
+
+    def _same_page(self, request: Request, source: str) -> bool:
+        """Whether a redirect leads to another spelling of where it came from.
+
+        Such a target counts as seen but has not been fetched (Heritrix's rule).
+        """
+        if source == request.url:
+            return False
+        fingerprint = self._fingerprinter.fingerprint
+        return fingerprint(request.replace(url=source)) == fingerprint(request)
+
+    def _recent_key(self, request: Request) -> Any:
+        if not self._by_url:
+            return self._fingerprinter.fingerprint(request)
+        if request.method == "GET" and not request.body:
+            return request.url
+        return (request.method, request.url, request.body)
+
+    def _filtered(self, request: Request) -> None:
+        self._stats.inc_value("dupefilter/filtered")
+        logger.debug("Filtered a request that was seen: %s", request)
+
+    def _keep(self, request: Request, error: NotSerializable) -> None:
+        self._stats.inc_value("frontier/queue/local")
+        logger.warning("%s; it stays on this node", error)
+        guards = list(self._delivered.values())
+        for reservation in guards:
+            self._guarded[id(reservation)] = self._guarded.get(id(reservation), 0) + 1
+        self._guards[request] = guards
+        self._local.append(request)
+
+    def _bury(self, reservation: Reservation, error: FrontierError) -> None:
+        self._stats.inc_value("frontier/queue/dead")
+        logger.error("a request goes to the dead letter: %s", error)
+        burial = asyncio.ensure_future(self._node.acks.bury(reservation, str(error)))
+        self._burials.add(burial)
+        burial.add_done_callback(self._burials.discard)
+
+    async def _sweep_on(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._sweep(self._connection.in_progress())
+
+    def _sweep(self, in_progress: set[Request]) -> None:
+        """Complete what has left the engine."""
+        waiting = set(self._local)
+        for request in [r for r in self._guards if r not in in_progress | waiting]:
+            for reservation in self._guards.pop(request):
+                self._guarded[id(reservation)] -= 1
+        for request in [r for r in self._delivered if r not in in_progress]:
+            reservation = self._delivered[request]
+            if self._guarded.get(id(reservation), 0) > 0:
+                continue
+            self._guarded.pop(id(reservation), None)
+            del self._delivered[request]
+            self._node.acks.complete(reservation)
+
+    def _on_idle(self, spider: Spider) -> None:
+        if self._connection.opened and not self._node.finished:
+            raise DontCloseSpider
+
+    def report(self) -> dict[str, Any]:
+        """Figures of this node, for the crawl's report."""
+        return self._connection.report()

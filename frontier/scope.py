@@ -1,0 +1,64 @@
+"""Scope: which URLs belong to a crawl, given its seeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import tldextract
+
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+KINDS = ("host", "domain", "prefix", "all")
+_SUFFIXES = tldextract.TLDExtract(suffix_list_urls=())
+"""Uses the list in the package: no look-ups on the network."""
+
+
+def domain_of(host: str) -> str:
+    """The registered domain of *host*, or *host* itself if it has none."""
+    return _SUFFIXES(host).top_domain_under_public_suffix or host
+
+
+class Scope:
+    """The URLs on the seeds' hosts, domains or below their paths, or all."""
+
+    def __init__(self, kind: str, seeds: Iterable[str]) -> None:
+        if kind not in KINDS:
+            raise ConfigurationError(
+                f"scope {kind!r} does not exist; choose one of {', '.join(KINDS)}"
+            )
+        self._kind = kind
+        self._members = {self._member(seed) for seed in seeds}
+
+    def allows(self, url: str) -> bool:
+        """Whether *url* is in scope; never, if it is not an http(s) URL."""
+        try:
+            parts = urlsplit(url)
+            _ = parts.port
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            return False
+        if self._kind == "all":
+            return True
+        if self._kind == "prefix":
+            return any(_stripped(url).startswith(prefix) for prefix in self._members)
+        return self._member(url) in self._members
+
+    def _member(self, url: str) -> str:
+        parts = urlsplit(url)
+        if self._kind == "domain":
+            return domain_of(parts.hostname or "")
+        if self._kind == "prefix":
+            text = _stripped(url)
+            return text[: text.rfind("/") + 1] if "/" in text else text + "/"
+        return parts.netloc.rpartition("@")[2].lower()
+
+
+def _stripped(url: str) -> str:
+    """*url* without scheme, query and fragment."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2].lower() + (parts.path or "/")

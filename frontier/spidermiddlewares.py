@@ -1,0 +1,97 @@
+"""Spider middlewares: seeds once per crawl, and which response made an item."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+
+from frontier.connection import connection_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Self
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+RENEW = 500
+"""Start requests between two renewals of the lock."""
+ROOM = 10_000
+"""Requests in the outbox above which `Spider.start` waits."""
+
+
+class StartMiddleware:
+    """Runs `Spider.start` on one node of the crawl, once.
+
+    Every node may be started with the same seeds: one holds the lock and
+    iterates, the others wait; if it dies, another starts over, and what was
+    queued already is seen. It must be the middleware nearest to the engine.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._connection = connection_of(crawler)
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Pass on what *start* yields if this node is the one to load it."""
+        connection = self._connection
+        assert self._crawler.spider is not None
+        node = connection.node
+        lock = node.start_lock(start_id(self._crawler.spider))
+        pause = min(1.0, connection.config.lease_ttl / 5)
+        while (state := await lock.acquire()) == "taken":
+            await asyncio.sleep(pause)
+        if state == "done":
+            connection.starting = False
+            logger.info("the seeds were loaded by a node of this crawl before")
+            return
+        keeper = asyncio.create_task(_renew(lock, connection.config.lease_ttl / 3))
+        try:
+            async for item_or_request in start:
+                if isinstance(item_or_request, Request):
+                    connection.start_requests.add(item_or_request)
+                yield item_or_request
+                if node.outbox.pending > ROOM:
+                    await node.outbox.flush()
+            await node.outbox.flush()
+            await lock.done()
+            connection.starting = False
+        finally:
+            keeper.cancel()
+
+
+async def _renew(lock: Any, pause: float) -> None:
+    while True:
+        await asyncio.sleep(pause)
+        await lock.acquire()
+
+
+def start_id(spider: Spider) -> str:
+    """Digest of what *spider* was started with: its arguments and start URLs.
+
+    Nodes whose spiders have the same one load their seeds once together.
+    """
+    facts = {
+        name: value
+        for name, value in vars(spider).items()
+        if not name.startswith("_") and _is_plain(value)
+    }
+    facts["start_urls"] = list(getattr(spider, "start_urls", ()) or ())
+    text = json.dumps([spider.name, facts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None)

