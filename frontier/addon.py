@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 
 from frontier.connection import connection_of, one_message
+from frontier.robots import RobotsTxtMiddleware, ScrapysRobotsTxtMiddleware
 
 if TYPE_CHECKING:
     from typing import Self
@@ -53,6 +54,10 @@ class Addon:
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", "frontier.pipelines.ItemOriginMiddleware", 20
         )
+        for cls, place in ((ScrapysRobotsTxtMiddleware, None), (RobotsTxtMiddleware, 100)):
+            settings.setdefault_in_component_priority_dict(
+                "DOWNLOADER_MIDDLEWARES", cls, place
+            )
         settings.setdefault_in_component_priority_dict(
             "DOWNLOADER_MIDDLEWARES",
             "frontier.downloadermiddlewares.CaptureMiddleware",

@@ -15,6 +15,8 @@ import math
 from dataclasses import dataclass
 
 GROWTH = 4
+MAX_BITS = 1 << 32
+"""The longest bitmap that Redis has. Generations stop growing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,9 @@ def share(capacity: int, partitions: int) -> int:
 
 def generation(number: int, capacity: int, error_rate: float) -> Generation:
     """Generation *number*, from 0, of a filter whose first holds *capacity*."""
-    return sized(capacity * GROWTH**number, error_rate / 2 ** (number + 1))
+    rate = error_rate / 2 ** (number + 1)
+    most = int(MAX_BITS * math.log(2) ** 2 / -math.log(rate))
+    return sized(min(capacity * GROWTH**number, most), rate)
 
 
 def false_rate(bits: int, hashes: int, urls: float) -> float:

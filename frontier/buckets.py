@@ -43,6 +43,11 @@ def wanted(urls: int) -> int:
     return min(max(1, -(-urls // FILL)), 1 << LEVELS)
 
 
+def room(buckets: int) -> int:
+    """How many URLs *buckets* are enough for; see `wanted`."""
+    return buckets * FILL if buckets < 1 << LEVELS else 1 << MEMBER_BITS
+
+
 def splits(buckets: int, target: int) -> list[Split]:
     """The splits, in order, that make *target* buckets of *buckets*."""
     steps = []

@@ -50,7 +50,7 @@ def _whole(least: int, most: int) -> Parser:
     def parse(value: Any) -> int:
         try:
             number = int(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("must be a whole number") from None
         if isinstance(value, float) and value != number:
             raise ValueError("must be a whole number")

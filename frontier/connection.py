@@ -166,6 +166,7 @@ class Connection:
         stats = self._crawler.stats
         node = self.node
         seconds = time.time() - node.opened_at
+        forbidden = stats.get_value("robotstxt/forbidden", 0)  # Scrapy's exceptions
         figures: dict[str, Any] = {
             "opened": node.opened_at,
             "seconds": round(seconds, 1),
@@ -173,7 +174,8 @@ class Connection:
             "requests": stats.get_value("downloader/request_count", 0),
             "bytes": stats.get_value("downloader/response_bytes", 0),
             "items": stats.get_value("item_scraped_count", 0),
-            "errors": stats.get_value("downloader/exception_count", 0),
+            "errors": stats.get_value("downloader/exception_count", 0) - forbidden,
+            "forbidden": forbidden,
             "seen": {
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
                 for tier in ("recent", "bloom", "set")

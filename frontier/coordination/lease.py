@@ -12,6 +12,7 @@ What always holds:
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 BATCH = 64
-"""Calls per round trip, so that the reactor is never busy for long."""
+"""Calls per pipeline, so that the reactor is never busy for long. Pipelines go
+out together: where callbacks keep the reactor busy, each one that had to wait
+for the one before would wait for them too, and leases would end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ class Leases:
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
         """Take those of *partitions* that nobody holds."""
         taken = []
-        for batch in _batches(partitions):
+
+        async def take(batch: list[int]) -> None:
             asked_at = self._clock()
             calls = []
             for partition in batch:
@@ -98,6 +102,8 @@ class Leases:
                 lease = Lease(partition, token, asked_at + self._ttl)
                 self._held[partition] = lease
                 taken.append(Acquired(lease, ready, reserved))
+
+        await asyncio.gather(*map(take, _batches(partitions)))
         return taken
 
     async def renew(self) -> tuple[dict[int, int], list[Lease]]:
@@ -108,7 +114,8 @@ class Leases:
         """
         ready: dict[int, int] = {}
         lost: list[Lease] = []
-        for batch in _batches(list(self._held)):
+
+        async def extend(batch: list[int]) -> None:
             asked_at = self._clock()
             leases = [self._held[p] for p in batch if p in self._held]
             calls = []
@@ -127,11 +134,14 @@ class Leases:
                     deadline = asked_at + self._ttl
                     self._held[lease.partition] = replace(lease, deadline=deadline)
                     ready[lease.partition] = int(reply)
+
+        await asyncio.gather(*map(extend, _batches(self._held)))
         return ready, lost
 
     async def release(self, partitions: Iterable[int]) -> None:
         """Give those of *partitions* back that are held."""
-        for batch in _batches(partitions):
+
+        async def give(batch: list[int]) -> None:
             leases = [self._held.pop(p) for p in batch if p in self._held]
             calls = [
                 Call.to(
@@ -142,6 +152,8 @@ class Leases:
                 for lease in leases
             ]
             await self._run(calls)
+
+        await asyncio.gather(*map(give, _batches(partitions)))
 
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""

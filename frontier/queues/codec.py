@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import OrderedDict
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 VERSION = 1
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
+
+MAX_DEPTH = 32
+"""Tuples and sets within each other: each takes 32 KB of the C stack to read, so
+that some hundreds of them would end the process."""
 
 _HEAD = b"0" + bytes([VERSION])
 _TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
@@ -53,7 +58,10 @@ def decode(item: bytes) -> dict[str, Any]:
         raise CodecError("an item of another version, or not an item")
     try:
         record = msgpack.unpackb(
-            item[2:], ext_hook=_unpack_ext, strict_map_key=False, max_str_len=MAX_BYTES
+            item[2:],
+            ext_hook=partial(_unpack_ext, depth=0),
+            strict_map_key=False,
+            max_str_len=MAX_BYTES,
         )
     except Exception as error:  # noqa: BLE001 (msgpack raises many types)
         raise CodecError(f"an item that is not msgpack: {error}") from None
@@ -62,15 +70,18 @@ def decode(item: bytes) -> dict[str, Any]:
     return record
 
 
-def _pack(value: Any) -> Any:
-    return msgpack.packb(value, default=_pack_other, strict_types=True)
+def _pack(value: Any, depth: int = 0) -> Any:
+    default = partial(_pack_other, depth=depth)
+    return msgpack.packb(value, default=default, strict_types=True)
 
 
-def _pack_other(value: Any) -> Any:
+def _pack_other(value: Any, *, depth: int) -> Any:
     kind = type(value)
     if kind in _PACKERS:
+        if depth == MAX_DEPTH:
+            raise ValueError(f"has more than {MAX_DEPTH} tuples or sets in each other")
         code, plain = _PACKERS[kind]
-        return msgpack.ExtType(code, _pack(plain(value)))
+        return msgpack.ExtType(code, _pack(plain(value), depth + 1))
     if kind is OrderedDict:
         return dict(value)
     raise TypeError(f"is a {kind.__module__}.{kind.__qualname__}")
@@ -94,11 +105,14 @@ _UNPACKERS: dict[int, Callable[[Any], Any]] = {
 }
 
 
-def _unpack_ext(code: int, data: bytes) -> Any:
+def _unpack_ext(code: int, data: bytes, *, depth: int) -> Any:
     if code not in _UNPACKERS:
         raise CodecError(f"an item with extension {code}")
+    if depth == MAX_DEPTH:
+        raise CodecError(f"an item with more than {MAX_DEPTH} extensions in each other")
+    hook = partial(_unpack_ext, depth=depth + 1)
     return _UNPACKERS[code](
-        msgpack.unpackb(data, ext_hook=_unpack_ext, strict_map_key=False)
+        msgpack.unpackb(data, ext_hook=hook, strict_map_key=False)
     )
 
 

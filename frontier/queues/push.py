@@ -4,7 +4,8 @@ What always holds:
 
 1.  A URL is never marked as seen without being queued: both are one script.
 2.  The keys of a push are computed from the `Layout` of the partition's
-    seen-set. The script does nothing if that is not the current one, and the
+    seen-set. The script does nothing if that is not the current one, or if
+    others have pushed so much since that there is no room for this push; the
     caller tries again with the layout that it returned.
 3.  Any node may push to any partition; no lease is needed.
 """
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 MAX_URLS = 500
 """URLs per call: 1,000 take more than a millisecond of the server."""
 
+NO_LIMIT = 1 << 62
+"""Room of a tier that this push does not fill."""
+
 TEST, MARK, FORCE = "t", "m", "f"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
 on; always, and nothing is remembered."""
@@ -51,7 +55,9 @@ class SeenShape:
 
     def generation(self, number: int) -> bloom.Generation:
         """Bloom generation *number* of a partition, from 0."""
-        return bloom.generation(number, self.capacity, self.error_rate)
+        # At least a whole push, so that none begins with more than it may hold.
+        first = max(self.capacity, MAX_URLS)
+        return bloom.generation(number, first, self.error_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +93,15 @@ def push_call(
     plan: dict[str, Any] = {
         "buckets": layout.buckets,
         "blooms": layout.blooms,
+        "room": [NO_LIMIT, NO_LIMIT],
         "grow": False,
         "bloom": [],
         "splits": [],
     }
     if shape.has_bloom:
         plan["grow"] = _must_grow(shape, layout, len(pushes))
+        if not plan["grow"]:
+            plan["room"][1] = shape.generation(layout.blooms - 1).capacity
         for number in range(layout.blooms + plan["grow"]):
             made = shape.generation(number)
             plan["bloom"].append([made.bits, made.hashes])
@@ -108,6 +117,7 @@ def push_call(
     total = layout.buckets
     if shape.has_set:
         total = max(total, buckets.wanted(layout.count + len(pushes)))
+        plan["room"][0] = buckets.room(total)
         for split in buckets.splits(layout.buckets, total):
             source = position(keys.bucket(split.source))
             target = position(keys.bucket(split.target))

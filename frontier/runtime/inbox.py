@@ -188,7 +188,8 @@ class Inbox:
         """Reserve whenever there is room, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), POLL)
+                async with asyncio.timeout(POLL):
+                    await self._wake.wait()
             self._wake.clear()
             if self.stopped or len(self._waiting) > self._size // 2:
                 continue

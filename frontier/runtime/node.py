@@ -275,15 +275,22 @@ class Node:
                 "fetched again by another one after %g s",
                 self.config.lease_ttl,
             )
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stop()
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self._depart()
         await self._abandon()
 
+    async def _stop(self) -> None:
+        """End the loops; again and again, as redis-py may swallow a cancellation."""
+        pending = set(self._tasks)
+        while pending:
+            for task in pending:
+                task.cancel()
+            _, pending = await asyncio.wait(pending, timeout=0.2)
+
     async def _depart(self) -> None:
+        report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         await self._leases.release(list(self._leases.held))
         if self.archive is not None:
@@ -292,7 +299,7 @@ class Node:
         if self._ending.ended_here:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
-        await self._membership.leave(self._owner.report())
+        await self._membership.leave(report)
 
     async def _abandon(self) -> None:
         if self.archive is not None:

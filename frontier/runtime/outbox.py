@@ -92,7 +92,8 @@ class Outbox:
 
     async def _linger(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._urgent.wait(), DELAY)
+            async with asyncio.timeout(DELAY):
+                await self._urgent.wait()
 
     def _take(self) -> list[tuple[int, list[Push]]]:
         batches, room = [], MAX_PER_ROUND

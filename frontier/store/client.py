@@ -12,13 +12,17 @@ What always holds:
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
+import redis.asyncio.retry
+import redis.backoff
 import redis.exceptions
-from scrapy_redis.connection import get_redis_from_settings
+from scrapy_redis.connection import get_redis
+from scrapy_redis.defaults import REDIS_PARAMS
 
 from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from frontier.store.scripts import SCRIPTS, Script
@@ -59,20 +63,13 @@ class Call:
         return cls(("EVALSHA", script.sha, len(keys), *keys, *args), script)
 
 
-class _Chosen(dict[str, Any]):
-    """Settings with the one method that scrapy-redis calls beside ``get``."""
-
-    def getdict(self, name: str) -> dict[str, Any]:
-        return dict(self[name])
-
-
 def given(settings: Mapping[str, Any]) -> bool:
     """Whether *settings* name a server, so that no embedded one is started."""
     return any(settings.get(name) for name in REDIS_SETTINGS)
 
 
 class Store:
-    """Runs calls from the event loop."""
+    """Runs calls from the event loop, each at most once."""
 
     def __init__(self, client: redis.asyncio.Redis, where: str) -> None:
         self._client = client
@@ -85,7 +82,9 @@ class Store:
         Raises:
             ConfigurationError: They do not make a client.
         """
-        client = _make_client(settings, redis.asyncio.Redis)
+        # A client that repeats what was not answered would reserve URLs twice.
+        once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
+        client = _make_client(settings, redis.asyncio.Redis, retry=once)
         return cls(client, _where(client))
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
@@ -129,7 +128,11 @@ class Store:
 
 
 class BlockingStore:
-    """Runs calls from a thread or a command; same contract as `Store`."""
+    """Runs calls from a thread or a command; same contract as `Store`.
+
+    But a call that is not answered is repeated a few times before it fails, so
+    it is for calls that may happen twice.
+    """
 
     def __init__(self, client: redis.Redis, where: str) -> None:
         self._client = client
@@ -199,22 +202,32 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
         )
 
 
-def _make_client(settings: Mapping[str, Any], cls: type[Any]) -> Any:
-    params = dict(settings.get("REDIS_PARAMS") or {})
+def _make_client(settings: Mapping[str, Any], cls: type[Any], **chosen: Any) -> Any:
+    params = {**REDIS_PARAMS, **_params(settings.get("REDIS_PARAMS") or {})}
     if params.get("redis_cls"):
         raise ConfigurationError(
             "REDIS_PARAMS: redis_cls cannot be chosen; frontier needs its own client"
         )
-    params |= {"redis_cls": cls, "decode_responses": False}
-    chosen = {
-        name: settings.get(name)
-        for name in ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB")
-    }
+    params.pop("retry_on_timeout", None)  # redis warns of it; timeouts are retried
+    for name in ("url", "host", "port", "db"):
+        if value := settings.get(f"REDIS_{name.upper()}"):
+            params[name] = value
     try:
-        return get_redis_from_settings(_Chosen({**chosen, "REDIS_PARAMS": params}))
+        return get_redis(
+            **{**params, "redis_cls": cls, "decode_responses": False, **chosen}
+        )
     except (TypeError, ValueError) as error:
         url = settings.get("REDIS_URL")
         raise ConfigurationError(f"REDIS_URL = {url!r}: {error}") from error
+
+
+def _params(given: Any) -> dict[str, Any]:
+    try:
+        return dict(json.loads(given) if isinstance(given, str) else given)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"REDIS_PARAMS = {given!r}: must be a dictionary, or one in JSON"
+        ) from None
 
 
 def _where(client: redis.Redis | redis.asyncio.Redis) -> str:

@@ -183,12 +183,13 @@ def test_a_file_closed_before_it_could_be_locked_is_left_alone(
     def flock(file, operation):
         monkeypatch.undo()
         writer.close()
+        (tmp_path / NAME).rename(tmp_path / "packed")
         real(file, operation)
 
     monkeypatch.setattr(module.fcntl, "flock", flock)
 
     assert repair(tmp_path, None) == []
-    assert names(tmp_path) == [NAME]
+    assert names(tmp_path) == ["packed"]
 
 
 def test_there_may_be_no_directory_yet(tmp_path):

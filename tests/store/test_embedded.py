@@ -435,8 +435,10 @@ def test_a_damaged_file_is_refused_with_the_servers_own_words(home: Path) -> Non
     store.leave()
     (tail,) = home.rglob("*.incr.aof")
     tail.write_bytes(b"rubbish\r\n" + tail.read_bytes())
+    before = starts(home)
     with pytest.raises(StoreUnavailable, match="Bad file format") as caught:
         EmbeddedStore.join(home)
+    assert starts(home) == before + 1
     assert caught.value.where == str(home)
     assert "Ready to accept" not in caught.value.reason  # only this start's lines
     assert server_is_gone(home)

@@ -4,9 +4,11 @@
 -- KEYS[2]  queues  sorted set of the queues that have ready URLs
 -- KEYS[3]  seen    hash {buckets, count, blooms, last}
 -- KEYS[4...]       Bloom generations, then buckets of the set, then ready lists
--- ARGV[1]  plan    JSON {buckets, blooms, grow, bloom, splits, lists}:
+-- ARGV[1]  plan    JSON {buckets, blooms, room, grow, bloom, splits, lists}:
 --                  buckets  how many the set has, as the caller knows it
 --                  blooms   how many generations there are, likewise
+--                  room     URLs that the set may have after its splits, and
+--                           the last generation, if it does not grow
 --                  grow     true to begin the last generation of `bloom`
 --                  bloom    {bits, hashes} of each declared generation
 --                  splits   {from, to, threshold}: KEYS of buckets to split
@@ -26,7 +28,9 @@ local plan = cjson.decode(ARGV[1])
 local stored = redis.call('HMGET', KEYS[3], 'buckets', 'count', 'blooms', 'last')
 local buckets, count = tonumber(stored[1] or '1'), tonumber(stored[2] or '0')
 local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
-if buckets ~= plan.buckets or blooms ~= plan.blooms then
+local adding = (#ARGV - 1) / 7
+if buckets ~= plan.buckets or blooms ~= plan.blooms
+  or count + adding > plan.room[1] or last + adding > plan.room[2] then
   return {0, buckets, count, blooms, last}
 end
 

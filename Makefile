@@ -1,0 +1,48 @@
+# make crawl                          crawl the built-in site with two nodes
+# make crawl SEEDS=URL|FILE NODES=3   crawl the web from seeds of yours
+# make test, make lint                what .ci/run does
+# make clean                          remove caches; crawls, archives and .venv stay
+
+PYTHON ?= python3
+NODES ?= 2
+BIN = .venv/bin
+PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
+
+.PHONY: crawl test lint clean
+
+crawl: .venv/.installed-run
+ifdef SEEDS
+	@$(BIN)/frontier crawl run --seeds "$(SEEDS)" --nodes $(NODES)
+else
+	@$(BIN)/frontier demo --nodes $(NODES)
+endif
+
+test: .venv/.installed-dev
+	$(BIN)/python -m pytest -q
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "frontier needs Python 3.11 or newer; $(PYTHON) is" \
+	    "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
+	  echo "$(PYTHON) cannot make a venv; Debian has that in python3-venv" >&2; exit 1; }
+
+.venv/.installed-run: pyproject.toml | .venv/bin/python
+	@echo "installing into .venv ..."
+	@$(PIP) install --editable .
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml | .venv/bin/python
+	@echo "installing into .venv, with the tools for tests ..."
+	@$(PIP) install --editable '.[dev]'
+	@touch .venv/.installed-run $@

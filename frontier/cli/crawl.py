@@ -1,0 +1,152 @@
+"""``frontier crawl``: run crawls, list them, look at one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.options import (
+    NAMESPACE,
+    STORE_DIR,
+    WARC_DIR,
+    Json,
+    Namespace,
+    RedisUrl,
+    StoreDir,
+    WarcDir,
+    connected,
+)
+from frontier.cli.output import complain, show, show_json
+from frontier.cli.report import WarcFiles, crawl_table, duration, report
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from frontier.inspection.views import CrawlSummary
+
+app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
+
+
+@app.command()
+def run(
+    seeds: Annotated[
+        str, typer.Option(metavar="URL|FILE", help="A URL, or a file with one a line.")
+    ],
+    nodes: Annotated[int, typer.Option(min=1, max=100, help="Processes to start.")] = 2,
+    scope: Annotated[
+        str, typer.Option(help="What to follow: host, domain, prefix or all.")
+    ] = "host",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("-s", "--set", metavar="NAME=VALUE", help="A Scrapy setting."),
+    ] = None,
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    warc_dir: WarcDir = WARC_DIR,
+) -> None:
+    """Crawl from seeds with several nodes on this machine, then print the report.
+
+    An interrupted crawl goes on when it is run again. Nodes of the same store
+    that run already, here or on other machines, take part.
+    """
+    from frontier.cli.crawling import Plan, complain_of, configuration, logs
+    from frontier.cli.crawling import run as run_plan
+    from frontier.cli.project import Project
+    from frontier.scope import Scope
+    from frontier.seeds import read_seeds
+
+    settings = parse_settings(setting or [])
+    config = configuration(settings, store_dir, warc_dir)
+    Scope(scope, read_seeds(seeds))
+    plan = Plan(
+        project=Project.nearest(Path.cwd()),
+        seeds=seeds if "://" in seeds else str(Path(seeds).absolute()),
+        scope=scope,
+        nodes=nodes,
+        redis_url=redis_url,
+        config=config,
+        settings=settings,
+    )
+    outcome = run_plan(plan)
+    if outcome.snapshot is not None:
+        files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
+        show([*report(outcome.snapshot, files), *logs(outcome.nodes)])
+    complain_of(outcome.nodes)
+    if outcome.exit_code is ExitCode.INTERRUPTED:
+        complain("interrupted; a crawl that is open goes on when it is run again")
+    raise typer.Exit(outcome.exit_code)
+
+
+@app.command("list")
+def list_all(
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """List all crawls in the store, the newest first."""
+    from frontier.inspection.snapshot import list_crawls
+
+    with connected(redis_url, store_dir) as store:
+        crawls = list_crawls(store, namespace)
+    if as_json:
+        show_json({"crawls": [asdict(crawl) for crawl in crawls]})
+    elif crawls:
+        show([crawl_table([_row(crawl) for crawl in crawls])])
+    else:
+        show([Text("no crawls yet")])
+
+
+@app.command()
+def status(
+    crawl_id: Annotated[
+        str, typer.Argument(metavar="[CRAWL_ID]", help="Default: the newest.")
+    ] = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    warc_dir: WarcDir = WARC_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Report on a crawl, running or not."""
+    from frontier.inspection.snapshot import newest_crawl, snapshot
+
+    with connected(redis_url, store_dir) as store:
+        seen = snapshot(store, namespace, crawl_id or newest_crawl(store, namespace))
+    files = WarcFiles.of(warc_dir.absolute(), seen.crawl_id)
+    if as_json:
+        found = [{"name": name, "bytes": size} for name, size in files.sizes]
+        warcs = {"directory": str(files.directory), "files": found}
+        show_json({**asdict(seen), "warcs": warcs})
+    else:
+        show(report(seen, files))
+
+
+def parse_settings(given: list[str]) -> dict[str, str]:
+    """The settings in *given*, each ``NAME=VALUE``.
+
+    Raises:
+        ConfigurationError: One of them is not of that form.
+    """
+    settings = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise ConfigurationError(f"-s {text}: must be NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+def _row(crawl: CrawlSummary) -> list[str]:
+    created = datetime.fromtimestamp(crawl.created_ms / 1000, UTC).astimezone()
+    lasted = "-"
+    if crawl.finished_ms:
+        lasted = duration((crawl.finished_ms - crawl.created_ms) / 1000)
+    when = f"{created:%Y-%m-%d %H:%M:%S}"
+    nodes = str(crawl.nodes)
+    return [crawl.crawl_id, crawl.spider, crawl.state, when, lasted, nodes]

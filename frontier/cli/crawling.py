@@ -1,0 +1,183 @@
+"""Running a crawl: nodes on this machine, until they have finished it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.options import connected
+from frontier.cli.output import complain, say
+from frontier.cli.processes import Nodes
+from frontier.cli.progress import ProgressLine
+from frontier.conf import Config
+from frontier.errors import ConfigurationError
+from frontier.inspection.snapshot import crawl_entered, open_crawl, snapshot
+from frontier.inspection.untrusted import printable
+from frontier.inspection.views import UnknownCrawl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from frontier.cli.project import Project
+    from frontier.inspection.views import CrawlSnapshot
+    from frontier.store.client import BlockingStore
+
+SPIDER = "site"
+OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
+"""Settings that every node is given by the command itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run. Paths are absolute."""
+
+    project: Project
+    seeds: str
+    """A URL, several with commas, or the path of a file."""
+    scope: str
+    nodes: int
+    redis_url: str
+    config: Config
+    settings: Mapping[str, str]
+    """Settings of every node, beside those that the plan implies."""
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the nodes' logs go."""
+        return self.config.store_dir / "logs"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a run."""
+
+    snapshot: CrawlSnapshot | None
+    """The crawl after the nodes had left it; ``None`` if none entered one."""
+    nodes: Nodes
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How the command has to end."""
+        if self.nodes.interrupted:
+            return ExitCode.INTERRUPTED
+        if self.nodes.failed() or self.snapshot is None:
+            return ExitCode.CRAWL_FAILED
+        return ExitCode.OK
+
+
+def configuration(settings: Mapping[str, str], store: Path, warcs: Path) -> Config:
+    """The nodes' configuration, with absolute paths.
+
+    *settings* are what the user set; *store* and *warcs* hold if they are not
+    among them.
+
+    Raises:
+        ConfigurationError: One of the settings is unknown, wrong or not the
+            user's to set.
+    """
+    for name in OURS:
+        if name in settings:
+            raise ConfigurationError(f"{name} cannot be set with -s here")
+    paths = {"FRONTIER_STORE_DIR": str(store), "FRONTIER_WARC_DIR": str(warcs)}
+    chosen = {**paths, **settings}
+    for name in paths:
+        if chosen[name]:  # the empty one is refused below
+            chosen[name] = os.path.abspath(chosen[name])  # noqa: PTH100 (links stay)
+    return Config.from_settings(chosen)
+
+
+def run(plan: Plan) -> Outcome:
+    """Start the nodes, wait for them, and look at what they leave behind."""
+    env = {**os.environ, **plan.project.environment_for(plan.redis_url)}
+    started = time.time()
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
+    namespace = plan.config.namespace
+    with connected(plan.redis_url, plan.config.store_dir, create=True) as store:
+        plan.log_dir.mkdir(parents=True, exist_ok=True)
+        nodes = Nodes()
+        node_ids = _free_ids(store, plan)
+        with nodes.passing_on_signals():
+            for node_id in node_ids:
+                if nodes.interrupted:
+                    break
+                nodes.start(
+                    node_id,
+                    _command(plan, node_id),
+                    log=plan.log_dir / f"{stamp}-{node_id}.log",
+                    cwd=plan.project.directory,
+                    env=env,
+                )
+            with ProgressLine(store, namespace, node_ids, started) as progress:
+                nodes.wait(progress.tick)
+        crawl_id = crawl_entered(store, namespace, node_ids, started)
+        if crawl_id is None:
+            return Outcome(None, nodes)
+        ttl = plan.config.lease_ttl
+        return Outcome(snapshot(store, namespace, crawl_id, lease_ttl=ttl), nodes)
+
+
+def complain_of(nodes: Nodes) -> None:
+    """Say which nodes failed, why, and which logs tell more; unless by a signal."""
+    if nodes.interrupted:
+        return
+    said: set[str] = set()
+    for node in nodes.failed():
+        how = f"exit code {node.exit_code}"
+        if (node.exit_code or 0) < 0:
+            how = f"signal {-(node.exit_code or 0)}"
+        complain(f"{node.node_id} failed with {how}; its log is {node.log}")
+        for line in node.errors():
+            if line not in said:
+                said.add(line)
+                say(f"  {line}")
+
+
+def logs(nodes: Nodes) -> Iterator[Text]:
+    """Where the nodes' logs are."""
+    yield Text()
+    if nodes.every:
+        yield Text(f"Logs in {nodes.every[0].log.parent}:")
+    for node in nodes.every:
+        yield Text(f"  {printable(node.log.name)}")
+
+
+def _free_ids(store: BlockingStore, plan: Plan) -> list[str]:
+    """``node-1`` and up, without those that the crawl has, or had, already.
+
+    A node that had an earlier one's name would overwrite its report.
+    """
+    namespace = plan.config.namespace
+    crawl_id = plan.config.crawl_id or open_crawl(store, namespace, SPIDER)
+    taken: set[str] = set()
+    if crawl_id is not None:
+        with contextlib.suppress(UnknownCrawl):  # it need not be there yet
+            taken = {n.node_id for n in snapshot(store, namespace, crawl_id).nodes}
+    free: list[str] = []
+    number = 1
+    while len(free) < plan.nodes:
+        if f"node-{number}" not in taken:
+            free.append(f"node-{number}")
+        number += 1
+    return free
+
+
+def _command(plan: Plan, node_id: str) -> Sequence[str]:
+    settings = {
+        **plan.settings,
+        "FRONTIER_STORE_DIR": str(plan.config.store_dir),
+        "FRONTIER_WARC_DIR": str(plan.config.warc_dir),
+        "FRONTIER_NODE_ID": node_id,
+    }
+    command = [sys.executable, "-m", "scrapy", "crawl", SPIDER]
+    command += ["-a", f"seeds={plan.seeds}", "-a", f"scope={plan.scope}"]
+    for name, value in settings.items():
+        command += ["-s", f"{name}={value}"]
+    return command

@@ -1,0 +1,218 @@
+"""``frontier demo``: a small site, two nodes, and what they made of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.options import STORE_DIR, WARC_DIR, connected
+from frontier.cli.output import complain, say, show
+from frontier.cli.report import Rows, WarcFiles, facts, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frontier.cli.crawling import Outcome
+    from frontier.conf import Config
+    from frontier.store.client import BlockingStore
+    from frontier.testing.site import Site
+
+FIRST_PORT = 8410
+"""With it, two nodes or three get hosts of the default site each."""
+PORTS = 90
+"""How many ports from there on are tried."""
+SETTINGS = {
+    "CONCURRENT_REQUESTS_PER_DOMAIN": "8",
+    "DOWNLOAD_DELAY": "0.05",
+    "FRONTIER_COLLECTION": "demo",
+}
+"""Fast, as the site is ours; and apart from the user's own collection."""
+EXAMPLES = 3
+"""URLs that are shown where something is wrong with some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the site's log says of a crawl."""
+
+    expected: int
+    fetched: int
+    twice: list[str]
+    missing: list[str]
+
+    @property
+    def good(self) -> bool:
+        """Whether each URL was fetched exactly once."""
+        return not self.twice and not self.missing
+
+
+def demo(
+    nodes: Annotated[int, typer.Option(min=1, max=16, help="Processes to start.")] = 2,
+    urls: Annotated[int, typer.Option(help="Size of the site.")] = 400,
+    hosts: Annotated[int, typer.Option(help="Hosts of the site.")] = 5,
+    delay: Annotated[
+        float, typer.Option(min=0, help="Seconds before each of its answers.")
+    ] = 0.0,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept.")
+    ] = Path(),
+) -> None:
+    """Crawl a small built-in site with two nodes and print the report.
+
+    Run it twice: what has not changed is archived as revisits then.
+    """
+    from frontier.cli.crawling import Plan, configuration, run
+    from frontier.cli.project import Project
+    from frontier.testing.site import Site
+
+    store_dir, warc_dir = directory / STORE_DIR, directory / WARC_DIR
+    config = configuration(SETTINGS, store_dir, warc_dir)
+    site = Site(urls=urls, hosts=hosts)
+    with connected("", config.store_dir, create=True) as store:
+        # Never an open crawl of the user's own.
+        settings = {**SETTINGS, "FRONTIER_CRAWL_ID": _next_id(store, config.namespace)}
+        config = configuration(settings, store_dir, warc_dir)
+        log_dir = config.store_dir / "logs"
+        log_dir.mkdir(exist_ok=True)
+        log = log_dir / f"{time.strftime('%Y%m%dT%H%M%S')}-site.jsonl"
+        port = _port(nodes, hosts, config.partitions)
+        with _site(site, port, delay, log) as ready:
+            at = ready["hosts"][0]
+            say(f"crawling {urls:,} URLs on {hosts} hosts, the first at {at}")
+            plan = Plan(
+                project=Project.bundled(),
+                seeds=",".join(ready["seeds"]),
+                scope="host",
+                nodes=nodes,
+                redis_url="",
+                config=config,
+                settings=settings,
+            )
+            outcome = run(plan)
+    verdict = _judge(site, ready["hosts"], log)
+    _print(outcome, verdict, config, log)
+    code = outcome.exit_code
+    if code is ExitCode.OK and not verdict.good:
+        code = ExitCode.CRAWL_FAILED
+    raise typer.Exit(code)
+
+
+def _next_id(store: BlockingStore, namespace: str) -> str:
+    from frontier.inspection.snapshot import list_crawls
+
+    names = {crawl.crawl_id for crawl in list_crawls(store, namespace)}
+    number = 1
+    while f"demo-{number}" in names:
+        number += 1
+    return f"demo-{number}"
+
+
+def _port(nodes: int, hosts: int, partitions: int) -> int:
+    """A free port for which every node gets its share of the hosts.
+
+    The same one each time as long as it is free, so that the URLs are the same.
+    """
+    from frontier.errors import ConfigurationError
+    from frontier.hashing import partition_of
+    from frontier.model import Member
+    from frontier.ring import Ring
+    from frontier.testing.loopback import close, listen
+
+    members = [Member(f"node-{number}", 1) for number in range(1, nodes + 1)]
+    ring = Ring(members, partitions)
+    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
+        try:
+            sockets = listen(hosts, port)
+        except (ConfigurationError, OSError):
+            continue
+        names = ["{}:{}".format(*sock.getsockname()) for sock in sockets]
+        close(sockets)
+        owners = [ring.owner(partition_of(name, partitions)) for name in names]
+        least = min(owners.count(member.node_id) for member in members)
+        if least >= hosts // nodes:
+            return port
+    return 0
+
+
+@contextmanager
+def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, Any]]:
+    """Serves *site* in a process; gives what that says when it is ready."""
+    command = [sys.executable, "-m", "frontier.testing", "--log", str(log)]
+    command += ["--urls", str(site.urls), "--hosts", str(site.hosts)]
+    command += ["--port", str(port), "--delay", str(delay)]
+    with subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # it serves until the nodes have ended
+    ) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else b""
+            if not line:
+                process.wait()
+                raise typer.Exit(ExitCode.USAGE)  # it has said why
+            yield json.loads(line)
+        finally:
+            process.terminate()
+
+
+def _judge(site: Site, hosts: list[str], log: Path) -> Verdict:
+    from frontier.testing.oracle import RequestLog, expected_urls
+
+    expected = expected_urls(site.served_at(f"http://{host}" for host in hosts))
+    served = RequestLog.read(log)
+    return Verdict(
+        expected=len(expected),
+        fetched=len(served.fetched()),
+        twice=sorted(served.repeated()),
+        missing=sorted(served.missing(expected)),
+    )
+
+
+def _print(outcome: Outcome, verdict: Verdict, config: Config, log: Path) -> None:
+    from frontier.cli.crawling import complain_of, logs
+
+    if outcome.snapshot is not None:
+        files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
+        show(report(outcome.snapshot, files))
+    show([*logs(outcome.nodes), Text(f"  {log.name} (what the site served)")])
+    show([Text(), facts(_rows(outcome, verdict))])
+    complain_of(outcome.nodes)
+    if outcome.nodes.interrupted:
+        complain("interrupted")
+        return
+    if verdict.good:
+        show([Text("Every URL of the site was fetched exactly once.")])
+    for what, found in (("twice", verdict.twice), ("not at all", verdict.missing)):
+        if found:
+            examples = " ".join(found[:EXAMPLES])
+            complain(f"{len(found)} URLs were fetched {what}, such as {examples}")
+
+
+def _rows(outcome: Outcome, verdict: Verdict) -> Rows:
+    counts = {
+        "expected": verdict.expected,
+        "fetched": verdict.fetched,
+        "fetched twice": len(verdict.twice),
+        "missing": len(verdict.missing),
+    }
+    text = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    rows = [("URLs of the site", text)]
+    if outcome.snapshot is not None:
+        busy = [
+            node.node_id
+            for node in outcome.snapshot.nodes
+            if node.figures is not None and node.figures.pages
+        ]
+        rows.append(("Fetched by", " and ".join(busy) or "nobody"))
+    return rows

@@ -1,0 +1,49 @@
+"""How a command ends: one exit code for each thing that a caller may act on."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from frontier.errors import ConfigurationError, FrontierError, StoreError
+from frontier.inspection.views import UnknownCrawl
+
+
+class ExitCode(IntEnum):
+    """What the exit codes of ``frontier`` mean."""
+
+    OK = 0
+    """It was done."""
+    CRAWL_FAILED = 1
+    """A node failed, or the demo's crawl lost a URL or fetched one twice."""
+    USAGE = 2
+    """An option, a setting or a seed list is wrong; nothing was started."""
+    STORE_UNAVAILABLE = 3
+    """There is no store, or it does not answer, or it refuses."""
+    NOT_FOUND = 4
+    """The store does not have what was asked for."""
+    IN_USE = 5
+    """It was not stopped, because others use it."""
+    INTERRUPTED = 130
+    """A signal ended it; the crawl is still open and can be resumed."""
+
+
+class NoStore(StoreError):
+    """There is no embedded store where one was looked for."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(
+            f"there is no store in {directory}; name its directory with "
+            "--store-dir, or a server with --redis-url"
+        )
+        self.directory = directory
+
+
+def exit_code_of(error: FrontierError) -> ExitCode:
+    """The code with which a command ends that *error* has ended."""
+    if isinstance(error, ConfigurationError):
+        return ExitCode.USAGE
+    if isinstance(error, StoreError):
+        return ExitCode.STORE_UNAVAILABLE
+    if isinstance(error, UnknownCrawl):
+        return ExitCode.NOT_FOUND
+    return ExitCode.CRAWL_FAILED

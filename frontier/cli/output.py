@@ -1,0 +1,48 @@
+"""What commands print: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+
+def results() -> Console:
+    """The console for results. Colours and the width of a terminal if it is one."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def messages() -> Console:
+    """The console for messages and progress."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def show(renderables: Iterable[RenderableType]) -> None:
+    """Print *renderables*; lines of text are not broken, so that paths stay whole."""
+    console = results()
+    for renderable in renderables:
+        console.print(renderable, soft_wrap=isinstance(renderable, Text))
+
+
+def show_json(value: dict[str, Any]) -> None:
+    """Print *value* as the only thing on stdout."""
+    json.dump(value, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+def say(message: str) -> None:
+    """Print *message* on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def complain(message: str) -> None:
+    """Print *message* as one line on stderr."""
+    say(f"frontier: {' '.join(message.split())}")

@@ -1,0 +1,198 @@
+"""The report of a crawl, as something to print. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from frontier.inspection.views import CrawlSnapshot, Figures, NodeView
+
+MAX_FILES = 6
+"""WARC files that are listed; the others are counted."""
+
+Rows = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class WarcFiles:
+    """The WARC files of a crawl on this machine."""
+
+    directory: Path
+    sizes: tuple[tuple[str, int], ...]
+    """Name and bytes of each, by name."""
+
+    @classmethod
+    def of(cls, directory: Path, crawl_id: str) -> WarcFiles:
+        """Those of *crawl_id* in *directory*, finished or not."""
+        found: list[tuple[str, int]] = []
+        if directory.is_dir():
+            found = sorted(
+                (path.name, path.stat().st_size)
+                for path in directory.glob("*.warc.gz*")
+                if path.name.startswith(f"{crawl_id}-") and path.is_file()
+            )
+        return cls(directory, tuple(found))
+
+
+def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
+    """The whole report of *seen*, whose WARC files are *files*."""
+    lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
+    yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
+    yield Text()
+    yield node_table(seen)
+    yield Text()
+    yield facts(_queue(seen) + _seen(seen.totals) + _archive(seen.totals))
+    yield from _dead_letters(seen)
+    yield from _files(files)
+
+
+def node_table(seen: CrawlSnapshot) -> Table:
+    """A row for each node, and their sum."""
+    table = _table("node", "state")
+    for heading in ("share", "pages", "pages/s", "bytes", "new URLs", "errors"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for node in seen.nodes:
+        table.add_row(
+            node.node_id, node.state, _share(node, seen), *_columns(node.figures)
+        )
+    if len(seen.nodes) != 1:
+        table.add_section()
+        table.add_row("together", "", "", *_columns(seen.totals))
+    return table
+
+
+def facts(rows: Rows) -> Table:
+    """Names and what there is to say about them."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    return table
+
+
+def duration(seconds: float) -> str:
+    """*seconds* for people, as ``6.3 s`` or ``1 h 02 min``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def percent(part: int, whole: int) -> str:
+    """*part* of *whole* in percent."""
+    return f"{part / whole:.0%}" if whole else "0%"
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _share(node: NodeView, seen: CrawlSnapshot) -> str:
+    """The node's part of the ring; once it has left, what it had at last."""
+    had = 0 if node.figures is None else node.figures.partitions
+    return percent(node.owned if node.state == "live" else had, seen.partitions)
+
+
+def _columns(figures: Figures | None) -> list[str]:
+    if figures is None:
+        return ["-"] * 5
+    return [
+        f"{figures.pages:,}",
+        f"{figures.rate:,.1f}",
+        decimal(figures.bytes),
+        f"{figures.new:,}",
+        f"{figures.errors:,}",
+    ]
+
+
+def _queue(seen: CrawlSnapshot) -> Rows:
+    queue, totals = seen.queue, seen.totals
+    parts = [
+        f"{queue.pushed:,} queued: {queue.acked:,} done",
+        f"{queue.ready:,} ready",
+        f"{queue.reserved:,} reserved",
+        f"{queue.dead:,} given up",
+    ]
+    rows = [("Queue", ", ".join(parts))]
+    if totals.forbidden:
+        rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
+    if totals.reclaimed:
+        rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
+    if totals.local:
+        rows.append(("", f"{totals.local:,} could not be stored, stayed on their node"))
+    return rows
+
+
+def _seen(totals: Figures) -> Rows:
+    seen = totals.seen
+    every = seen.recent + seen.bloom + seen.set
+    tiers = [
+        f"{count:,} {tier} ({percent(count, every)})"
+        for tier, count in asdict(seen).items()
+    ]
+    return [
+        ("URLs found", f"{totals.new + every:,}: {totals.new:,} new, {every:,} seen"),
+        ("Seen, by tier", ", ".join(tiers)),
+    ]
+
+
+def _archive(totals: Figures) -> Rows:
+    archive = totals.archive
+    share = percent(archive.revisits, archive.originals + archive.revisits)
+    volume = archive.original_bytes + archive.revisit_bytes
+    saved = f"{decimal(archive.revisit_bytes)} of {decimal(volume)}"
+    return [
+        (
+            "Payloads",
+            f"{archive.originals:,} originals, {archive.revisits:,} revisits ({share})",
+        ),
+        ("Bytes saved", f"{saved} ({percent(archive.revisit_bytes, volume)})"),
+    ]
+
+
+def _dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    if not seen.dead_letters:
+        return
+    yield Text()
+    yield Text(f"Given up ({seen.queue.dead:,}):")
+    for letter in seen.dead_letters:
+        yield Text(f"  {letter.url or '(unreadable request)'}: {letter.reason}")
+    if seen.queue.dead > len(seen.dead_letters):
+        yield Text(f"  and {seen.queue.dead - len(seen.dead_letters):,} more")
+
+
+def _files(files: WarcFiles) -> Iterator[RenderableType]:
+    yield Text()
+    if not files.sizes:
+        yield Text(f"No WARC files of this crawl in {files.directory}")
+        return
+    volume = decimal(sum(size for _, size in files.sizes))
+    yield Text(f"WARC files in {files.directory} ({len(files.sizes):,}, {volume}):")
+    for name, size in files.sizes[:MAX_FILES]:
+        yield Text(f"  {name}  {decimal(size)}")
+    if len(files.sizes) > MAX_FILES:
+        yield Text(f"  and {len(files.sizes) - MAX_FILES:,} more")
+
+
+def crawl_table(rows: Sequence[Sequence[str]]) -> Table:
+    """A row for each crawl."""
+    table = _table("crawl", "spider", "state", "created", "lasted", "nodes")
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,112 @@
+"""``frontier store``: the store that the nodes share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import typer
+from rich.filesize import decimal
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode, NoStore
+from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
+from frontier.cli.output import complain, show, show_json
+from frontier.inspection.untrusted import printable, whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+app = typer.Typer(help="The store that the nodes share.", no_args_is_help=True)
+
+SERVER_FACTS = (
+    "server_name",
+    "redis_version",
+    "valkey_version",
+    "used_memory",
+    "maxmemory_policy",
+    "connected_clients",
+    "aof_enabled",
+)
+
+
+@app.command()
+def status(
+    redis_url: RedisUrl = "", store_dir: StoreDir = STORE_DIR, as_json: Json = False
+) -> None:
+    """Tell whether the store runs and what it holds; starts nothing."""
+    facts = _server(redis_url) if redis_url else _embedded(store_dir)
+    if as_json:
+        show_json(facts)
+        return
+    for name in ("used_memory", "disk_bytes"):
+        if facts.get(name) is not None:
+            facts[name] = decimal(whole(facts[name]))
+    width = max(len(name) for name in facts) + 2
+    lines = [f"{name.replace('_', ' '):{width}}{_word(facts[name])}" for name in facts]
+    show(Text(line) for line in lines)
+
+
+@app.command()
+def stop(store_dir: StoreDir = STORE_DIR) -> None:
+    """Stop the embedded store, unless nodes use it. Nothing is deleted."""
+    from frontier.store.embedded import EmbeddedStore
+
+    _require(store_dir)
+    if not EmbeddedStore.status(store_dir).running:
+        show([Text(f"no store runs in {store_dir.absolute()}")])
+        return
+    EmbeddedStore.join(store_dir).leave()
+    left = EmbeddedStore.status(store_dir)
+    if left.running:
+        complain(f"the store in {store_dir.absolute()} is in use; stop its nodes first")
+        raise typer.Exit(ExitCode.IN_USE)
+    show([Text(f"stopped the store in {store_dir.absolute()}")])
+
+
+def _embedded(store_dir: Path) -> dict[str, Any]:
+    from frontier.store.embedded import EmbeddedStore
+
+    _require(store_dir)
+    found = EmbeddedStore.status(store_dir)
+    files = [path for path in (store_dir / "store").rglob("*") if path.is_file()]
+    facts: dict[str, Any] = {
+        "kind": "embedded",
+        "where": str(store_dir.absolute()),
+        "running": found.running,
+        "pid": found.pid,
+        "socket": None if found.socket is None else str(found.socket),
+        "disk_bytes": sum(path.stat().st_size for path in files),
+    }
+    if found.socket is not None:
+        facts |= _info("unix://" + quote(str(found.socket))) | {"where": facts["where"]}
+    return facts
+
+
+def _server(redis_url: str) -> dict[str, Any]:
+    facts = _info(redis_url)
+    return {"kind": "server", "where": facts.pop("where"), "running": True, **facts}
+
+
+def _info(url: str) -> dict[str, Any]:
+    from frontier.store.client import Call
+
+    with connected(url, STORE_DIR) as store:
+        info = store.call(Call.command("INFO"))
+        facts: dict[str, Any] = {"where": store.where}
+    for name in SERVER_FACTS:
+        if name in info:
+            value = info[name]
+            facts[name] = value if isinstance(value, int) else printable(str(value))
+    return facts
+
+
+def _require(store_dir: Path) -> None:
+    if not (store_dir / "store").is_dir():
+        raise NoStore(str(store_dir.absolute()))
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)

@@ -1,0 +1,143 @@
+"""What is seen of a crawl, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from frontier.queues.partition import Scan
+
+
+class UnknownCrawl(FrontierError):
+    """There is no such crawl in the store."""
+
+    def __init__(self, namespace: str, crawl_id: str) -> None:
+        what = f"no crawl {crawl_id}" if crawl_id else "no crawl"
+        super().__init__(f"there is {what} in namespace {namespace}")
+        self.namespace = namespace
+        self.crawl_id = crawl_id
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSummary:
+    """A crawl's own data, without those of its nodes and partitions."""
+
+    crawl_id: str
+    spider: str
+    state: str
+    """``open`` or ``finished``."""
+    created_ms: int
+    finished_ms: int
+    """Milliseconds since the Unix epoch; 0 while it is open."""
+    nodes: int
+    """Nodes on the membership map."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFigures:
+    """How many URLs each tier called seen."""
+
+    recent: int = 0
+    bloom: int = 0
+    set: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFigures:
+    """What was written to WARC files; see `frontier.archive.batch.Counters`."""
+
+    originals: int = 0
+    revisits: int = 0
+    original_bytes: int = 0
+    revisit_bytes: int = 0
+    """Payload bytes that were not stored again."""
+    written_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a node did since it was started, or what all nodes did."""
+
+    pages: int = 0
+    """Responses that were no redirects, those for robots.txt included."""
+    requests: int = 0
+    bytes: int = 0
+    """Of responses, as they came over the network."""
+    items: int = 0
+    errors: int = 0
+    """Requests that ended without a response, though they were allowed."""
+    forbidden: int = 0
+    """Requests that robots.txt does not allow, and that were not sent."""
+    new: int = 0
+    """URLs that were new and therefore queued."""
+    local: int = 0
+    """Requests that could not be stored and stayed on their node."""
+    dead: int = 0
+    reclaimed: int = 0
+    """Requests of dead nodes that were put back."""
+    partitions: int = 0
+    """Leases held at the last heartbeat; of nodes that have left, too."""
+    opened: float = 0.0
+    """Seconds since the Unix epoch, on the node's clock; the first one's."""
+    seconds: float = 0.0
+    """How long the node ran; of all, from the first start to the last report."""
+    rate: float = 0.0
+    """Pages per second, from the first start to the last report."""
+    seen: SeenFigures = field(default_factory=SeenFigures)
+    archive: ArchiveFigures = field(default_factory=ArchiveFigures)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node of a crawl, live or not."""
+
+    node_id: str
+    state: str
+    """``live``, ``silent`` (no heartbeat for longer than a lease) or ``left``."""
+    weight: int
+    """0 if it has left."""
+    owned: int
+    """Partitions that are the node's according to the ring of live nodes."""
+    held: int
+    """Partitions that it has the lease of."""
+    figures: Figures | None
+    """``None`` if it has not reported, or nothing that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that was given up."""
+
+    url: str
+    """Empty if the request cannot be decoded."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSnapshot:
+    """Everything that the report of a crawl is made of."""
+
+    crawl_id: str
+    spider: str
+    state: str
+    created_ms: int
+    finished_ms: int
+    taken_ms: int
+    """When it was looked at, on the store's clock."""
+    shape: dict[str, Any]
+    """The settings that all nodes share."""
+    partitions: int
+    nodes: tuple[NodeView, ...]
+    totals: Figures
+    queue: Scan
+    """The sum of all partitions."""
+    dead_letters: tuple[DeadLetter, ...]
+    """The first few."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the crawl has lasted, or did."""
+        return max(0, (self.finished_ms or self.taken_ms) - self.created_ms) / 1000

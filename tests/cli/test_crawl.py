@@ -1,0 +1,127 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
+
+
+@pytest.fixture
+def site(tmp_path):
+    with SiteServer(Site(urls=150, hosts=2, slow_seconds=0.0)) as server:
+        yield server
+
+
+def one_line(done):
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("frontier: ")
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["crawl", "status"],
+        ["crawl", "list"],
+        ["node", "list"],
+        ["store", "status"],
+        ["store", "stop"],
+    ],
+)
+def test_without_a_store_there_is_one_message_and_nothing_is_made(
+    frontier, tmp_path, command
+):
+    done = frontier(*command)
+
+    assert done.returncode == 3
+    assert str(tmp_path / ".frontier") in one_line(done)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_is_named(frontier):
+    done = frontier("crawl", "list", "--redis-url", "redis://127.0.0.1:1/0")
+
+    assert done.returncode == 3
+    assert "127.0.0.1:1" in one_line(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--seeds", "no-such-file.txt"], "no-such-file.txt"),
+        (["--seeds", "http://h/", "--scope", "galaxy"], "galaxy"),
+        (["--seeds", "http://h/", "-s", "FRONTIER_PARTITION=1"], "FRONTIER_PARTITIONS"),
+        (["--seeds", "http://h/", "-s", "FRONTIER_BLOOM_CAPACITY=0"], "CAPACITY"),
+        (["--seeds", "http://h/", "-s", "FRONTIER_NODE_ID=x"], "FRONTIER_NODE_ID"),
+        (["--seeds", "http://h/", "-s", "nonsense"], "NAME=VALUE"),
+    ],
+)
+def test_a_wrong_argument_is_named_before_anything_starts(
+    frontier, tmp_path, arguments, named
+):
+    done = frontier("crawl", "run", *arguments)
+
+    assert done.returncode == 2
+    assert named in one_line(done)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, site):
+    (tmp_path / "seeds.txt").write_text("\n".join([*site.seeds, "not a URL"]))
+    site.delay = 0.2
+    command = [sys.executable, "-m", "frontier", "crawl", "run", "--seeds", "seeds.txt"]
+    settings = ["-s", "DOWNLOAD_DELAY=0.02"]
+    with subprocess.Popen(
+        [*command, *settings],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        wait_for_pages(frontier)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "seeds.txt:3" in err
+    assert "interrupted" in err
+    interrupted = json.loads(frontier("crawl", "status", "--json").stdout)
+    assert interrupted["state"] == "open"
+
+    site.delay = 0.0
+    done = frontier("crawl", "run", "--seeds", "seeds.txt", *settings)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Crawl site-1, spider site: finished" in done.stdout
+    seen = json.loads(frontier("crawl", "status", "--json").stdout)
+    names = ["node-1", "node-2", "node-3", "node-4"]
+    assert [node["node_id"] for node in seen["nodes"]] == names
+    assert seen["queue"]["acked"] == seen["queue"]["pushed"]
+    logs = tmp_path / ".frontier" / "logs"
+    assert len(list(logs.glob("*-node-*.log"))) == 4
+
+
+def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
+    done = frontier(
+        "crawl", "run", "--nodes", "1", "--seeds", site.seeds[0],
+        "-s", "CONCURRENT_REQUESTS=many",
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    (log,) = (tmp_path / ".frontier" / "logs").glob("*-node-1.log")
+    assert f"node-1 failed with exit code 1; its log is {log}" in done.stderr
+    assert "many" in done.stderr
+
+
+def wait_for_pages(frontier):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        done = frontier("crawl", "status", "--json")
+        if done.returncode == 0 and json.loads(done.stdout)["totals"]["pages"] > 5:
+            return
+        time.sleep(0.2)
+    pytest.fail("nothing was fetched")

@@ -1,0 +1,62 @@
+import json
+import re
+
+
+def figures(done):
+    found = re.search(r"([\d,]+) originals, ([\d,]+) revisits", done.stdout)
+    return [int(number.replace(",", "")) for number in found.groups()]
+
+
+def test_a_second_demo_reports_revisits_only(frontier, tmp_path):
+    # Slow enough for the second node to arrive before the first has all of it.
+    arguments = ["--urls", "150", "--hosts", "5", "--delay", "0.2"]
+    first = frontier("demo", *arguments)
+    second = frontier("demo", *arguments)
+
+    for done in (first, second):
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "150 expected, 150 fetched, 0 fetched twice, 0 missing" in done.stdout
+        assert "node-1 and node-2" in done.stdout
+        assert "Every URL of the site was fetched exactly once." in done.stdout
+        assert str(tmp_path / "warcs") in done.stdout
+        assert "\x1b" not in done.stdout
+        lines = [line for line in done.stdout.splitlines() if "/" not in line]
+        assert max(map(len, lines)) <= 80
+    originals, revisits = figures(first)
+    assert originals > 0
+    assert revisits > 0
+    assert figures(second) == [0, originals + revisits]
+
+    status = frontier("crawl", "status", "--json")
+    seen = json.loads(status.stdout)
+    assert seen["crawl_id"] == "demo-2"
+    assert seen["state"] == "finished"
+    assert seen["totals"]["archive"]["revisits"] == originals + revisits
+    assert seen["queue"]["ready"] == seen["queue"]["reserved"] == 0
+    assert seen["queue"]["pushed"] == seen["queue"]["acked"] == seen["totals"]["new"]
+    assert [node["node_id"] for node in seen["nodes"]] == ["node-1", "node-2"]
+    assert all(node["figures"]["pages"] for node in seen["nodes"])
+    assert len(seen["warcs"]["files"]) == 2
+
+    listed = json.loads(frontier("crawl", "list", "--json").stdout)
+    assert [crawl["crawl_id"] for crawl in listed["crawls"]] == ["demo-2", "demo-1"]
+    nodes = json.loads(frontier("node", "list", "--crawl", "demo-1", "--json").stdout)
+    assert [node["state"] for node in nodes["nodes"]] == ["left", "left"]
+    store = json.loads(frontier("store", "status", "--json").stdout)
+    assert not store["running"]
+    assert store["disk_bytes"] > 0
+
+    unknown = frontier("crawl", "status", "nope")
+    assert unknown.returncode == 4
+    assert unknown.stderr == "frontier: there is no crawl nope in namespace frontier\n"
+    for command in (["crawl", "status"], ["crawl", "list"], ["node", "list"]):
+        assert frontier(*command).returncode == 0
+
+
+def test_a_site_that_cannot_be_is_refused(frontier):
+    done = frontier("demo", "--urls", "3")
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("frontier: 3 URLs are too few")
+    assert done.stderr.count("\n") == 1

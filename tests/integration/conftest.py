@@ -1,0 +1,139 @@
+"""A site, a store and nodes that are real processes."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from frontier.queues.codec import decode
+from frontier.store.client import BlockingStore, Call
+from frontier.store.embedded import EmbeddedStore
+from frontier.testing.oracle import RequestLog, expected_urls
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 90.0
+FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
+
+
+def until(condition, what, deadline=DEADLINE):
+    """Return the first true value of *condition*; fail after *deadline* seconds."""
+    limit = time.monotonic() + deadline
+    while not (value := condition()):
+        assert time.monotonic() < limit, f"{what} did not happen in {deadline:g} s"
+        time.sleep(0.005)
+    return value
+
+
+class Cluster:
+    """Nodes of one crawl on this machine, sharing an embedded store."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.store_dir = directory / "f"
+        self.warc_dir = directory / "w"
+        self.nodes = {}
+        self._joined = None
+
+    def start(self, node_id, *args, spider="site", cwd=ROOT, **settings):
+        """Start a node; *args* go to ``scrapy crawl``, *settings* become ``-s``."""
+        chosen = {
+            **FAST,
+            "FRONTIER_STORE_DIR": self.store_dir,
+            "FRONTIER_WARC_DIR": self.warc_dir,
+            "FRONTIER_NODE_ID": node_id,
+            "FRONTIER_LEASE_TTL": "4",
+            "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),
+            **settings,
+        }
+        options = [f"-s{name}={value}" for name, value in chosen.items()]
+        log = self.log_of(node_id).open("ab")
+        self.nodes[node_id] = subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "crawl", spider, *args, *options],
+            cwd=cwd,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": f"{cwd}:{os.environ.get('EXTRA', '')}"},
+        )
+        log.close()
+        return self.nodes[node_id]
+
+    def log_of(self, node_id):
+        return self.directory / f"{node_id}.log"
+
+    def text_of(self, node_id):
+        return self.log_of(node_id).read_text("utf-8", "replace")
+
+    def kill(self, node_id):
+        self.nodes[node_id].send_signal(signal.SIGKILL)
+        self.nodes[node_id].wait()
+
+    def wait(self, *node_ids):
+        """Wait for nodes to end by themselves; return their exit codes."""
+        chosen = node_ids or list(self.nodes)
+        return [self.nodes[node_id].wait(DEADLINE) for node_id in chosen]
+
+    @property
+    def store(self):
+        """A client of the embedded store, which then stays until the end."""
+        if self._joined is None:
+            self._joined = EmbeddedStore.join(self.store_dir)
+            url = {"REDIS_URL": self._joined.url}
+            self._client = BlockingStore.from_settings(url)
+        return self._client
+
+    def reserved(self, crawl_id):
+        """URLs that are reserved in the crawl now."""
+        urls = []
+        pattern = f"{{frontier:{crawl_id}:*:reserved"
+        for key in self.store.call(Call.command("KEYS", pattern)):
+            for value in self.store.call(Call.command("HVALS", key)):
+                urls.append(decode(value.split(b"\n", 2)[2])["url"])
+        return urls
+
+    def close(self):
+        for process in self.nodes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+        if self._joined is None and self.store_dir.exists():
+            self._joined = EmbeddedStore.join(self.store_dir)
+        if self._joined is not None:
+            self._joined.leave()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serve a site; the result has ``seeds`` and ``requests`` for its log."""
+    with contextlib.ExitStack() as stack:
+
+        def start(log="requests.jsonl", port=0, **options):
+            delays = {
+                name: options.pop(name)
+                for name in ("delay", "host_delays")
+                if name in options
+            }
+            options.setdefault("slow_seconds", 0.2)
+            site = Site(**options)
+            path = tmp_path / log
+            server = SiteServer(site, log=path, port=port, **delays)
+            stack.enter_context(server)
+            server.requests = lambda: RequestLog.read(path) if path.exists() else None
+            server.expected = expected_urls(server.site)
+            return server
+
+        yield start

@@ -1,0 +1,42 @@
+"""Two nodes and a third: one crawl, one archive."""
+
+from conftest import until
+
+from frontier.testing.oracle import RequestLog
+
+
+def test_two_nodes_and_a_late_third_fetch_every_url_once(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.03)
+    seeds = ",".join(server.seeds)
+    cluster.start("node-1", "-a", f"seeds={seeds}")
+    cluster.start("node-2", "-a", f"seeds={seeds}")
+    until(lambda: (log := server.requests()) and len(log.entries) > 50, "half the crawl")
+    cluster.start("node-3", "-a", f"seeds={seeds}")
+
+    assert cluster.wait() == [0, 0, 0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.unexpected(server.expected) == set()
+    assert not log.repeated()
+    # A redirect to another host carries the header of the node that was sent away.
+    own = [entry for entry in log.entries if not entry.url.endswith("/landing")]
+    assert not RequestLog(own).overlaps()
+    for node in cluster.nodes:
+        assert "Spider closed (finished)" in cluster.text_of(node)
+
+
+def test_an_interrupted_crawl_goes_on_where_it_was(serve, cluster):
+    server = serve(urls=200, hosts=3, calendar_months=12, delay=0.03)
+    seeds = ",".join(server.seeds)
+    first = cluster.start("node-1", "-a", f"seeds={seeds}")
+    until(lambda: (log := server.requests()) and len(log.entries) > 40, "some pages")
+    first.terminate()
+    assert cluster.wait("node-1") == [0]
+    assert "Spider closed (shutdown)" in cluster.text_of("node-1")
+    assert cluster.reserved("site-1") == []
+
+    cluster.start("node-2", "-a", f"seeds={seeds}")
+    assert cluster.wait("node-2") == [0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert not log.repeated()

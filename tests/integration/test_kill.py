@@ -1,0 +1,43 @@
+"""kill -9 of a node: no URL is lost, none is fetched twice without need."""
+
+import pytest
+from conftest import until
+
+
+def served(server, count):
+    def enough():
+        log = server.requests()
+        return log is not None and len(log.entries) >= count
+
+    return enough
+
+
+def hub_served(server):
+    def some():
+        log = server.requests()
+        return log is not None and any(e.url.endswith("/hub") for e in log.entries)
+
+    return some
+
+
+@pytest.mark.parametrize("moment", ["early", "hub", "late"])
+def test_a_killed_node_costs_only_what_it_had_in_flight(serve, cluster, moment):
+    server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
+    seeds = ",".join(server.seeds)
+    for node in ("node-1", "node-2"):
+        cluster.start(node, "-a", f"seeds={seeds}")
+    condition = {
+        "early": served(server, 10),
+        "hub": hub_served(server),
+        "late": served(server, 200),
+    }[moment]
+    until(condition, moment)
+    cluster.kill("node-1")
+    in_flight = set(cluster.reserved("site-1"))
+
+    assert cluster.wait("node-2") == [0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.unexpected(server.expected) == set()
+    assert set(log.repeated()) <= in_flight
+    assert "finished" in cluster.text_of("node-2")

@@ -1,0 +1,214 @@
+import datetime as dt
+import math
+import pickle
+import threading
+from decimal import Decimal
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frontier.errors import CodecError, NotSerializable
+from frontier.queues import codec
+from frontier.queues.codec import MAX_BYTES, VERSION, decode, encode
+
+ZONES = st.one_of(
+    st.none(),
+    st.integers(-840, 840).map(lambda m: dt.timezone(dt.timedelta(minutes=m))),
+)
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.dates(),
+    st.datetimes(timezones=ZONES),
+    st.decimals(allow_nan=False),
+)
+HASHABLE = st.one_of(
+    ATOMS, st.tuples(ATOMS, st.tuples(ATOMS)), st.frozensets(ATOMS, max_size=3)
+)
+VALUES = st.recursive(
+    HASHABLE,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(HASHABLE, inner, max_size=4)
+        | st.sets(HASHABLE, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def same(a, b):
+    """Whether *a* and *b* are equal and of the same types, all the way down."""
+    if type(a) is not type(b) or a != b:
+        return False
+    if isinstance(a, (list, tuple)):
+        return all(map(same, a, b))
+    if isinstance(a, dict):
+        return all(same(value, b[key]) for key, value in a.items())
+    return True
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
+def test_what_goes_in_comes_out_with_its_types(meta):
+    record = {"url": "http://a.example/", "meta": meta}
+
+    assert same(decode(encode(record)), record)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x00\xff",
+        (1, (2, [3, (4,)])),
+        {(1, 2): {3, 4}},
+        frozenset({dt.date(2026, 1, 2)}),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC),
+        Decimal("1.10"),
+        {None: True, 1: 1.5, "1": 2},
+        math.inf,
+    ],
+)
+def test_values_that_json_would_change_stay_as_they_are(value):
+    record = {"url": "u", "cb_kwargs": {"value": value}}
+
+    assert same(decode(encode(record)), record)
+
+
+def test_a_plain_request_is_its_url_and_a_few_bytes():
+    url = "http://a.example/" + "x" * 40
+
+    assert len(encode({"url": url})) <= len(url) + 10
+    assert encode({"url": url})[:2] == b"0" + bytes([VERSION])
+
+
+class Unknown:
+    pass
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("record", "where"),
+    [
+        ({"meta": {"good": 1, "bad": Unknown()}}, "meta['bad']"),
+        ({"meta": {"deep": {"er": [Unknown()]}}}, "meta['deep']"),
+        ({"cb_kwargs": {"lock": threading.Lock()}}, "cb_kwargs['lock']"),
+        ({"cb_kwargs": {"f": print}}, "cb_kwargs['f']"),
+        ({"meta": {"t": Text("x")}}, "meta['t']"),
+        ({"meta": {"n": 2**64}}, "meta['n']"),
+        ({"meta": {"surrogate": "\udc80"}}, "meta['surrogate']"),
+        ({"meta": {"delta": dt.timedelta(1)}}, "meta['delta']"),
+        ({"flags": [Unknown()]}, "flags"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_by_its_key(record, where):
+    with pytest.raises(NotSerializable) as caught:
+        encode({"url": "http://a.example/", **record})
+
+    assert caught.value.where == where
+    assert caught.value.url == "http://a.example/"
+
+
+def test_a_value_within_itself_cannot_be_stored():
+    loop = []
+    loop.append(loop)
+
+    with pytest.raises(NotSerializable) as caught:
+        encode({"url": "u", "meta": {"loop": loop}})
+    assert caught.value.where == "meta['loop']"
+
+
+def test_a_class_is_named_in_the_reason():
+    with pytest.raises(NotSerializable, match="Unknown"):
+        encode({"url": "u", "meta": {"x": Unknown()}})
+
+
+def test_a_request_has_a_largest_size():
+    with pytest.raises(NotSerializable, match="at most 4,194,304"):
+        encode({"url": "u", "body": bytes(MAX_BYTES)})
+
+    encode({"url": "u", "body": bytes(MAX_BYTES - 100)})
+
+
+GOOD = encode({"url": "http://a.example/", "meta": {"when": dt.date(2026, 1, 1)}})
+
+
+@pytest.mark.parametrize("length", range(len(GOOD)))
+def test_a_truncated_item_is_refused(length):
+    with pytest.raises(CodecError):
+        decode(GOOD[:length])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b"",
+        b"0",
+        b"0\x02" + GOOD[2:],
+        GOOD + b"x",
+        b"0\x01" + msgpack.packb([1]),
+        b"0\x01" + msgpack.packb({"url": 1}),
+        b"0\x01" + msgpack.packb({"url": b"http://a.example/"}),
+        b"0\x01" + msgpack.packb({"method": "GET"}),
+        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(99, b"")}),
+        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(5, b"\xa1x")}),
+        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(2, b"\x05")}),
+        b"0\x01" + b"\x91" * 5000,
+        b"0\x01" + b"\xdf\xff\xff\xff\xff",
+        b"0\x01" + b"\xdb\xff\xff\xff\xffx",
+        pickle.dumps({"url": "http://a.example/"}),
+        b'{"url": "http://a.example/"}',
+    ],
+)
+def test_a_foreign_item_is_refused(item):
+    with pytest.raises(CodecError):
+        decode(item)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=200))
+def test_hostile_bytes_are_refused_and_nothing_else(data):
+    try:
+        record = decode(b"0" + bytes([VERSION]) + data)
+    except CodecError:
+        return
+    assert isinstance(record["url"], str)
+
+
+def nested(depth):
+    value = ()
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+def test_hostile_extensions_in_each_other_do_not_end_the_process():
+    inner = msgpack.packb([])
+    for _ in range(3_000):
+        inner = msgpack.packb([msgpack.ExtType(codec._TUPLE, inner)])
+
+    with pytest.raises(CodecError, match="more than 32"):
+        decode(b"0\x01" + b"\x82" + b"\xa3url\xa1u" + b"\xa1x" + inner)
+
+
+def test_tuples_in_each_other_are_stored_as_deep_as_they_can_be_read():
+    record = {"url": "u", "meta": {"deep": nested(codec.MAX_DEPTH - 1)}}
+    assert decode(encode(record)) == record
+
+    for depth in (codec.MAX_DEPTH, 3_000):
+        with pytest.raises(NotSerializable) as caught:
+            encode({"url": "u", "meta": {"deep": nested(depth)}})
+        assert caught.value.where == "meta['deep']"
+
+
+def test_how_often_it_was_delivered_does_not_change_an_item():
+    assert decode(b"2" + GOOD[1:]) == decode(GOOD)

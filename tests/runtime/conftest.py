@@ -1,0 +1,186 @@
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+
+import pytest
+
+from frontier.coordination.lease import Leases
+from frontier.coordination.membership import Membership
+from frontier.errors import StoreUnavailable
+from frontier.hashing import mark
+from frontier.model import Member, Order
+from frontier.queues.partition import Scan, queue_name, scan_call
+from frontier.queues.push import TEST, Push, SeenShape
+from frontier.runtime.acks import Acks
+from frontier.runtime.ending import Ending
+from frontier.runtime.inbox import Inbox
+from frontier.runtime.keeper import Keeper
+from frontier.runtime.outbox import Outbox
+from frontier.runtime.patience import Patience
+from frontier.store.client import Call
+
+TTL = 60.0
+SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
+
+
+def a_push(url, queue_key="a.example", priority=0, mode=TEST):
+    queue = queue_name(queue_key, priority)
+    return Push(mode, mark(url), queue, priority, b"0" + url)
+
+
+class Clock:
+    """This process's monotonic clock, and what the test adds to it."""
+
+    ahead = 0.0
+
+    def __call__(self):
+        return time.monotonic() + self.ahead
+
+
+class Parts:
+    """What a node is made of, each to be run or asked by the test itself."""
+
+    def __init__(self, store, crawl, name, *, partitions=4, size=16, cap=8, **options):
+        self.keys, self.store = crawl, store
+        self.patience = options.get("patience") or Patience(store)
+        self.clock = Clock()
+        self.verdicts = []
+        self.risen = []
+        self.ready = asyncio.Event()
+        self.busy = False
+        self.idle = None
+        self.finished = asyncio.Event()
+        order = options.get("order", Order.BFS)
+        once = self.patience.once
+        self.leases = Leases(once, crawl, name, ttl=TTL, clock=self.clock)
+        self.membership = Membership(once, crawl, Member(name, 1), partitions, ttl=TTL)
+        self.outbox = Outbox(
+            self.patience,
+            crawl,
+            options.get("shape", SHAPE),
+            on_verdict=lambda push, verdict: self.verdicts.append((push, verdict)),
+            on_risen=self._on_risen,
+        )
+        self.inbox = Inbox(
+            self.patience,
+            crawl,
+            self.leases,
+            node_id=name,
+            order=order,
+            size=size,
+            cap=cap,
+            on_ready=self.ready.set,
+        )
+        self.acks = Acks(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            archived=lambda: self.archived(),
+        )
+        self.keeper = Keeper(
+            self.patience,
+            crawl,
+            self.membership,
+            self.leases,
+            self.inbox,
+            node_id=name,
+            order=order,
+            ttl=TTL,
+            report=dict,
+            busy=lambda: self.busy,
+            on_finished=self.finished.set,
+        )
+        self.ending = Ending(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            partitions=partitions,
+            ttl=TTL,
+            idle=lambda: self.is_idle(),
+            on_finished=self.finished.set,
+        )
+
+    async def archived(self):
+        """The archive's barrier."""
+
+    def is_idle(self):
+        return self.inbox.idle and not self.outbox.pending and not self.busy
+
+    def _on_risen(self, risen):
+        self.risen += risen
+        return []
+
+    async def push(self, partition, *pushes):
+        """Push and return when it is stored; the outbox has to run."""
+        for push in pushes:
+            self.outbox.put(partition, push)
+        await self.outbox.flush()
+
+    async def scan(self, partition):
+        reply = await self.store.call(scan_call(self.keys.partition(partition)))
+        return Scan(*reply)
+
+    async def items(self, partition, queue="0:a.example"):
+        name = self.keys.partition(partition).ready(queue)
+        return await self.store.call(Call.command("LRANGE", name, 0, -1))
+
+
+@pytest.fixture
+def new_push():
+    return a_push
+
+
+@pytest.fixture
+def start(stack):
+    """Run coroutines until the end of the test; one that fails fails the test."""
+
+    def start(*coroutines):
+        for coroutine in coroutines:
+            task = asyncio.ensure_future(coroutine)
+            stack.push_async_callback(stop, task)
+
+    async def stop(task):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    return start
+
+
+@pytest.fixture
+def parts(store, crawl):
+    """Make what a node is made of."""
+    names = defaultdict(int)
+
+    def parts(name="a", *, on=store, **options):
+        names[name] += 1
+        assert names[name] == 1, "each node has a name of its own"
+        return Parts(on, crawl, name, **options)
+
+    return parts
+
+
+class Flaky:
+    """A store whose connection breaks before one run of a script."""
+
+    def __init__(self, store, script, run_number):
+        self._store, self._script = store, script
+        self._left = run_number
+        self.where = store.where
+        self.call = store.call
+
+    async def run(self, calls):
+        if any(call.script is self._script for call in calls):
+            self._left -= 1
+            if self._left == 0:
+                raise StoreUnavailable(self.where, "the connection broke")
+        return await self._store.run(calls)
+
+
+@pytest.fixture
+def flaky(store):
+    return lambda script, run_number: Flaky(store, script, run_number)

@@ -1,0 +1,210 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
+from frontier.store.client import BlockingStore, Call, Store, check_server, given
+from frontier.store.scripts import CRAWL_ALLOT, CRAWL_RETIRE
+
+
+def increment(name):
+    return Call.command("INCR", name)
+
+
+async def test_replies_come_in_the_order_of_the_calls(store, unique):
+    calls = [increment(unique) for _ in range(500)]
+
+    assert await store.run(calls) == list(range(1, 501))
+
+
+async def test_nothing_is_decoded(store, unique):
+    await store.call(Call.command("SET", unique, b"\xff\x00"))
+
+    assert await store.call(Call.command("GET", unique)) == b"\xff\x00"
+    assert await store.call(Call.command("GET", unique + "x")) is None
+
+
+async def test_no_calls_get_no_replies(store):
+    assert await store.run([]) == []
+
+
+async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
+    allot = Call.to(CRAWL_ALLOT, [unique], ["site"])
+    retire = Call.to(CRAWL_RETIRE, [unique], ["site-1"])
+    await store.call(Call.command("SCRIPT FLUSH"))
+
+    assert await store.run([allot, increment(unique + "n"), allot]) == [
+        b"site-1",
+        1,
+        b"site-1",
+    ]
+    assert await store.call(retire) == 1
+
+
+def test_a_thread_has_the_same_contract(blocking, unique):
+    store = blocking()
+    store.call(Call.command("SCRIPT FLUSH"))
+
+    assert store.run([increment(unique), Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])]) == [
+        1,
+        b"s-1",
+    ]
+    with pytest.raises(StoreRefused):
+        store.call(Call.command("LPUSH", unique, "x"))
+
+
+async def test_an_error_in_a_batch_is_told_and_the_rest_has_happened(store, unique):
+    calls = [increment(unique), Call.command("LPUSH", unique, 1), increment(unique)]
+
+    with pytest.raises(StoreRefused, match="WRONGTYPE"):
+        await store.run(calls)
+    assert await store.call(Call.command("GET", unique)) == b"2"
+
+
+async def test_an_error_in_a_script_is_told(store, unique):
+    await store.call(Call.command("SET", unique, "text"))
+
+    with pytest.raises(StoreRefused, match="WRONGTYPE"):
+        await store.call(Call.to(CRAWL_ALLOT, [unique], ["site"]))
+
+
+async def test_nobody_at_the_address_is_unavailable(tmp_path, stack):
+    store = Store.from_settings({"REDIS_URL": f"unix://{tmp_path}/nobody"})
+    stack.push_async_callback(store.close)
+
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.call(Call.command("PING"))
+    assert caught.value.where == f"unix://{tmp_path}/nobody"
+
+
+def test_nobody_at_the_address_is_unavailable_to_a_thread(tmp_path):
+    store = BlockingStore.from_settings(
+        {"REDIS_URL": f"unix://{tmp_path}/nobody", "REDIS_PARAMS": {"retry": None}}
+    )
+
+    with contextlib.closing(store), pytest.raises(StoreUnavailable):
+        store.call(Call.command("PING"))
+
+
+async def test_a_server_that_is_silent_is_unavailable_and_comes_back(
+    connect, own_server, unique
+):
+    store = connect(own_server, socket_timeout=0.1)
+    await store.call(increment(unique))
+    own_server.pause()
+
+    with pytest.raises(StoreUnavailable):
+        await store.call(Call.command("PING"))
+    own_server.resume()
+    assert int(await store.call(Call.command("GET", unique))) == 1
+
+
+async def test_a_server_that_starts_again_is_found_again(connect, own_server, unique):
+    store = connect(own_server)
+    await store.call(increment(unique))
+    own_server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await store.call(increment(unique))
+    own_server.start()
+    assert await store.call(increment(unique)) == 2
+
+
+async def test_a_call_whose_reply_is_lost_is_sent_once(wire, connect, db, unique):
+    store = connect(wire)
+    async with wire:
+        assert await store.call(increment(unique)) == 1
+        wire.lose_replies = True
+
+        with pytest.raises(StoreUnavailable):
+            await store.call(increment(unique))
+
+        assert wire.lost == 1
+        assert db("GET", unique) == b"2"
+        wire.lose_replies = False
+        assert await store.call(increment(unique)) == 3
+
+
+async def test_a_server_without_memory_is_waited_for(connect, own_server, unique):
+    store = connect(own_server)
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", "1"))
+
+    with pytest.raises(StoreUnavailable):
+        await store.call(Call.command("SET", unique, "x"))
+
+
+async def test_a_server_that_may_forget_is_refused(connect, own_server):
+    store = connect(own_server)
+    memory = Call.command("INFO", "memory")
+    check_server(await store.call(memory), store.where)
+
+    await store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
+    with pytest.raises(StoreRefused, match="allkeys-lru.*set maxmemory-policy noev"):
+        check_server(await store.call(memory), store.where)
+
+
+def test_what_a_server_says_is_understood_in_either_form():
+    check_server({"maxmemory_policy": "noeviction"}, "here")
+    check_server(b"# Memory\r\nused_memory:1\r\n", "here")
+    with pytest.raises(StoreRefused, match="at here runs under"):
+        check_server({"maxmemory_policy": "volatile-ttl"}, "here")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, False),
+        ({"REDIS_URL": None, "REDIS_HOST": ""}, False),
+        ({"REDIS_URL": "redis://h"}, True),
+        ({"REDIS_HOST": "h"}, True),
+        ({"REDIS_PARAMS": {"unix_socket_path": "/s"}}, True),
+    ],
+)
+def test_a_server_is_given_if_any_setting_names_one(settings, expected):
+    assert given(settings) is expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "where"),
+    [
+        ({"REDIS_URL": "redis://h:1234/2"}, "h:1234"),
+        ({"REDIS_HOST": "h", "REDIS_PORT": 99}, "h:99"),
+        ({"REDIS_URL": "unix:///run/s"}, "unix:///run/s"),
+        ({"REDIS_PARAMS": '{"host": "h", "port": 5}'}, "h:5"),
+        ({"REDIS_URL": "redis://user:secret@h"}, "h:6379"),
+    ],
+)
+def test_scrapy_rediss_settings_say_where_and_no_password_is_shown(settings, where):
+    store = BlockingStore.from_settings(settings)
+
+    assert store.where == where
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"REDIS_URL": "http://h"},
+        {"REDIS_URL": "redis://h:port"},
+        {"REDIS_URL": "h", "REDIS_PARAMS": {"redis_cls": "redis.Redis"}},
+        {"REDIS_HOST": "h", "REDIS_PARAMS": {"no_such_parameter": 1}},
+        {"REDIS_HOST": "h", "REDIS_PARAMS": "db=1"},
+        {"REDIS_HOST": "h", "REDIS_PARAMS": "3"},
+    ],
+)
+@pytest.mark.parametrize("cls", [Store, BlockingStore])
+def test_settings_that_make_no_client_are_refused(settings, cls):
+    with pytest.raises(ConfigurationError, match="^REDIS_"):
+        cls.from_settings(settings)
+
+
+async def test_many_at_once_do_not_mix_their_replies(store, unique):
+    async def one(n):
+        name = f"{unique}:{n}"
+        await store.call(Call.command("SET", name, n))
+        return await store.run([Call.command("GET", name)] * 3)
+
+    assert await asyncio.gather(*map(one, range(50))) == [
+        [b"%d" % n] * 3 for n in range(50)
+    ]

@@ -1,0 +1,90 @@
+import inspect
+
+import pytest
+import redis.crc
+
+from frontier.store.keys import (
+    CollectionKeys,
+    CrawlKeys,
+    PartitionKeys,
+    RegistryKeys,
+)
+
+CRAWL = CrawlKeys("ns", "site-1")
+PARTITION = CRAWL.partition(3)
+ARGUMENTS = {
+    "spider": "site",
+    "start_lock": "abc",
+    "hints": "n1",
+    "ready": "5:a",
+    "bloom": 0,
+    "bucket": 0,
+    "crawl": "site-1",
+}
+
+
+def names_of(keys):
+    """What every public method and property of *keys* names, by its own name."""
+    names = {}
+    for what, member in inspect.getmembers(type(keys)):
+        if what.startswith("_") or what in (*type(keys).__slots__, "partition"):
+            continue
+        if isinstance(member, property):
+            names[what] = getattr(keys, what)
+        else:
+            arguments = [ARGUMENTS[what]] if what in ARGUMENTS else []
+            names[what] = getattr(keys, what)(*arguments)
+    return names
+
+
+@pytest.mark.parametrize(
+    "keys", [RegistryKeys("ns"), CRAWL, PARTITION, CollectionKeys(""), CollectionKeys("c")]
+)
+def test_no_two_keys_have_the_same_name(keys):
+    names = names_of(keys)
+
+    assert len(names) >= 2
+    assert len(set(names.values())) == len(names)
+
+
+@pytest.mark.parametrize("keys", [CRAWL, PARTITION])
+def test_what_one_script_touches_is_in_one_slot_of_a_cluster(keys):
+    slots = {redis.crc.key_slot(name.encode()) for name in names_of(keys).values()}
+
+    assert len(slots) == 1
+
+
+def test_partitions_spread_over_a_cluster():
+    slots = {redis.crc.key_slot(CRAWL.partition(n).counts.encode()) for n in range(64)}
+
+    assert len(slots) > 60
+
+
+def test_a_queue_may_have_any_name_and_stays_in_its_partition():
+    for queue in ("0:a}b", "0:{x}", "-1:[::1]:8080"):
+        name = PARTITION.ready(queue)
+        assert redis.crc.key_slot(name.encode()) == redis.crc.key_slot(
+            PARTITION.lease.encode()
+        )
+
+
+def test_numbers_and_namespaces_are_told_apart():
+    tags = {
+        CrawlKeys(namespace, crawl).partition(n).tag
+        for namespace in ("a", "b")
+        for crawl in ("c-1", "c-11")
+        for n in (1, 11)
+    }
+
+    assert len(tags) == 8
+    assert PartitionKeys("{x}").bucket(1) != PartitionKeys("{x}").bucket(11)
+
+
+def test_the_index_has_the_names_that_browsertrix_gives_it():
+    assert names_of(CollectionKeys("")) == {
+        "alldupes": "alldupes",
+        "committed": "allcrawls",
+        "crawl": "h:site-1",
+        "uncommitted": "uncommittedcrawls",
+    }
+    assert CollectionKeys("c").alldupes() == "c:alldupes"

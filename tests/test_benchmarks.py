@@ -1,0 +1,128 @@
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+import redis
+
+from benchmarks.harness import Figures, Report, alternate
+from benchmarks.proxy import delayed
+from benchmarks.server import private_server
+
+ROOT = Path(__file__).parents[1]
+RATIOS = {
+    "memory": {
+        "bytes_per_url_set64",
+        "bytes_per_url_default",
+        "bytes_per_url_bloom",
+        "bytes_per_url_scrapy_redis",
+        "scrapy_redis_over_default",
+    },
+    "seen": {
+        "new_default_vs_scrapy_redis",
+        "new_set_vs_scrapy_redis",
+        "recent_vs_scrapy_redis",
+        "recent_vs_scrapy_memory",
+        "new_1ms_vs_scrapy_redis",
+        "one_partition_cost",
+        "false_seen_set",
+        "false_seen_bloom_1x",
+        "false_seen_bloom_4x",
+        "bloom_rate_asked",
+    },
+}
+
+
+@cache
+def measure(name):
+    words = [sys.executable, "-m", "benchmarks", name, "--quick", "--json"]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1
+    return json.loads(lines[0])
+
+
+@pytest.fixture(scope="module")
+def server():
+    with private_server() as started:
+        yield started
+
+
+@pytest.mark.parametrize("name", sorted(RATIOS))
+def test_a_benchmark_ends_with_one_json_line_that_has_every_ratio(name):
+    report = measure(name)
+
+    assert list(report) == ["benchmark", "environment", "results", "ratios"]
+    assert report["benchmark"] == name
+    assert report["environment"]["cpus"] >= 1
+    assert set(report["ratios"]) >= RATIOS[name]
+    for metrics in report["results"].values():
+        assert all(isinstance(value, float) for value in metrics.values())
+
+
+def test_a_url_takes_few_bytes():
+    memory = measure("memory")["ratios"]
+
+    assert memory["bytes_per_url_default"] <= 12
+    assert memory["bytes_per_url_default"] < memory["bytes_per_url_scrapy_redis"] / 5
+
+
+def test_competitors_take_turns_in_both_orders():
+    competitors = {"a": lambda: {"x": 1.0}, "b": lambda: {"x": 2.0}}
+
+    assert [name for name, _ in alternate(2, competitors)] == ["a", "b", "b", "a"]
+
+
+def test_a_ratio_is_the_median_of_the_quotients_within_a_round():
+    figures = Figures()
+    for slow_down in (1.0, 10.0, 1.0):  # a busy machine touches both sides
+        figures.add("a", {"x": 300.0 / slow_down})
+        figures.add("b", {"x": 100.0 / slow_down})
+
+    assert figures.ratio(("a", "x"), ("b", "x")) == 3.0
+    assert figures.results() == {"a": {"x": 300.0}, "b": {"x": 100.0}}
+
+
+def test_the_tables_name_every_competitor_and_ratio(capsys):
+    results = {"ours": {"new_per_s": 12345.0}, "theirs": {"new_per_s": 5.0}}
+    Report("seen", {}, results, {"ours_vs_theirs": 2469.0}, ["a note"]).print_tables()
+
+    shown = capsys.readouterr().out
+    for text in ("ours", "theirs", "12,345", "ours_vs_theirs", "2,469", "a note"):
+        assert text in shown
+
+
+def test_the_proxy_delays_a_round_trip_and_ends_with_its_block(server):
+    with delayed(server, 0.02) as url:
+        client = redis.Redis.from_url(url)
+        client.ping()
+        start = time.perf_counter()
+        client.ping()
+        assert 0.02 <= time.perf_counter() - start < 0.2
+        client.close()
+        socket = Path(url.removeprefix("unix://"))
+        assert socket.exists()
+    assert not socket.exists()
+
+
+def test_a_server_is_stopped_when_its_block_fails():
+    found = {}
+
+    def fail():
+        with private_server() as started:
+            found["process"] = int(started.info("server")["process_id"])
+            found["socket"] = started.socket
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with pytest.raises(ProcessLookupError):
+        os.kill(found["process"], 0)
+    assert not found["socket"].exists()

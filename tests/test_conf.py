@@ -1,0 +1,151 @@
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+from scrapy.settings import Settings
+
+from frontier.conf import Config
+from frontier.errors import ConfigurationError
+from frontier.model import Order
+
+NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
+
+
+def read(**settings):
+    return Config.from_settings({f"FRONTIER_{k.upper()}": v for k, v in settings.items()})
+
+
+def test_every_default_is_a_value_that_can_be_given():
+    defaults = Config()
+    given = {f"FRONTIER_{f.name.upper()}": getattr(defaults, f.name) for f in fields(Config)}
+
+    assert Config.from_settings({**given, "FRONTIER_NODE_ID": "n"}) == Config(node_id="n")
+
+
+def test_every_setting_in_effect_can_be_given_again_as_text():
+    config = read(node_id="n", order="dfs", seen_tiers="set", partitions=16)
+    text = config.as_settings()
+    text["FRONTIER_SEEN_TIERS"] = "set"
+
+    assert sorted(text) == sorted(NAMES)
+    assert Config.from_settings(text) == config
+
+
+def test_strings_as_the_command_line_gives_them_are_parsed():
+    settings = Settings()
+    for name, value in {
+        "ENABLED": "0",
+        "BLOOM_CAPACITY": "50000",
+        "BLOOM_ERROR_RATE": "1e-4",
+        "KEEP_ALIVE": "yes",
+        "LEASE_TTL": "2.5",
+        "ORDER": "DFS",
+        "SEEN_TIERS": "set, recent",
+        "STORE_DIR": "/var/f",
+    }.items():
+        settings.set(f"FRONTIER_{name}", value, "cmdline")
+
+    config = Config.from_settings(settings)
+
+    assert config.enabled is False
+    assert config.bloom_capacity == 50_000
+    assert config.bloom_error_rate == 1e-4
+    assert config.keep_alive is True
+    assert config.lease_ttl == 2.5
+    assert config.order is Order.DFS
+    assert config.seen_tiers == ("recent", "set")
+    assert config.store_dir == Path("/var/f")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("FRONTIER_PARTITION", "FRONTIER_PARTITIONS"),
+        ("FRONTIER_LEASE_TLL", "FRONTIER_LEASE_TTL"),
+        ("FRONTIER_WARC_DIRECTORY", "FRONTIER_WARC_DIR"),
+    ],
+)
+def test_an_unknown_setting_is_refused_and_the_near_one_is_named(name, near):
+    with pytest.raises(ConfigurationError, match=rf"{name} is not .* mean {near}\?"):
+        Config.from_settings({name: 1})
+
+
+def test_a_setting_near_to_nothing_gets_no_advice():
+    with pytest.raises(ConfigurationError) as caught:
+        Config.from_settings({"FRONTIER_XYZZY_QQQQQQQQQQ": 1})
+
+    assert "did you mean" not in str(caught.value)
+
+
+def test_settings_of_others_are_left_alone():
+    assert Config.from_settings({"FRONTIERS": 1, "REDIS_URL": "x", "BOT_NAME": "b"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ENABLED", "maybe"),
+        ("BLOOM_CAPACITY", 0),
+        ("BLOOM_CAPACITY", "many"),
+        ("BLOOM_CAPACITY", 10**12 + 1),
+        ("BLOOM_CAPACITY", float("inf")),
+        ("BLOOM_CAPACITY", None),
+        ("BLOOM_ERROR_RATE", 0),
+        ("BLOOM_ERROR_RATE", 1),
+        ("BLOOM_ERROR_RATE", "nan"),
+        ("BLOOM_ERROR_RATE", [1]),
+        ("CRAWL_ID", "a b"),
+        ("CRAWL_ID", "a/b"),
+        ("CRAWL_ID", "a:b"),
+        ("CRAWL_ID", "a\n"),
+        ("CRAWL_ID", "-a"),
+        ("CRAWL_ID", "{a}"),
+        ("COLLECTION", "é"),
+        ("LEASE_TTL", 0.5),
+        ("LEASE_TTL", "inf"),
+        ("LEASE_TTL", "-3"),
+        ("NAMESPACE", ""),
+        ("NAMESPACE", "n" * 101),
+        ("NODE_WEIGHT", 0),
+        ("NODE_WEIGHT", 1.5),
+        ("ORDER", "random"),
+        ("PARTITIONS", 0),
+        ("PARTITIONS", 16385),
+        ("PARTITIONS", "1e3"),
+        ("QUEUE_KEY", "hosts"),
+        ("QUEUE_KEY", ["host"]),
+        ("SEEN_RECENT_SIZE", -1),
+        ("SEEN_TIERS", ""),
+        ("SEEN_TIERS", "set,set"),
+        ("SEEN_TIERS", ["bloom", "cuckoo"]),
+        ("SEEN_TIERS", 3),
+        ("STORE_DIR", ""),
+        ("STORE_DIR", None),
+        ("WARC_FSYNC", "sometimes"),
+        ("WARC_MAX_BYTES", 999),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_settings_name(name, value):
+    with pytest.raises(ConfigurationError, match=f"^FRONTIER_{name} = "):
+        read(**{name: value})
+
+
+def test_a_tier_that_does_not_exist_is_named_with_those_that_do():
+    with pytest.raises(ConfigurationError, match="no tier 'cuckoo'.*recent, bloom, set"):
+        read(SEEN_TIERS="bloom,cuckoo")
+
+
+def test_tiers_stand_in_the_order_in_which_they_are_asked():
+    assert read(SEEN_TIERS="set,bloom,recent").seen_tiers == ("recent", "bloom", "set")
+
+
+def test_nodes_without_a_name_get_different_ones():
+    first, second = read().node_id, read().node_id
+
+    assert first != second
+    assert read(NODE_ID=first).node_id == first
+
+
+def test_a_configuration_never_changes():
+    with pytest.raises(FrozenInstanceError):
+        Config().partitions = 3

@@ -1,0 +1,68 @@
+import inspect
+import re
+
+import pytest
+
+from frontier import errors
+from frontier.errors import (
+    FrontierError,
+    LayoutStale,
+    LeaseLost,
+    NotSerializable,
+    StoreUnavailable,
+)
+from frontier.model import Layout
+
+CLASSES = {
+    name: cls
+    for name, cls in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(cls, Exception)
+}
+
+
+def drawn():
+    """Each name in the module's drawing, and the name that it hangs from."""
+    parents, path = {}, {}
+    for line in errors.__doc__.splitlines():
+        if found := re.match(r"^((?:│   |    )*)(?:[├└]── )?([A-Z]\w+)( {2,}|$)", line):
+            depth = len(found[1]) // 4 + ("──" in line)
+            path[depth] = found[2]
+            parents[found[2]] = path[depth - 1] if depth else "Exception"
+    return parents
+
+
+def test_the_drawing_is_the_tree():
+    assert drawn() == {name: cls.__base__.__name__ for name, cls in CLASSES.items()}
+
+
+def test_every_error_is_ours():
+    assert all(issubclass(cls, FrontierError) for cls in CLASSES.values())
+
+
+@pytest.mark.parametrize(
+    ("error", "facts", "text"),
+    [
+        (
+            StoreUnavailable("unix:///s", "gone"),
+            {"where": "unix:///s", "reason": "gone"},
+            "the store at unix:///s does not answer: gone",
+        ),
+        (
+            LeaseLost(7, 12),
+            {"partition": 7, "token": 12},
+            "lease on partition 7 is lost (token 12)",
+        ),
+        (
+            NotSerializable("http://a/", "meta['x']", "is a lock"),
+            {"url": "http://a/", "where": "meta['x']", "reason": "is a lock"},
+            "http://a/ cannot be stored: meta['x'] is a lock",
+        ),
+    ],
+)
+def test_facts_are_attributes_and_the_text_follows_from_them(error, facts, text):
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert str(error) == text
+
+
+def test_a_stale_layout_brings_the_current_one():
+    assert LayoutStale(Layout(3, 500)).layout == Layout(buckets=3, count=500)
