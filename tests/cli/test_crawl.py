@@ -12,7 +12,7 @@ from frontier.testing.site import Site
 
 @pytest.fixture
 def site(tmp_path):
-    with SiteServer(Site(urls=150, hosts=2, slow_seconds=0.0)) as server:
+    with SiteServer(Site(urls=100, hosts=2, slow_seconds=0.0)) as server:
         yield server
 
 

@@ -1,7 +1,7 @@
 import asyncio
 import contextlib
 import time
-from collections import defaultdict
+from functools import partial
 
 import pytest
 
@@ -152,16 +152,15 @@ def start(stack):
 
 
 @pytest.fixture
-def parts(store, crawl):
+def parts_on(crawl):
+    """Make what a node on the given store is made of."""
+    return lambda store, name="a", **options: Parts(store, crawl, name, **options)
+
+
+@pytest.fixture
+def parts(parts_on, store):
     """Make what a node is made of."""
-    names = defaultdict(int)
-
-    def parts(name="a", *, on=store, **options):
-        names[name] += 1
-        assert names[name] == 1, "each node has a name of its own"
-        return Parts(on, crawl, name, **options)
-
-    return parts
+    return partial(parts_on, store)
 
 
 class Flaky:

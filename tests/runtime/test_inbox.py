@@ -1,4 +1,5 @@
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -12,12 +13,12 @@ def urls(count, start=0):
 
 
 @pytest.fixture
-def ready(parts, start, new_push):
+def ready_on(parts_on, start, new_push):
     """Make a node that has leases and URLs, and whose inbox runs."""
 
-    async def ready(filled, **options):
+    async def ready_on(store, filled, **options):
         """Fill *filled*: partition to what the pushes are made of."""
-        node = parts(**options)
+        node = parts_on(store, **options)
         start(node.outbox.run())
         for partition, pushes in filled.items():
             await node.push(partition, *(new_push(*args) for args in pushes))
@@ -26,7 +27,12 @@ def ready(parts, start, new_push):
         start(node.inbox.run())
         return node
 
-    return ready
+    return ready_on
+
+
+@pytest.fixture
+def ready(ready_on, store):
+    return partial(ready_on, store)
 
 
 def take_all(node):
@@ -245,10 +251,10 @@ async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
 
 
 async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
-    ready, until, connect, wire, new_push
+    ready_on, until, connect, wire, new_push
 ):
     async with wire:
-        node = await ready({0: []}, on=connect(wire))
+        node = await ready_on(connect(wire), {0: []})
         await node.push(0, *map(new_push, urls(5)))
         wire.lose_replies = True
         node.inbox.learn(0, ["0:a.example"])
@@ -271,9 +277,9 @@ async def test_a_stopped_inbox_reserves_nothing(ready, parts, until, new_push):
 
 
 async def test_a_server_that_is_away_is_waited_for(
-    ready, until, connect, own_server, new_push
+    ready_on, until, connect, own_server, new_push
 ):
-    node = await ready({0: []}, on=connect(own_server))
+    node = await ready_on(connect(own_server), {0: []})
     await node.push(0, *map(new_push, urls(3)))
     own_server.kill()
     with pytest.raises(StoreUnavailable):

@@ -75,9 +75,9 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
 
 
 async def test_what_was_put_survives_a_server_that_is_paused(
-    parts, start, new_push, connect, own_server, until
+    parts_on, start, new_push, connect, own_server, until
 ):
-    node = parts(on=connect(own_server, socket_timeout=0.1))
+    node = parts_on(connect(own_server, socket_timeout=0.1))
     start(node.outbox.run())
     await node.push(0, *map(new_push, urls(10)))
     own_server.pause()
@@ -97,9 +97,9 @@ async def test_what_was_put_survives_a_server_that_is_paused(
 
 
 async def test_what_was_put_survives_a_server_that_is_killed(
-    parts, start, new_push, connect, own_server, until
+    parts_on, start, new_push, connect, own_server, until
 ):
-    node = parts(on=connect(own_server))
+    node = parts_on(connect(own_server))
     start(node.outbox.run())
     await node.push(0, *map(new_push, urls(700)))
     own_server.kill()
@@ -117,10 +117,10 @@ async def test_what_was_put_survives_a_server_that_is_killed(
 
 
 async def test_a_push_whose_reply_is_lost_is_stored_once(
-    parts, start, new_push, connect, wire, until
+    parts_on, start, new_push, connect, wire, until
 ):
     async with wire:
-        node = parts(on=connect(wire))
+        node = parts_on(connect(wire))
         start(node.outbox.run())
         await node.push(0, new_push(b"0"))
         wire.lose_replies = True

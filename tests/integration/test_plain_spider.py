@@ -1,0 +1,132 @@
+"""A spider written for plain Scrapy runs unchanged and yields the same items."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SPIDER = '''
+import scrapy
+
+
+class PlainSpider(scrapy.Spider):
+    name = "plain"
+    custom_settings = {"ROBOTSTXT_OBEY": False, "COOKIES_ENABLED": False}
+
+    def __init__(self, bases="", **kwargs):
+        super().__init__(**kwargs)
+        self.bases = bases.split(",")
+        self.start_urls = [f"{base}/about" for base in self.bases]
+
+    def parse(self, response):
+        base = response.url.removesuffix("/about")
+        yield {"kind": "start", "url": response.url}
+        for n in range(3):
+            yield response.follow(
+                f"/post/{n}",
+                self.parse_post,
+                cb_kwargs={"number": n, "tags": ("a", n)},
+                meta={"base": base, "nested": {"list": [1, 2]}},
+                priority=n,
+            )
+        yield scrapy.Request(f"{base}/missing", self.parse_post, errback=self.failed)
+        yield scrapy.FormRequest(
+            f"{base}/form", formdata={"a": "1", "b": "\\u00e9"}, callback=self.parse_form
+        )
+        for _ in range(2):
+            yield scrapy.Request(f"{base}/empty", self.parse_empty, dont_filter=True)
+
+    def parse_post(self, response, number, tags):
+        yield {
+            "kind": "post",
+            "url": response.url,
+            "number": number,
+            "tags": list(tags),
+            "is_tuple": isinstance(tags, tuple),
+            "base": response.meta["base"],
+            "nested": response.meta["nested"],
+        }
+        lambda_url = response.urljoin(f"/post/{number + 3}")
+        yield scrapy.Request(lambda_url, lambda r: self.parse_lambda(r, number))
+
+    def parse_lambda(self, response, number):
+        yield {"kind": "lambda", "url": response.url, "number": number}
+
+    def parse_form(self, response):
+        yield {"kind": "form", "url": response.url, "body": response.text}
+
+    def parse_empty(self, response):
+        yield {"kind": "empty", "url": response.url, "size": len(response.body)}
+
+    def failed(self, failure):
+        yield {
+            "kind": "failed",
+            "url": failure.request.url,
+            "status": failure.value.response.status,
+        }
+'''
+PIPELINE = """
+class Upper:
+    def process_item(self, item):
+        item["seen_by_pipeline"] = True
+        return item
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A Scrapy project with the spider above; the add-on is not in it."""
+    root = tmp_path / "project"
+    (root / "shop" / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
+    (root / "shop" / "__init__.py").write_text("")
+    (root / "shop" / "spiders" / "__init__.py").write_text("")
+    (root / "shop" / "spiders" / "plain.py").write_text(textwrap.dedent(SPIDER))
+    (root / "shop" / "pipelines.py").write_text(PIPELINE)
+    (root / "shop" / "settings.py").write_text(
+        'SPIDER_MODULES = ["shop.spiders"]\n'
+        'ITEM_PIPELINES = {"shop.pipelines.Upper": 300}\n'
+    )
+    return root
+
+
+def items(*paths):
+    lines = [
+        line for path in paths for line in path.read_text("utf-8").splitlines() if line
+    ]
+    return sorted(json.dumps(json.loads(line), sort_keys=True) for line in lines)
+
+
+def test_a_plain_spider_yields_the_same_items_on_two_nodes(
+    serve, cluster, project, tmp_path
+):
+    server = serve(urls=200, hosts=4, calendar_months=0)
+    bases = ",".join(seed.rstrip("/") for seed in server.seeds)
+    alone = tmp_path / "alone.jsonl"
+    subprocess.run(
+        [sys.executable, "-m", "scrapy", "crawl", "plain", "-a", f"bases={bases}"]
+        + ["-o", str(alone)],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project)},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+    with (project / "shop" / "settings.py").open("a") as settings:
+        settings.write('ADDONS = {"frontier.addon.Addon": 100}\n')
+    outputs = [tmp_path / f"{node}.jsonl" for node in ("node-1", "node-2")]
+    for output in outputs:
+        cluster.start(
+            output.stem,
+            *("-a", f"bases={bases}", "-o", str(output)),
+            spider="plain",
+            cwd=project,
+        )
+
+    assert cluster.wait() == [0, 0]
+    assert items(*outputs) == items(alone)
+    assert len(items(alone)) == 4 * (1 + 3 + 1 + 1 + 2 + 3)
