@@ -37,7 +37,7 @@ def pytest_pyfunc_call(pyfuncitem):
     stack = pyfuncitem.funcargs.get("stack") or contextlib.AsyncExitStack()
 
     async def main():
-        async with stack, asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(DEADLINE), stack:
             await pyfuncitem.function(**arguments)
 
     asyncio.run(main())

@@ -121,7 +121,8 @@ class Node:
         self._store = Store.from_settings(settings)
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
-        self._patience = Patience(self._store)
+        revive = self._revive if self._embedded is not None else None
+        self._patience = Patience(self._store, revive)
         once = self._patience.once
         self.keys = await crawls.enter(
             once, config.namespace, self._spider, config.crawl_id, crawl_shape(config)
@@ -313,6 +314,16 @@ class Node:
     async def _archived(self) -> None:
         if self.archive is not None:
             await self.archive.durable()
+
+    async def _revive(self) -> None:
+        """Start the embedded store again, should its process have died."""
+        try:
+            fresh = await asyncio.to_thread(EmbeddedStore.join, self.config.store_dir)
+        except StoreUnavailable:
+            return  # the next call that fails asks again
+        old, self._embedded = self._embedded, fresh
+        if old is not None:
+            await asyncio.to_thread(old.leave)
 
     def _is_idle(self) -> bool:
         return self.inbox.idle and not self.outbox.pending and not self._owner.is_busy()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from frontier.store.client import Call, Store
 
@@ -21,10 +21,17 @@ LONGEST_DELAY = 2.0
 
 
 class Patience:
-    """Runs calls on a store, however long it takes to answer."""
+    """Runs calls on a store, however long it takes to answer.
 
-    def __init__(self, store: Store) -> None:
+    *revive* is called, once at a time, while it does not: it must not raise.
+    """
+
+    def __init__(
+        self, store: Store, revive: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._store = store
+        self._revive = revive
+        self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
         self.outages = 0
         """How often the store went away."""
@@ -57,6 +64,7 @@ class Patience:
                 self._since = time.monotonic()
                 self.outages += 1
                 logger.warning("%s; waiting for it", error)
+            self._try_to_revive()
             raise
         if self._since is not None:
             waited = time.monotonic() - self._since
@@ -65,3 +73,9 @@ class Patience:
                 "the store at %s answers again after %.1f s", self._store.where, waited
             )
         return replies
+
+    def _try_to_revive(self) -> None:
+        if self._revive is None:
+            return
+        if self._reviving is None or self._reviving.done():
+            self._reviving = asyncio.ensure_future(self._revive())

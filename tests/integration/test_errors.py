@@ -1,0 +1,162 @@
+"""Wrong settings, seeds and servers: one message each, and the rest goes on."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import until
+
+from frontier.store.client import Call
+
+
+def complaints(text):
+    """Lines of a log that an operator must read."""
+    return [
+        line
+        for line in text.splitlines()
+        if " CRITICAL: " in line or " ERROR: " in line or "Traceback" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "said"),
+    [
+        ({}, {"FRONTIER_PARTITION": "5"}, "did you mean FRONTIER_PARTITIONS?"),
+        ({}, {"FRONTIER_BLOOM_CAPACITY": "0"}, "FRONTIER_BLOOM_CAPACITY = '0': must be"),
+        ({"seeds": "nowhere.txt"}, {}, "the seeds file 'nowhere.txt' cannot be read"),
+        ({"scope": "planet"}, {}, "scope 'planet' does not exist"),
+        ({}, {"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
+        ({}, {"REDIS_URL": "bogus://x"}, "REDIS_URL = 'bogus://x'"),
+        ({}, {"FRONTIER_WARC_DIR": "/proc/warcs"}, "FRONTIER_WARC_DIR = '/proc/warcs'"),
+    ],
+)
+def test_what_cannot_work_is_one_message_and_a_failed_start(
+    cluster, arguments, settings, said
+):
+    given = {"seeds": "http://127.0.0.1:1/", **arguments}
+    options = [part for item in given.items() for part in ("-a", "=".join(item))]
+    cluster.start("node-1", *options, **settings)
+
+    assert cluster.wait() == [1]
+    (message,) = complaints(cluster.text_of("node-1"))
+    assert said in message
+
+
+def test_other_partitions_than_the_crawls_are_refused(serve, cluster):
+    server = serve(urls=130, hosts=2, calendar_months=12, delay=0.1)
+    seeds = ",".join(server.seeds)
+    cluster.start("node-1", "-a", f"seeds={seeds}")
+    until(lambda: (log := server.requests()) and log.entries, "the first request")
+    cluster.start("node-2", "-a", f"seeds={seeds}", FRONTIER_PARTITIONS=512)
+
+    assert cluster.wait("node-2", "node-1") == [1, 0]
+    (message,) = complaints(cluster.text_of("node-2"))
+    assert "FRONTIER_PARTITIONS = 512, but the crawl site-1" in message
+    assert not server.requests().missing(server.expected)
+
+
+def test_a_server_that_may_evict_is_refused(cluster, tmp_path):
+    cluster.store.call(
+        Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    )
+    cluster.start("node-1", "-a", "seeds=http://127.0.0.1:1/")
+
+    assert cluster.wait() == [1]
+    (message,) = complaints(cluster.text_of("node-1"))
+    assert "maxmemory-policy allkeys-lru" in message
+
+
+def test_bad_lines_of_a_seeds_file_are_named_and_the_good_ones_crawled(
+    serve, cluster, tmp_path
+):
+    server = serve(urls=130, hosts=2, calendar_months=12)
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("\n".join(["# seeds", "no url", *server.seeds, "ftp://x/y"]))
+    cluster.start("node-1", "-a", f"seeds={seeds}")
+
+    assert cluster.wait() == [0]
+    first, second = complaints(cluster.text_of("node-1"))
+    assert f"{seeds}:2: 'no url'" in first
+    assert f"{seeds}:5: 'ftp://x/y'" in second
+    assert not server.requests().missing(server.expected)
+
+
+BROKEN = '''
+import scrapy
+
+
+class BrokenSpider(scrapy.Spider):
+    name = "broken"
+    custom_settings = {"ROBOTSTXT_OBEY": False}
+
+    def __init__(self, base="", **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = [f"{base}/about"]
+        self.base = base
+
+    def parse(self, response):
+        yield scrapy.Request(f"{self.base}/empty", meta={"hook": print, "n": 1})
+        yield scrapy.Request(f"{self.base}/gzip", callback=self.gone)
+
+    def gone(self, response):
+        yield {"gone": response.url}
+'''
+
+
+def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
+    serve, cluster, tmp_path
+):
+    server = serve(urls=130, hosts=2, calendar_months=12, delay=0.3)
+    base = server.seeds[0].rstrip("/")
+    project = tmp_path / "project"
+    (project / "spiders").mkdir(parents=True)
+    (project / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (project / "conf.py").write_text(
+        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+    spider = project / "spiders" / "broken.py"
+    spider.write_text(BROKEN)
+    (project / "spiders" / "__init__.py").write_text("")
+    start = {"spider": "broken", "cwd": project}
+    cluster.start("node-1", "-a", f"base={base}", **start)
+    until(
+        lambda: (log := server.requests()) and len(log.entries) >= 1,
+        "the page with the links",
+    )
+    until(lambda: cluster.reserved("broken-1"), "a reservation")
+    until(
+        lambda: any("gzip" in url for url in cluster.reserved("broken-1")),
+        "the reservation of the second link",
+    )
+    cluster.kill("node-1")
+    assert "meta['hook']" in cluster.text_of("node-1")
+    spider.write_text(BROKEN.replace("self.gone", "self.parse").replace("gone", "other"))
+    cluster.start("node-2", "-a", f"base={base}", **start)
+
+    assert cluster.wait("node-2") == [0]
+    text = cluster.text_of("node-2")
+    assert "a request goes to the dead letter: Method 'gone' not found" in text
+    keys = cluster.store.call(Call.command("KEYS", "{frontier:broken-1:*:dead"))
+    (letter,) = cluster.store.call(Call.command("LRANGE", keys[0], 0, -1))
+    assert letter.startswith(b"Method 'gone' not found")
+    fetched = server.requests().fetched()
+    assert f"{base}/empty" in fetched
+
+
+def test_the_store_may_die_and_come_back(serve, cluster):
+    server = serve(urls=200, hosts=3, calendar_months=12, delay=0.03)
+    seeds = ",".join(server.seeds)
+    cluster.start("node-1", "-a", f"seeds={seeds}")
+    cluster.start("node-2", "-a", f"seeds={seeds}")
+    until(lambda: (log := server.requests()) and len(log.entries) > 40, "some pages")
+    (info,) = cluster.store.run([Call.command("INFO", "server")])
+    subprocess.run(["kill", "-9", str(info["process_id"])], check=True)
+
+    assert cluster.wait() == [0, 0]
+    log = server.requests()
+    assert not log.missing(server.expected)
+    for node in cluster.nodes:
+        text = cluster.text_of(node)
+        assert "does not answer" in text
+        assert "answers again" in text
+        assert "Spider closed (finished)" in text
