@@ -144,9 +144,11 @@ def start(stack):
             stack.push_async_callback(stop, task)
 
     async def stop(task):
-        task.cancel()
+        while not task.done():  # redis-py may swallow a cancellation
+            task.cancel()
+            await asyncio.wait([task], timeout=0.05)
         with contextlib.suppress(asyncio.CancelledError):
-            await task
+            task.result()
 
     return start
 
