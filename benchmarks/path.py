@@ -47,7 +47,7 @@ class PushingNode(Node):
             self._patience,
             self.keys,
             seen_shape(self.config),
-            on_verdict=self._on_verdict,
+            on_verdicts=self._on_verdicts,
             on_risen=lambda _: [],  # what a node does whose own the partitions are
         )
         self._tasks.append(asyncio.create_task(self.outbox.run()))
@@ -115,7 +115,7 @@ class SeenPath:
 
     def _new(self) -> int:
         verdicts = self._node.verdicts
-        return verdicts["n"] + verdicts["p"]
+        return verdicts["n"]
 
 
 @asynccontextmanager

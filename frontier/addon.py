@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy.downloadermiddlewares.robotstxt import (
+    RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
+)
 from scrapy.exceptions import NotConfigured
+from scrapy.utils.misc import load_object
 
 from frontier.connection import connection_of, one_message
-from frontier.robots import RobotsTxtMiddleware, ScrapysRobotsTxtMiddleware
+from frontier.downloadermiddlewares import CaptureMiddleware
+from frontier.pipelines import ItemOriginMiddleware
+from frontier.robots import RobotsTxtMiddleware
+from frontier.spidermiddlewares import StartMiddleware
 
 if TYPE_CHECKING:
     from typing import Self
@@ -48,18 +55,16 @@ class Addon:
         settings.set("TWISTED_REACTOR", ASYNCIO, "addon")
         # RemoteControl, on by default, serves a port that executes code.
         settings.set("REMOTE_CONTROL_ENABLED", False, "addon")
-        settings.setdefault_in_component_priority_dict(
-            "SPIDER_MIDDLEWARES", "frontier.spidermiddlewares.StartMiddleware", 10
-        )
-        settings.setdefault_in_component_priority_dict(
-            "SPIDER_MIDDLEWARES", "frontier.pipelines.ItemOriginMiddleware", 20
-        )
-        for cls, place in ((ScrapysRobotsTxtMiddleware, None), (RobotsTxtMiddleware, 100)):
-            settings.setdefault_in_component_priority_dict(
-                "DOWNLOADER_MIDDLEWARES", cls, place
-            )
-        settings.setdefault_in_component_priority_dict(
-            "DOWNLOADER_MIDDLEWARES",
-            "frontier.downloadermiddlewares.CaptureMiddleware",
-            950,
-        )
+        for setting, cls, place in (
+            ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
+            ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
+            ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
+        ):
+            settings.setdefault_in_component_priority_dict(setting, cls, place)
+        chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
+        if ScrapysRobotsTxtMiddleware not in chosen:
+            places = {ScrapysRobotsTxtMiddleware: None, RobotsTxtMiddleware: 100}
+            for middleware, at in places.items():
+                settings.setdefault_in_component_priority_dict(
+                    "DOWNLOADER_MIDDLEWARES", middleware, at
+                )

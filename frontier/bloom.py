@@ -2,8 +2,11 @@
 
 A partition's filter is a row of generations. The first is sized for the
 partition's share of ``FRONTIER_BLOOM_CAPACITY``; each next one holds `GROWTH`
-times as many URLs at half the error, so that the errors of all generations sum
-to less than ``FRONTIER_BLOOM_ERROR_RATE``, however many there are.
+times as many URLs at a quarter of the error, so that the errors of all
+generations sum to less than ``FRONTIER_BLOOM_ERROR_RATE``, however many there are.
+
+A filter of least size sets 10 bits per URL at an error of 0.001. Setting a bit
+is what costs the server, and `MAX_HASHES` of them cost 2 % more memory.
 
 The positions of a URL are ``(h1 + i * h2) mod bits`` (Kirsch and Mitzenmacher,
 "Less Hashing, Same Performance", 2006).
@@ -11,10 +14,12 @@ The positions of a URL are ``(h1 + i * h2) mod bits`` (Kirsch and Mitzenmacher,
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 GROWTH = 4
+MAX_HASHES = 7
 MAX_BITS = 1 << 32
 """The longest bitmap that Redis has. Generations stop growing there."""
 
@@ -31,10 +36,19 @@ class Generation:
 
 
 def sized(capacity: int, error_rate: float) -> Generation:
-    """The smallest filter for *capacity* URLs at *error_rate*."""
-    bits = math.ceil(-capacity * math.log(error_rate) / math.log(2) ** 2)
-    hashes = max(1, round(bits / capacity * math.log(2)))
-    return Generation(capacity, error_rate, max(bits, 64), hashes)
+    """A filter for *capacity* URLs at *error_rate*, small and quick to write."""
+    hashes = _hashes(error_rate)
+    bits = max(math.ceil(capacity * _bits_per_url(error_rate)), 64)
+    return Generation(capacity, error_rate, bits, hashes)
+
+
+def _hashes(error_rate: float) -> int:
+    return min(MAX_HASHES, max(1, round(-math.log2(error_rate))))
+
+
+def _bits_per_url(error_rate: float) -> float:
+    hashes = _hashes(error_rate)
+    return -hashes / math.log1p(-(error_rate ** (1 / hashes)))
 
 
 def share(capacity: int, partitions: int) -> int:
@@ -46,10 +60,11 @@ def share(capacity: int, partitions: int) -> int:
     return math.ceil(mean + 4 * math.sqrt(mean))
 
 
+@functools.cache
 def generation(number: int, capacity: int, error_rate: float) -> Generation:
     """Generation *number*, from 0, of a filter whose first holds *capacity*."""
-    rate = error_rate / 2 ** (number + 1)
-    most = int(MAX_BITS * math.log(2) ** 2 / -math.log(rate))
+    rate = error_rate * 0.75 / 4**number
+    most = int(MAX_BITS / _bits_per_url(rate))
     return sized(min(capacity * GROWTH**number, most), rate)
 
 

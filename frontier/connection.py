@@ -90,7 +90,9 @@ class Connection:
         polite = settings.getfloat("DOWNLOAD_DELAY") > 0
         self.starting = True
         if self._owner is None:
-            raise RuntimeError("a connection is opened by the scheduler it is attached to")
+            raise RuntimeError(
+                "a connection is opened by the scheduler it is attached to"
+            )
         node = Node(
             self.config,
             dict(settings),
@@ -123,7 +125,7 @@ class Connection:
             await crawler.stop_async()
             crawler.spider = None
 
-        crawler.engine._spider_closed_callback = end  # noqa: SLF001 (no public name)
+        crawler.engine._spider_closed_callback = end
 
     async def close(self) -> None:
         """Close the node, if it was opened."""

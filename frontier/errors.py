@@ -5,9 +5,11 @@ FrontierError
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
+│   ├── NoStore             there is no embedded store where one was looked for
 │   └── LayoutStale         the seen-set has grown; compute its keys again
 ├── CoordinationError
-│   └── LeaseLost           somebody else owns the partition now; stop writing
+│   ├── LeaseLost           somebody else owns the partition now; stop writing
+│   └── UnknownCrawl        there is no such crawl in the store
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
@@ -50,6 +52,17 @@ class StoreRefused(StoreError):
     """Redis answered, but with an error or a configuration that cannot work."""
 
 
+class NoStore(StoreError):
+    """There is no embedded store where one was looked for."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(
+            f"there is no store in {directory}; name its directory with "
+            "--store-dir, or a server with --redis-url"
+        )
+        self.directory = directory
+
+
 class LayoutStale(StoreError):
     """A seen-set has grown since the keys of a push were computed."""
 
@@ -69,6 +82,16 @@ class LeaseLost(CoordinationError):
         super().__init__(f"lease on partition {partition} is lost (token {token})")
         self.partition = partition
         self.token = token
+
+
+class UnknownCrawl(CoordinationError):
+    """There is no such crawl in the store."""
+
+    def __init__(self, namespace: str, crawl_id: str) -> None:
+        what = f"no crawl {crawl_id}" if crawl_id else "no crawl"
+        super().__init__(f"there is {what} in namespace {namespace}")
+        self.namespace = namespace
+        self.crawl_id = crawl_id
 
 
 class CodecError(FrontierError):

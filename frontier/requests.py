@@ -7,6 +7,7 @@ only by names that this process has imported already and only if they are
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -38,23 +39,69 @@ MAX_HOST = 255
 """Longest host name of DNS, in characters; what is longer is cut."""
 
 
-def to_record(request: Request, spider: Spider) -> dict[str, Any]:
-    """The record of *request*.
+class Recorder:
+    """Makes records of one spider's requests.
 
-    Raises:
-        NotSerializable: Its callback or errback is not a method of *spider*.
+    Scrapy's own `Request.to_dict` looks through all members of the spider for
+    each callback, which takes longer than all the rest.
     """
-    try:
-        full = request.to_dict(spider=spider)
-    except ValueError as error:
-        raise NotSerializable(request.url, "its callback", str(error)) from None
-    headers = full["headers"]
-    full["headers"] = {name: list(values) for name, values in headers.items()}
-    return {
-        name: value
-        for name, value in full.items()
-        if name not in _DEFAULTS or value != _DEFAULTS[name]
-    }
+
+    def __init__(self, spider: Spider) -> None:
+        self._spider = spider
+        self._names: dict[Any, str] = {}
+
+    def record(self, request: Request) -> dict[str, Any]:
+        """The record of *request*.
+
+        Raises:
+            NotSerializable: Its callback or errback is not a method of the spider.
+        """
+        if type(request) is not Request:
+            return self._of_subclass(request)
+        record: dict[str, Any] = {"url": request.url}
+        if request.callback is not None:
+            record["callback"] = self._name(request, request.callback)
+        if request.errback is not None:
+            record["errback"] = self._name(request, request.errback)
+        if request.method != "GET":
+            record["method"] = request.method
+        if request.encoding != "utf-8":
+            record["encoding"] = request.encoding
+        if request.priority:
+            record["priority"] = request.priority
+        if request.dont_filter:
+            record["dont_filter"] = True
+        if request.headers:
+            record["headers"] = {k: list(v) for k, v in request.headers.items()}
+        for name in ("body", "cookies", "meta", "flags", "cb_kwargs"):
+            if value := getattr(request, name):
+                record[name] = value
+        return record
+
+    def _name(self, request: Request, function: Any) -> str:
+        if getattr(function, "__self__", None) is not self._spider:
+            raise NotSerializable(
+                request.url, "its callback", f"{function!r} is not one of the spider's"
+            )
+        code = function.__func__
+        if code not in self._names:
+            name = code.__name__
+            if getattr(getattr(self._spider, name, None), "__func__", None) is not code:
+                name = self._of_subclass(request.replace(callback=function))["callback"]
+            self._names[code] = name
+        return self._names[code]
+
+    def _of_subclass(self, request: Request) -> dict[str, Any]:
+        try:
+            full = request.to_dict(spider=self._spider)
+        except ValueError as error:
+            raise NotSerializable(request.url, "its callback", str(error)) from None
+        full["headers"] = {name: list(v) for name, v in full["headers"].items()}
+        return {
+            name: value
+            for name, value in full.items()
+            if name not in _DEFAULTS or value != _DEFAULTS[name]
+        }
 
 
 def from_record(record: dict[str, Any], spider: Spider) -> Request:
@@ -76,14 +123,9 @@ def from_record(record: dict[str, Any], spider: Spider) -> Request:
         raise CodecError(str(error)) from error
 
 
-def queue_key(url: str, kind: str) -> str:
-    """What *url* is queued under: its ``host`` and port, ``domain``, or ``url``.
-
-    A default port is left out, so that both spellings share one queue.
-    """
-    if kind == "url":
-        return url
-    parts = urlsplit(url)
+@functools.lru_cache(maxsize=10_000)
+def _key_of_origin(origin: str, kind: str) -> str:
+    parts = urlsplit(origin)
     host = (parts.hostname or "").rstrip(".")[:MAX_HOST]
     if kind == "domain":
         return domain_of(host)
@@ -91,6 +133,18 @@ def queue_key(url: str, kind: str) -> str:
     if port in ("", "80" if parts.scheme == "http" else "443"):
         return host
     return f"{host}:{port}"
+
+
+def queue_key(url: str, kind: str) -> str:
+    """What *url* is queued under: its ``host`` and port, ``domain``, or ``url``.
+
+    A default port is left out, so that both spellings share one queue.
+    """
+    if kind == "url":
+        return url
+    # Scrapy's URLs have no bare "?" or "#" before the path, but may lack one.
+    end = url.find("/", url.find("//") + 2)
+    return _key_of_origin(url if end < 0 else url[:end], kind)
 
 
 def _port(netloc: str) -> str:

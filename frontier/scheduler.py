@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -26,19 +26,20 @@ from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
+from frontier.fingerprints import of_plain_get
 from frontier.queues.codec import decode, encode
 from frontier.queues.push import (
     FORCE,
     MARK,
-    NEW_DESPITE_BLOOM,
     SEEN,
     SEEN_BY_BLOOM,
     TEST,
 )
-from frontier.requests import from_record, queue_key, to_record
+from frontier.requests import Recorder, from_record, queue_key
 from frontier.seen.recent import Recent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Self
 
     from scrapy import Spider
@@ -66,6 +67,7 @@ class Scheduler(BaseScheduler):
         self._recent = Recent(size) if has_recent else None
         self._delivered: dict[Request, Reservation] = {}
         self._local: deque[Request] = deque()
+        self._counts: Counter[str] = Counter()
         self._guards: dict[Request, list[Reservation]] = {}
         self._guarded: dict[int, int] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -85,6 +87,8 @@ class Scheduler(BaseScheduler):
         self._stats = self._crawler.stats
         self._fingerprinter = self._crawler.request_fingerprinter
         self._by_url = self._connection.fingerprints_are_scrapys()
+        self._recorder = Recorder(spider)
+        self._logs_debug = logger.isEnabledFor(logging.DEBUG)
         self._connection.attach(self)
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
@@ -94,7 +98,7 @@ class Scheduler(BaseScheduler):
             return
         self._sweeper = asyncio.create_task(self._sweep_on())
 
-    def close(self, reason: str) -> Deferred[None]:
+    def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
         """Leave the crawl; it goes on without this node, or with it later."""
         return deferred_from_coro(self._close())
 
@@ -103,6 +107,7 @@ class Scheduler(BaseScheduler):
             self._sweeper.cancel()
             self._sweep(set())
         await self._connection.close()
+        self.publish()
 
     def has_pending_requests(self) -> bool:
         """Whether this node has, or knows of, anything left to start."""
@@ -113,19 +118,28 @@ class Scheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
         mode = self._mode(request)
+        is_plain = self._by_url and request.method == "GET" and not request.body
+        fingerprint = None
         if self._recent is not None and mode != FORCE:
-            key = self._recent_key(request)
+            if is_plain:
+                key: Any = request.url
+            elif self._by_url:
+                key = (request.method, request.url, request.body)
+            else:
+                key = fingerprint = self._fingerprinter.fingerprint(request)
             if self._recent.add(key) and mode == TEST:
-                self._stats.inc_value("frontier/seen/recent")
+                self._counts["frontier/seen/recent"] += 1
                 self._filtered(request)
                 return False
         try:
-            item = encode(to_record(request, self._spider))
+            item = encode(self._recorder.record(request))
         except NotSerializable as error:
             self._keep(request, error)
             return True
+        if is_plain and not request.meta.get("verbatim_url"):
+            fingerprint = of_plain_get(request.url)
         self._node.push(
-            fingerprint=self._fingerprinter.fingerprint(request),
+            fingerprint=fingerprint or self._fingerprinter.fingerprint(request),
             queue_key=queue_key(request.url, self._config.queue_key),
             priority=request.priority,
             item=item,
@@ -156,19 +170,20 @@ class Scheduler(BaseScheduler):
         """Wake the engine, which would look only every five seconds."""
         self._connection.wake_engine()
 
-    def on_verdict(self, push: Push, verdict: str) -> None:
-        """Count what the shared tiers said of a request."""
-        if verdict in (SEEN, SEEN_BY_BLOOM):
-            tier = "set" if verdict == SEEN else "bloom"
-            self._stats.inc_value(f"frontier/seen/{tier}")
-            self._filtered(push.tag)
-            self._crawler.signals.send_catch_log(
-                signals.request_dropped, request=push.tag, spider=self._spider
-            )
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """Count what the shared tiers said of requests."""
+        in_set, in_bloom = verdicts.count(SEEN), verdicts.count(SEEN_BY_BLOOM)
+        self._counts["scheduler/enqueued"] += len(verdicts) - in_set - in_bloom
+        if not in_set and not in_bloom:
             return
-        if verdict == NEW_DESPITE_BLOOM:
-            self._stats.inc_value("frontier/seen/bloom_corrected")
-        self._stats.inc_value("scheduler/enqueued")
+        self._counts["frontier/seen/set"] += in_set
+        self._counts["frontier/seen/bloom"] += in_bloom
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            if verdict in (SEEN, SEEN_BY_BLOOM):
+                self._filtered(push.tag)
+                self._crawler.signals.send_catch_log(
+                    signals.request_dropped, request=push.tag, spider=self._spider
+                )
 
     def on_finished(self) -> None:
         """Let the engine find that there is nothing left."""
@@ -190,7 +205,8 @@ class Scheduler(BaseScheduler):
     # Inside.
 
     def _mode(self, request: Request) -> str:
-        if request in self._connection.start_requests:
+        starts = self._connection.start_requests
+        if starts and request in starts:
             return TEST  # every node has the seeds, whatever dont_filter says
         redirected = request.meta.get("redirect_urls")
         if redirected and request.dont_filter:
@@ -211,16 +227,17 @@ class Scheduler(BaseScheduler):
         fingerprint = self._fingerprinter.fingerprint
         return fingerprint(request.replace(url=source)) == fingerprint(request)
 
-    def _recent_key(self, request: Request) -> Any:
-        if not self._by_url:
-            return self._fingerprinter.fingerprint(request)
-        if request.method == "GET" and not request.body:
-            return request.url
-        return (request.method, request.url, request.body)
-
     def _filtered(self, request: Request) -> None:
-        self._stats.inc_value("dupefilter/filtered")
-        logger.debug("Filtered a request that was seen: %s", request)
+        self._counts["dupefilter/filtered"] += 1
+        if self._logs_debug:
+            logger.debug("Filtered a request that was seen: %s", request)
+
+    def publish(self) -> None:
+        """Add what was counted to Scrapy's stats, which are slow to count in."""
+        for name, count in self._counts.items():
+            if count:
+                self._stats.inc_value(name, count)
+        self._counts.clear()
 
     def _keep(self, request: Request, error: NotSerializable) -> None:
         self._stats.inc_value("frontier/queue/local")
@@ -245,6 +262,7 @@ class Scheduler(BaseScheduler):
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
+        self.publish()
         waiting = set(self._local)
         for request in [r for r in self._guards if r not in in_progress | waiting]:
             for reservation in self._guards.pop(request):
@@ -257,10 +275,11 @@ class Scheduler(BaseScheduler):
             del self._delivered[request]
             self._node.acks.complete(reservation)
 
-    def _on_idle(self, spider: Spider) -> None:
+    def _on_idle(self) -> None:
         if self._connection.opened and not self._node.finished:
             raise DontCloseSpider
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
+        self.publish()
         return self._connection.report()

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Request
 
@@ -47,11 +47,10 @@ class StartMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pass on what *start* yields if this node is the one to load it."""
         connection = self._connection
-        assert self._crawler.spider is not None
         node = connection.node
-        lock = node.start_lock(start_id(self._crawler.spider))
+        lock = node.start_lock(start_id(cast("Spider", self._crawler.spider)))
         pause = min(1.0, connection.config.lease_ttl / 5)
-        while (state := await lock.acquire()) == "taken":
+        while (state := await lock.acquire()) == "taken":  # noqa: ASYNC110 (in Redis)
             await asyncio.sleep(pause)
         if state == "done":
             connection.starting = False

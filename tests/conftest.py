@@ -24,7 +24,7 @@ from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 """Seconds after which something that should happen is said not to."""
 
 

@@ -20,6 +20,7 @@ FACES = {
     "links",
     "pipelines",
     "requests",
+    "robots",
     "scheduler",
     "spidermiddlewares",
 }
@@ -28,7 +29,16 @@ SERVICES = {"archive", "coordination", "queues", "seen"}
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
     {"conf", "errors", "model"},
-    {"bloom", "buckets", "digest", "hashing", "ring", "scope", "seeds"},
+    {
+        "bloom",
+        "buckets",
+        "digest",
+        "fingerprints",
+        "hashing",
+        "ring",
+        "scope",
+        "seeds",
+    },
     {"store"},
     SERVICES,
     {"inspection", "runtime"},

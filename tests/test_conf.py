@@ -12,14 +12,20 @@ NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
 
 
 def read(**settings):
-    return Config.from_settings({f"FRONTIER_{k.upper()}": v for k, v in settings.items()})
+    return Config.from_settings(
+        {f"FRONTIER_{k.upper()}": v for k, v in settings.items()}
+    )
 
 
 def test_every_default_is_a_value_that_can_be_given():
     defaults = Config()
-    given = {f"FRONTIER_{f.name.upper()}": getattr(defaults, f.name) for f in fields(Config)}
+    given = {
+        f"FRONTIER_{f.name.upper()}": getattr(defaults, f.name) for f in fields(Config)
+    }
 
-    assert Config.from_settings({**given, "FRONTIER_NODE_ID": "n"}) == Config(node_id="n")
+    assert Config.from_settings({**given, "FRONTIER_NODE_ID": "n"}) == Config(
+        node_id="n"
+    )
 
 
 def test_every_setting_in_effect_can_be_given_again_as_text():
@@ -131,7 +137,9 @@ def test_a_wrong_value_is_refused_by_the_settings_name(name, value):
 
 
 def test_a_tier_that_does_not_exist_is_named_with_those_that_do():
-    with pytest.raises(ConfigurationError, match="no tier 'cuckoo'.*recent, bloom, set"):
+    with pytest.raises(
+        ConfigurationError, match="no tier 'cuckoo'.*recent, bloom, set"
+    ):
         read(SEEN_TIERS="bloom,cuckoo")
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from frontier.errors import CodecError
+from frontier.errors import CodecError, UnknownCrawl
 from frontier.inspection.snapshot import (
     crawl_entered,
     list_crawls,
@@ -11,7 +11,7 @@ from frontier.inspection.snapshot import (
     snapshot,
 )
 from frontier.inspection.untrusted import MAX_FIGURE, mapping, printable, real, whole
-from frontier.inspection.views import ArchiveFigures, Figures, SeenFigures, UnknownCrawl
+from frontier.inspection.views import ArchiveFigures, Figures, SeenFigures
 from frontier.queues.codec import encode
 from frontier.queues.partition import Scan
 from frontier.store.keys import CrawlKeys, RegistryKeys

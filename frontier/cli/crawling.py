@@ -17,10 +17,9 @@ from frontier.cli.output import complain, say
 from frontier.cli.processes import Nodes
 from frontier.cli.progress import ProgressLine
 from frontier.conf import Config
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, UnknownCrawl
 from frontier.inspection.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.inspection.untrusted import printable
-from frontier.inspection.views import UnknownCrawl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

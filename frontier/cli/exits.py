@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from frontier.errors import ConfigurationError, FrontierError, StoreError
-from frontier.inspection.views import UnknownCrawl
+from frontier.errors import (
+    ConfigurationError,
+    FrontierError,
+    StoreError,
+    UnknownCrawl,
+)
 
 
 class ExitCode(IntEnum):
@@ -25,17 +29,6 @@ class ExitCode(IntEnum):
     """It was not stopped, because others use it."""
     INTERRUPTED = 130
     """A signal ended it; the crawl is still open and can be resumed."""
-
-
-class NoStore(StoreError):
-    """There is no embedded store where one was looked for."""
-
-    def __init__(self, directory: str) -> None:
-        super().__init__(
-            f"there is no store in {directory}; name its directory with "
-            "--store-dir, or a server with --redis-url"
-        )
-        self.directory = directory
 
 
 def exit_code_of(error: FrontierError) -> ExitCode:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frontier.cli.exits import NoStore
+from frontier.errors import NoStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,10 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode, NoStore
+from frontier.cli.exits import ExitCode
 from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
 from frontier.cli.output import complain, show, show_json
+from frontier.errors import NoStore
 from frontier.inspection.untrusted import printable, whole
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.store.client import Call
+from frontier.store.client import Argument, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.scripts import (
     CRAWL_ALLOT,
@@ -89,7 +89,7 @@ class StartLock:
 
     async def acquire(self) -> str:
         """Take or renew it; return ``yours``, ``taken`` or ``done``."""
-        args = [self._start_id, self._node_id, self._ttl_ms]
+        args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
         (reply,) = await self._run([Call.to(START_ACQUIRE, self._names, args)])
         return str(reply.decode())
 

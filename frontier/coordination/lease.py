@@ -17,8 +17,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from frontier.errors import StoreUnavailable
 from frontier.model import Lease
-from frontier.store.client import Call
+from frontier.store.client import Argument, Call
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
 
 if TYPE_CHECKING:
@@ -82,8 +83,12 @@ class Leases:
         return held is not None and held.token == lease.token
 
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
-        """Take those of *partitions* that nobody holds."""
-        taken = []
+        """Take those of *partitions* that nobody holds.
+
+        If the store did not answer for some, returns what was taken of the rest:
+        somebody has to take care of what former holders left there.
+        """
+        taken: list[Acquired] = []
 
         async def take(batch: list[int]) -> None:
             asked_at = self._clock()
@@ -103,7 +108,12 @@ class Leases:
                 self._held[partition] = lease
                 taken.append(Acquired(lease, ready, reserved))
 
-        await asyncio.gather(*map(take, _batches(partitions)))
+        batches = _batches(partitions)
+        results = await asyncio.gather(*map(take, batches), return_exceptions=True)
+        failures = [result for result in results if result is not None]
+        for failure in failures:
+            if not (taken and isinstance(failure, StoreUnavailable)):
+                raise failure
         return taken
 
     async def renew(self) -> tuple[dict[int, int], list[Lease]]:
@@ -122,7 +132,7 @@ class Leases:
             for lease in leases:
                 keys = self._keys.partition(lease.partition)
                 names = [keys.lease, keys.fence, keys.counts]
-                args = [self._node_id, self._ttl_ms, lease.token]
+                args: list[Argument] = [self._node_id, self._ttl_ms, lease.token]
                 calls.append(Call.to(LEASE_RENEW, names, args))
             for lease, reply in zip(leases, await self._run(calls), strict=True):
                 if self._held.get(lease.partition) is not lease:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.model import Member
 from frontier.ring import Ring
-from frontier.store.client import Call
+from frontier.store.client import Argument, Call
 from frontier.store.scripts import NODE_BEAT, NODE_LEAVE
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Membership:
         """
         keys = self._keys
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
-        args = [
+        args: list[Argument] = [
             self._member.node_id,
             self._member.weight,
             self._ttl_ms,

@@ -17,7 +17,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from frontier.conf import NAME
-from frontier.errors import CodecError
+from frontier.errors import CodecError, UnknownCrawl
 from frontier.inspection.figures import read_reports, sum_of, together
 from frontier.inspection.untrusted import mapping, printable, text, whole
 from frontier.inspection.views import (
@@ -25,7 +25,6 @@ from frontier.inspection.views import (
     CrawlSummary,
     DeadLetter,
     NodeView,
-    UnknownCrawl,
 )
 from frontier.model import Member
 from frontier.queues.codec import decode

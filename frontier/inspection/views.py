@@ -5,20 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import FrontierError
-
 if TYPE_CHECKING:
     from frontier.queues.partition import Scan
-
-
-class UnknownCrawl(FrontierError):
-    """There is no such crawl in the store."""
-
-    def __init__(self, namespace: str, crawl_id: str) -> None:
-        what = f"no crawl {crawl_id}" if crawl_id else "no crawl"
-        super().__init__(f"there is {what} in namespace {namespace}")
-        self.namespace = namespace
-        self.crawl_id = crawl_id
 
 
 @dataclass(frozen=True, slots=True)

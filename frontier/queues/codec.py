@@ -111,9 +111,7 @@ def _unpack_ext(code: int, data: bytes, *, depth: int) -> Any:
     if depth == MAX_DEPTH:
         raise CodecError(f"an item with more than {MAX_DEPTH} extensions in each other")
     hook = partial(_unpack_ext, depth=depth + 1)
-    return _UNPACKERS[code](
-        msgpack.unpackb(data, ext_hook=hook, strict_map_key=False)
-    )
+    return _UNPACKERS[code](msgpack.unpackb(data, ext_hook=hook, strict_map_key=False))
 
 
 def _blame(record: Mapping[str, Any], error: Exception) -> NotSerializable:

@@ -49,12 +49,9 @@ def split_name(queue: str) -> tuple[int, str]:
         CodecError: It is not the name of a queue.
     """
     priority, colon, queue_key = queue.partition(":")
-    try:
-        if not colon:
-            raise ValueError
-        return int(priority), queue_key
-    except ValueError:
-        raise CodecError(f"{queue!r} is not the name of a queue") from None
+    if not colon or not priority.removeprefix("-").isdecimal():
+        raise CodecError(f"{queue!r} is not the name of a queue")
+    return int(priority), queue_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +108,10 @@ def reserved(
     found, left = [], {}
     for queue, (remaining, *pairs) in zip(wanted, parts, strict=True):
         left[queue] = int(remaining)
-        for i in range(0, len(pairs), 2):
-            found.append(Reservation(lease, int(pairs[i]), queue, pairs[i + 1]))
+        found += [
+            Reservation(lease, int(number), queue, item)
+            for number, item in zip(pairs[::2], pairs[1::2], strict=True)
+        ]
     return found, left
 
 

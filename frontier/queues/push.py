@@ -12,18 +12,19 @@ What always holds:
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgpack
 
 from frontier import bloom, buckets
 from frontier.errors import LayoutStale
 from frontier.model import Layout
-from frontier.store.client import Argument, Call
+from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from frontier.hashing import Mark
     from frontier.store.keys import PartitionKeys
@@ -38,9 +39,8 @@ TEST, MARK, FORCE = "t", "m", "f"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
 on; always, and nothing is remembered."""
 
-NEW, NEW_DESPITE_BLOOM, SEEN, SEEN_BY_BLOOM, FORCED = "n", "p", "s", "b", "f"
-"""What the script says of a URL. The second is a false positive of the Bloom
-tier that the set tier put right."""
+NEW, SEEN, SEEN_BY_BLOOM, FORCED = "n", "s", "b", "f"
+"""What the script says of a URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,7 @@ class SeenShape:
         return bloom.generation(number, first, self.error_rate)
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
+class Push(NamedTuple):
     """One URL to be pushed."""
 
     mode: str
@@ -70,7 +69,7 @@ class Push:
     """``<priority>:<queue key>``."""
     priority: int
     item: bytes
-    tag: Any = field(default=None, compare=False)
+    tag: Any = None
     """Whatever the caller wants back with the verdict."""
 
 
@@ -89,55 +88,60 @@ def push_call(
     keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
 ) -> Call:
     """The call that pushes *pushes*, at most `MAX_URLS`, to one partition."""
+    made = list(_generations(shape, layout, len(pushes)))
     names = [keys.counts, keys.queues, keys.seen]
-    plan: dict[str, Any] = {
-        "buckets": layout.buckets,
-        "blooms": layout.blooms,
-        "room": [NO_LIMIT, NO_LIMIT],
-        "grow": False,
-        "bloom": [],
-        "splits": [],
-    }
-    if shape.has_bloom:
-        plan["grow"] = _must_grow(shape, layout, len(pushes))
-        if not plan["grow"]:
-            plan["room"][1] = shape.generation(layout.blooms - 1).capacity
-        for number in range(layout.blooms + plan["grow"]):
-            made = shape.generation(number)
-            plan["bloom"].append([made.bits, made.hashes])
-            names.append(keys.bloom(number))
+    names += [keys.bloom(number) for number in range(len(made))]
+    room = [NO_LIMIT, NO_LIMIT]
+    if made and len(made) == layout.blooms:
+        room[1] = shape.generation(layout.blooms - 1).capacity
     index: dict[str, int] = {}
 
     def position(name: str) -> int:
-        if name not in index:
+        at = index.get(name)
+        if at is None:
             names.append(name)
-            index[name] = len(names)
-        return index[name]
+            at = index[name] = len(names)
+        return at
 
-    total = layout.buckets
+    total, splits = layout.buckets, []
     if shape.has_set:
         total = max(total, buckets.wanted(layout.count + len(pushes)))
-        plan["room"][0] = buckets.room(total)
+        room[0] = buckets.room(total)
         for split in buckets.splits(layout.buckets, total):
             source = position(keys.bucket(split.source))
             target = position(keys.bucket(split.target))
-            plan["splits"].append([source, target, str(split.threshold)])
+            splits.append((source, target, str(split.threshold)))
 
-    args: list[Argument] = []
-    lists: dict[str, int] = {}
-    plan["lists"] = []
-    for push in pushes:
+    urls: list[Any] = []
+    lists: dict[str, tuple[int, str, int]] = {}
+    numbers: dict[str, int] = {}
+    for mode, (h1, h2, member), queue, priority, item, _ in pushes:
         bucket = 0
-        if shape.has_set and push.mode != FORCE:
-            number = buckets.bucket_of(push.mark.member, total)
-            bucket = position(keys.bucket(number))
-        if push.queue not in lists:
-            at = position(keys.ready(push.queue))
-            plan["lists"].append([at, push.queue, push.priority])
-            lists[push.queue] = len(plan["lists"])
-        h1, h2, member = push.mark
-        args += (push.mode, h1, h2, member, bucket, lists[push.queue], push.item)
-    return Call.to(QUEUE_PUSH, names, [json.dumps(plan), *args])
+        if shape.has_set and mode != FORCE:
+            bucket = position(keys.bucket(buckets.bucket_of(member, total)))
+        if queue not in numbers:
+            lists[queue] = (position(keys.ready(queue)), queue, -priority)
+            numbers[queue] = len(lists)
+        urls += (mode, h1, h2, str(member), bucket, numbers[queue], item)
+    found = list(lists.values())
+    plan = (layout.buckets, layout.blooms, made, splits, found, urls, room)
+    # Lua's msgpack is older than the type for bytes.
+    return Call.to(QUEUE_PUSH, names, [msgpack.packb(plan, use_bin_type=False)])
+
+
+def _generations(shape: SeenShape, layout: Layout, adding: int) -> Iterator[Any]:
+    """Bits and hashes of each Bloom generation, of one more if the last is full."""
+    if shape.has_bloom:
+        for number in range(layout.blooms + _must_grow(shape, layout, adding)):
+            made = shape.generation(number)
+            yield (made.bits, made.hashes)
+
+
+def _room(shape: SeenShape, layout: Layout, made: list[Any]) -> int:
+    """URLs that the last generation may have after this push, if it is not new."""
+    if not made or len(made) > layout.blooms:
+        return NO_LIMIT
+    return shape.generation(layout.blooms - 1).capacity
 
 
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:

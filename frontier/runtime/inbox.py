@@ -18,7 +18,7 @@ import logging
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.queues.partition import (
     Reservation,
     list_reserved,
@@ -84,7 +84,8 @@ class Inbox:
     @property
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
-        return not self.open and not any(self._known.values())
+        held = self._leases.held  # a late hint may be about what another one has
+        return not self.open and not any(self._known.get(p) for p in held)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -147,12 +148,9 @@ class Inbox:
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
-        waiting = {id(r) for r in self._waiting if r.lease.token == lease.token}
-        lost = [
-            r
-            for r in self.open.values()
-            if (r.lease.partition, r.lease.token) == (lease.partition, lease.token)
-        ]
+        which = (lease.partition, lease.token)  # partitions may have equal tokens
+        waiting = {id(r) for r in self._waiting if r.key[:2] == which}
+        lost = [r for r in self.open.values() if r.key[:2] == which]
         self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
         for reservation in lost:
             if id(reservation) in waiting:
@@ -202,9 +200,12 @@ class Inbox:
         key = self._keys.hints(self._node_id)
         (hints,) = await self._patience.run([Call.command("LPOP", key, MAX_QUEUES)])
         for hint in hints or ():
-            partition, _, queue = hint.decode().partition(" ")
-            if partition.isdecimal():
+            try:
+                partition, _, queue = hint.decode().partition(" ")
+                split_name(queue)
                 self.learn(int(partition), [queue])
+            except (CodecError, ValueError):
+                logger.warning("a hint that is none: %r", hint[:200])
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""

@@ -37,7 +37,7 @@ from frontier.store.client import BlockingStore, Call, Store, check_server, give
 from frontier.store.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
@@ -54,8 +54,8 @@ class Owner(Protocol):
     def on_ready(self) -> None:
         """Something can be taken."""
 
-    def on_verdict(self, push: Push, verdict: str) -> None:
-        """The store has decided about *push*."""
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """The store has decided about *pushes*: a letter for each."""
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
@@ -153,7 +153,7 @@ class Node:
             patience,
             keys,
             seen_shape(config),
-            on_verdict=self._on_verdict,
+            on_verdicts=self._on_verdicts,
             on_risen=self._on_risen,
         )
         self.inbox = Inbox(
@@ -328,9 +328,9 @@ class Node:
     def _is_idle(self) -> bool:
         return self.inbox.idle and not self.outbox.pending and not self._owner.is_busy()
 
-    def _on_verdict(self, push: Push, verdict: str) -> None:
-        self.verdicts[verdict] += 1
-        self._owner.on_verdict(push, verdict)
+    def _on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        self.verdicts.update(verdicts)
+        self._owner.on_verdicts(pushes, verdicts)
 
     def _on_finished(self) -> None:
         if not self.finished:

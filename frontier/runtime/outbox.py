@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import LayoutStale
 from frontier.model import Layout
-from frontier.queues.push import MAX_URLS, Push, Pushed, push_call, pushed
+from frontier.queues.push import MAX_URLS, Push, push_call, pushed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from frontier.queues.push import SeenShape
     from frontier.runtime.patience import Patience
@@ -42,13 +42,13 @@ class Outbox:
         keys: CrawlKeys,
         shape: SeenShape,
         *,
-        on_verdict: Callable[[Push, str], None],
+        on_verdicts: Callable[[Sequence[Push], str], None],
         on_risen: Callable[[list[tuple[int, str]]], list[Call]],
     ) -> None:
         self._patience = patience
         self._keys = keys
         self._shape = shape
-        self._on_verdict = on_verdict
+        self._on_verdicts = on_verdicts
         self._on_risen = on_risen
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._layouts: dict[int, Layout] = {}
@@ -64,7 +64,7 @@ class Outbox:
         return self._put - self._stored
 
     def put(self, partition: int, push: Push) -> None:
-        """Add *push*; its verdict comes through ``on_verdict``."""
+        """Add *push*; its verdict comes through ``on_verdicts``."""
         self._waiting[partition].append(push)
         self._put += 1
         self._some.set()
@@ -125,7 +125,8 @@ class Outbox:
                     continue
                 self._layouts[partition] = done.layout
                 risen += [(partition, queue) for queue in done.risen]
-                self._tell(pushes, done)
+                self._stored += len(pushes)
+                self._on_verdicts(pushes, done.verdicts)
             batches = again
         if hints := self._on_risen(risen):
             await self._patience.run(hints)
@@ -135,8 +136,3 @@ class Outbox:
     def _call(self, partition: int, pushes: list[Push]) -> Call:
         layout = self._layouts.get(partition, Layout())
         return push_call(self._keys.partition(partition), self._shape, layout, pushes)
-
-    def _tell(self, pushes: Iterable[Push], done: Pushed) -> None:
-        for push, verdict in zip(pushes, done.verdicts, strict=True):
-            self._stored += 1
-            self._on_verdict(push, verdict)

@@ -1,8 +1,13 @@
 import pytest
 
-from frontier.cli.exits import ExitCode, NoStore, exit_code_of
-from frontier.errors import ConfigurationError, FrontierError, StoreUnavailable
-from frontier.inspection.views import UnknownCrawl
+from frontier.cli.exits import ExitCode, exit_code_of
+from frontier.errors import (
+    ConfigurationError,
+    FrontierError,
+    NoStore,
+    StoreUnavailable,
+    UnknownCrawl,
+)
 
 
 @pytest.mark.parametrize(

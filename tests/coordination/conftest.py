@@ -12,6 +12,7 @@ def in_threads(blocking):
     Each thread has an event loop and a connection of its own: the coroutine is
     called with the thread's number and with what runs its calls.
     """
+
     def in_threads(count, body):
         start = threading.Barrier(count)
         stores = [blocking() for _ in range(count)]

@@ -78,7 +78,9 @@ async def test_a_named_crawl_is_opened_and_joined_by_its_name(open_crawl):
 async def test_a_named_crawl_that_has_ended_is_refused(open_crawl, store):
     await end(store, await open_crawl("mine"))
 
-    with pytest.raises(ConfigurationError, match=r"FRONTIER_CRAWL_ID = 'mine'.*finished"):
+    with pytest.raises(
+        ConfigurationError, match=r"FRONTIER_CRAWL_ID = 'mine'.*finished"
+    ):
         await open_crawl("mine")
 
 
@@ -130,9 +132,7 @@ def test_sixteen_that_open_at_once_are_in_one_crawl(in_threads, open_crawl):
     assert set(in_threads(16, one)) == {"site-1"}
 
 
-def test_sixteen_that_follow_a_finished_crawl_are_in_one_crawl(
-    in_threads, open_crawl
-):
+def test_sixteen_that_follow_a_finished_crawl_are_in_one_crawl(in_threads, open_crawl):
     async def one(number, run):
         keys = await open_crawl(run=run)
         await crawls.finish(run, keys, ttl=TTL)

@@ -169,7 +169,9 @@ async def test_a_lease_that_a_rival_had_is_lost(node, end, rival_holds_it):
     assert not a.covers(lease)
 
 
-async def test_a_node_that_wakes_up_late_takes_nothing_from_its_successor(node, end, db, keys):
+async def test_a_node_that_wakes_up_late_takes_nothing_from_its_successor(
+    node, end, db, keys
+):
     a, b = node("a"), node("b")
     await take(a)
     end()

@@ -94,7 +94,9 @@ async def test_a_late_node_that_nobody_missed_has_changed_nothing(join, silence)
 
 
 async def test_nodes_that_know_the_same_epoch_have_the_same_ring(join, silence):
-    nodes = [join(name, weight) for name, weight in zip("dbca", (1, 2, 1, 3), strict=True)]
+    nodes = [
+        join(name, weight) for name, weight in zip("dbca", (1, 2, 1, 3), strict=True)
+    ]
     await beat(*nodes)
     await beat(*nodes)
     rings = {node.ring.owners for node in nodes}

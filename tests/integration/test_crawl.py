@@ -10,7 +10,9 @@ def test_two_nodes_and_a_late_third_fetch_every_url_once(serve, cluster):
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")
-    until(lambda: (log := server.requests()) and len(log.entries) > 50, "half the crawl")
+    until(
+        lambda: (log := server.requests()) and len(log.entries) > 50, "half the crawl"
+    )
     cluster.start("node-3", "-a", f"seeds={seeds}")
 
     assert cluster.wait() == [0, 0, 0]

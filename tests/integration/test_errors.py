@@ -1,6 +1,5 @@
 """Wrong settings, seeds and servers: one message each, and the rest goes on."""
 
-import json
 import subprocess
 
 import pytest
@@ -22,7 +21,11 @@ def complaints(text):
     ("arguments", "settings", "said"),
     [
         ({}, {"FRONTIER_PARTITION": "5"}, "did you mean FRONTIER_PARTITIONS?"),
-        ({}, {"FRONTIER_BLOOM_CAPACITY": "0"}, "FRONTIER_BLOOM_CAPACITY = '0': must be"),
+        (
+            {},
+            {"FRONTIER_BLOOM_CAPACITY": "0"},
+            "FRONTIER_BLOOM_CAPACITY = '0': must be",
+        ),
         ({"seeds": "nowhere.txt"}, {}, "the seeds file 'nowhere.txt' cannot be read"),
         ({"scope": "planet"}, {}, "scope 'planet' does not exist"),
         ({}, {"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
@@ -56,9 +59,7 @@ def test_other_partitions_than_the_crawls_are_refused(serve, cluster):
 
 
 def test_a_server_that_may_evict_is_refused(cluster, tmp_path):
-    cluster.store.call(
-        Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    )
+    cluster.store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
     cluster.start("node-1", "-a", "seeds=http://127.0.0.1:1/")
 
     assert cluster.wait() == [1]
@@ -81,7 +82,7 @@ def test_bad_lines_of_a_seeds_file_are_named_and_the_good_ones_crawled(
     assert not server.requests().missing(server.expected)
 
 
-BROKEN = '''
+BROKEN = """
 import scrapy
 
 
@@ -100,7 +101,7 @@ class BrokenSpider(scrapy.Spider):
 
     def gone(self, response):
         yield {"gone": response.url}
-'''
+"""
 
 
 def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
@@ -130,7 +131,9 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
     )
     cluster.kill("node-1")
     assert "meta['hook']" in cluster.text_of("node-1")
-    spider.write_text(BROKEN.replace("self.gone", "self.parse").replace("gone", "other"))
+    spider.write_text(
+        BROKEN.replace("self.gone", "self.parse").replace("gone", "other")
+    )
     cluster.start("node-2", "-a", f"base={base}", **start)
 
     assert cluster.wait("node-2") == [0]

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-SPIDER = '''
+SPIDER = """
 import scrapy
 
 
@@ -67,7 +67,7 @@ class PlainSpider(scrapy.Spider):
             "url": failure.request.url,
             "status": failure.value.response.status,
         }
-'''
+"""
 PIPELINE = """
 class Upper:
     def process_item(self, item):

@@ -90,15 +90,23 @@ def test_bloom_alone_loses_few_and_never_queues_twice(client):
     assert node.scan().pushed == first.count("n")
 
 
-def test_bloom_before_the_set_is_put_right_and_the_letter_says_so(client):
+def test_where_there_is_a_set_bloom_loses_nothing(client):
     node = client("bloom+set")
     every = some(20_000)
-    first = node.push_urls(every)
-    second = node.push_urls(every)
 
-    assert set(first) == {"n", "p"}
-    assert 0 < first.count("p") < 0.01 * len(every)
-    assert set(second) == {"s"}
+    assert set(node.push_urls(every)) == {"n"}
+    assert set(node.push_urls(every)) == {"s"}
+
+
+def test_bloom_knows_what_was_pushed_while_the_set_answered(client, shapes):
+    node = client("bloom+set")
+    every = some(8_000)
+    node.push_urls(every)
+    assert node.layout.blooms >= 2
+
+    node.shape = shapes["bloom"]  # the set was given up
+    assert set(node.push_urls(every)) == {"b"}
+    assert node.push_urls(some(4_000, 50_000)).count("b") < 0.015 * 4_000
 
 
 def test_without_shared_tiers_everything_is_queued(client):
@@ -236,7 +244,7 @@ def test_many_nodes_that_know_an_old_count_do_not_fill_a_generation(client, new_
         node.push_urls(some(200, 1_000 * number))
 
     false = client("bloom").push_urls(some(5_000, 100_000)).count("b")
-    assert false < 0.01 * 5_000
+    assert false < 0.015 * 5_000
 
 
 def test_a_filter_for_few_urls_takes_a_whole_push_and_keeps_its_bound(blocking, client):
@@ -245,7 +253,7 @@ def test_a_filter_for_few_urls_takes_a_whole_push_and_keeps_its_bound(blocking, 
 
     verdicts = node.push_urls(some(5_000))
 
-    assert verdicts.count("b") < 0.01 * 5_000
+    assert verdicts.count("b") < 0.015 * 5_000
 
 
 def test_an_unused_partition_takes_no_memory(db, crawl, client):

@@ -59,7 +59,9 @@ class Parts:
             self.patience,
             crawl,
             options.get("shape", SHAPE),
-            on_verdict=lambda push, verdict: self.verdicts.append((push, verdict)),
+            on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
+                zip(pushes, verdicts, strict=True)
+            ),
             on_risen=self._on_risen,
         )
         self.inbox = Inbox(

@@ -46,7 +46,9 @@ def test_a_thread_has_the_same_contract(blocking, unique):
     store = blocking()
     store.call(Call.command("SCRIPT FLUSH"))
 
-    assert store.run([increment(unique), Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])]) == [
+    assert store.run(
+        [increment(unique), Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])]
+    ) == [
         1,
         b"s-1",
     ]

@@ -38,7 +38,8 @@ def names_of(keys):
 
 
 @pytest.mark.parametrize(
-    "keys", [RegistryKeys("ns"), CRAWL, PARTITION, CollectionKeys(""), CollectionKeys("c")]
+    "keys",
+    [RegistryKeys("ns"), CRAWL, PARTITION, CollectionKeys(""), CollectionKeys("c")],
 )
 def test_no_two_keys_have_the_same_name(keys):
     names = names_of(keys)

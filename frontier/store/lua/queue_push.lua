@@ -3,40 +3,44 @@
 -- KEYS[1]  counts  hash {ready, pushed, seq, acked, dead}
 -- KEYS[2]  queues  sorted set of the queues that have ready URLs
 -- KEYS[3]  seen    hash {buckets, count, blooms, last}
--- KEYS[4...]       Bloom generations, then buckets of the set, then ready lists
--- ARGV[1]  plan    JSON {buckets, blooms, room, grow, bloom, splits, lists}:
+-- KEYS[4...]       Bloom generations, then buckets of the set and ready lists
+-- ARGV[1]  plan    msgpack [buckets, blooms, made, splits, lists, urls, room]:
 --                  buckets  how many the set has, as the caller knows it
 --                  blooms   how many generations there are, likewise
---                  room     URLs that the set may have after its splits, and
---                           the last generation, if it does not grow
---                  grow     true to begin the last generation of `bloom`
---                  bloom    {bits, hashes} of each declared generation
+--                  made     {bits, hashes} of each declared generation; one
+--                           more than there are begins another
 --                  splits   {from, to, threshold}: KEYS of buckets to split
 --                           first, and the member from which on they move
---                  lists    {KEYS index, queue, priority} of each ready list
--- ARGV[2...]       for each URL: mode, h1, h2, member, bucket, list, item.
---                  mode is t (test and mark), m (queue and mark) or f (queue);
---                  h1 and h2 make its Bloom positions; bucket is an index in
---                  KEYS, or 0 where there is no set; list one in `lists`
+--                  lists    {KEYS index, queue, score} of each ready list
+--                  urls     for each URL: mode, h1, h2, member, bucket, list,
+--                           item. mode is t (test and mark), m (queue and mark)
+--                           or f (queue); h1 and h2 make its Bloom positions;
+--                           bucket is an index in KEYS, or 0 without a set;
+--                           list one in `lists`
+--                  room     URLs that the set may have after its splits, and
+--                           the last generation, if it is not a new one
 --
 -- Returns {1, buckets, count, blooms, last, verdicts, risen}: a letter per URL
--- (n new, p new though Bloom said seen, s seen, b seen as Bloom says, f queued
--- untested), and the `lists` that were empty before. Or {0, buckets, count,
--- blooms, last}, and nothing is done, if the caller's layout is not current.
+-- (n new, s seen, b seen as Bloom says, f queued untested), and the `lists` that
+-- were empty before. Or {0, buckets, count, blooms, last}, and nothing is done,
+-- if the caller's layout is not the current one or leaves too little room.
+-- Where there is a set it answers, and Bloom is only written: the set is exact
+-- and ten times as quick to ask.
 
-local plan = cjson.decode(ARGV[1])
+local plan = cmsgpack.unpack(ARGV[1])
+local made, splits, lists, urls = plan[3], plan[4], plan[5], plan[6]
 local stored = redis.call('HMGET', KEYS[3], 'buckets', 'count', 'blooms', 'last')
 local buckets, count = tonumber(stored[1] or '1'), tonumber(stored[2] or '0')
 local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
-local adding = (#ARGV - 1) / 7
-if buckets ~= plan.buckets or blooms ~= plan.blooms
-  or count + adding > plan.room[1] or last + adding > plan.room[2] then
+local adding, room = #urls / 7, plan[7]
+if buckets ~= plan[1] or blooms ~= plan[2]
+  or count + adding > room[1] or last + adding > room[2] then
   return {0, buckets, count, blooms, last}
 end
 
 -- A bucket covers a range of members, and SMEMBERS of an intset is sorted: the
 -- upper half moves. All members have 19 digits, so text compares as numbers do.
-for _, split in ipairs(plan.splits) do
+for _, split in ipairs(splits) do
   local members = redis.call('SMEMBERS', KEYS[split[1]])
   local moved = {}
   for _, member in ipairs(members) do
@@ -48,72 +52,91 @@ for _, split in ipairs(plan.splits) do
   end
   buckets = buckets + 1
 end
-if plan.grow then
+if #made > blooms then
   blooms, last = blooms + 1, 0
   -- The highest bit first, so that the bitmap is allocated once and exactly.
-  redis.call('SETBIT', KEYS[3 + blooms], plan.bloom[blooms][1] - 1, 0)
+  redis.call('SETBIT', KEYS[3 + blooms], made[blooms][1] - 1, 0)
 end
+local bits, hashes = unpack(made[blooms] or {1, 0})
 
-local function bloom_has(generation, h1, h2)
-  local bits, hashes = plan.bloom[generation][1], plan.bloom[generation][2]
-  for i = 0, hashes - 1 do
-    if redis.call('GETBIT', KEYS[3 + generation], (h1 + i * h2) % bits) == 0 then
-      return false
+local function older_has(h1, h2)
+  for generation = 1, blooms - 1 do
+    local size, found = made[generation][1], true
+    for i = 0, made[generation][2] - 1 do
+      if redis.call('GETBIT', KEYS[3 + generation], (h1 + i * h2) % size) == 0 then
+        found = false
+        break
+      end
     end
+    if found then return true end
   end
-  return true
+  return false
 end
 
 local function bloom_add(h1, h2)
-  local bits, hashes = plan.bloom[blooms][1], plan.bloom[blooms][2]
-  local had = 1
+  local had = true
   for i = 0, hashes - 1 do
-    had = math.min(had, redis.call('SETBIT', KEYS[3 + blooms], (h1 + i * h2) % bits, 1))
+    if redis.call('SETBIT', KEYS[3 + blooms], (h1 + i * h2) % bits, 1) == 0 then had = false end
   end
-  return had == 1
+  return had
 end
 
-local function mark(h1, h2, member, bucket)
-  local maybe = blooms > 0
-  if maybe then
-    local older = false
-    for generation = 1, blooms - 1 do
-      older = older or bloom_has(generation, h1, h2)
-    end
-    maybe = older or bloom_add(h1, h2)
-    if not maybe then last = last + 1 end
+-- Bits to set where the set has answered: many positions per call.
+local ops = {}
+local function bloom_note(h1, h2)
+  for i = 0, hashes - 1 do
+    local n = #ops
+    ops[n + 1], ops[n + 2], ops[n + 3], ops[n + 4] = 'SET', 'u1', (h1 + i * h2) % bits, 1
   end
-  if bucket > 0 then
-    local added = redis.call('SADD', KEYS[bucket], member)
-    count = count + added
-    return added == 0 and 's' or (maybe and 'p' or 'n')
+  if #ops > 4000 then
+    redis.call('BITFIELD', KEYS[3 + blooms], unpack(ops))
+    ops = {}
   end
-  if blooms == 0 then return 'n' end
-  return maybe and 'b' or 'n'
 end
 
 local verdicts, waiting, queued = {}, {}, 0
-for i = 2, #ARGV, 7 do
-  local mode, verdict = ARGV[i], 'f'
-  if mode ~= 'f' then
-    verdict = mark(tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3],
-      tonumber(ARGV[i + 4]))
-    if mode == 'm' then verdict = 'f' end
+for i = 1, #urls, 7 do
+  local verdict = 'f'
+  if urls[i] ~= 'f' then
+    local h1, h2, bucket = urls[i + 1], urls[i + 2], urls[i + 4]
+    verdict = 'n'
+    if bucket > 0 then
+      if redis.call('SADD', KEYS[bucket], urls[i + 3]) == 0 then
+        verdict = 's'
+      else
+        count = count + 1
+        if blooms > 0 then
+          last = last + 1
+          bloom_note(h1, h2)
+        end
+      end
+    elseif blooms > 0 then
+      if older_has(h1, h2) or bloom_add(h1, h2) then
+        verdict = 'b'
+      else
+        last = last + 1
+      end
+    end
+    if urls[i] == 'm' then verdict = 'f' end
   end
   verdicts[#verdicts + 1] = verdict
-  if verdict ~= 's' and verdict ~= 'b' then
-    local list = tonumber(ARGV[i + 5])
-    waiting[list] = waiting[list] or {}
-    table.insert(waiting[list], ARGV[i + 6])
+  if verdict == 'n' or verdict == 'f' then
+    local list = waiting[urls[i + 5]]
+    if not list then
+      list = {}
+      waiting[urls[i + 5]] = list
+    end
+    list[#list + 1] = urls[i + 6]
     queued = queued + 1
   end
 end
+if #ops > 0 then redis.call('BITFIELD', KEYS[3 + blooms], unpack(ops)) end
 
 local risen = {}
 for list, items in pairs(waiting) do
-  local key, queue, priority = unpack(plan.lists[list])
+  local key, queue, score = unpack(lists[list])
   if redis.call('RPUSH', KEYS[key], unpack(items)) == #items then
-    redis.call('ZADD', KEYS[2], -priority, queue)
+    redis.call('ZADD', KEYS[2], score, queue)
     risen[#risen + 1] = list
   end
 end

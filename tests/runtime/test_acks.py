@@ -1,0 +1,141 @@
+import asyncio
+
+import pytest
+
+
+@pytest.fixture
+def started(parts, start, new_push, until):
+    """Make a node that has started what is in its partitions."""
+
+    async def started(*partitions):
+        node = parts()
+        start(node.outbox.run(), node.inbox.run())
+        for partition in partitions:
+            url = b"%d" % partition
+            await node.push(partition, new_push(url, f"{partition}.example"))
+        await node.leases.acquire(partitions)
+        await node.inbox.look(partitions)
+        await until(lambda: len(node.inbox) == len(partitions))
+        taken = [node.inbox.take() for _ in partitions]
+        return node, sorted(taken, key=lambda r: r.lease.partition)
+
+    return started
+
+
+async def test_what_is_done_leaves_the_store(started, start, until):
+    node, (taken,) = await started(0)
+    start(node.acks.run())
+    node.acks.complete(taken)
+    await until(lambda: not node.inbox.open)
+
+    scan = await node.scan(0)
+    assert (scan.reserved, scan.acked) == (0, 1)
+    assert node.acks.acked == 1
+
+
+async def test_an_ack_waits_for_the_links_and_then_for_the_archive(started, new_push):
+    node, (taken,) = await started(0)
+    at_the_barrier = []
+
+    async def archived():
+        at_the_barrier.append((node.outbox.pending, await node.scan(0)))
+
+    node.archived = archived
+    for n in range(100):
+        node.outbox.put(1, new_push(b"child %d" % n))
+    node.acks.complete(taken)
+    await node.acks.drain()
+
+    ((pending, scan),) = at_the_barrier
+    assert pending == 0
+    assert (scan.reserved, scan.acked) == (1, 0)
+    assert (await node.scan(0)).acked == 1
+    assert (await node.scan(1)).ready == 100
+
+
+async def test_without_the_archives_word_nothing_is_acked(started, until):
+    node, (taken,) = await started(0)
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def archived():
+        reached.set()
+        await go.wait()
+
+    node.archived = archived
+    node.acks.complete(taken)
+    drain = asyncio.ensure_future(node.acks.drain())
+    await reached.wait()
+    assert (await node.scan(0)).reserved == 1
+
+    go.set()
+    await drain
+    assert (await node.scan(0)).reserved == 0
+
+
+async def test_an_archive_that_fails_keeps_everything_reserved(started):
+    node, (taken,) = await started(0)
+
+    async def archived():
+        raise OSError("the disk is full")
+
+    node.archived = archived
+    node.acks.complete(taken)
+    with pytest.raises(OSError, match="full"):
+        await node.acks.drain()
+
+    assert (await node.scan(0)).reserved == 1
+
+
+async def test_a_lost_lease_costs_no_other_partition_its_acks(started, db, crawl):
+    node, taken = await started(0, 1, 2)
+    db("HSET", crawl.partition(1).lease, "token", 1)  # a rival has it
+    for reservation in taken:
+        node.acks.complete(reservation)
+    await node.acks.drain()
+
+    assert node.acks.acked == 2
+    assert sorted(node.leases.held) == [0, 2]
+    assert (await node.scan(1)).reserved == 1
+    assert not node.inbox.open
+
+
+async def test_what_is_acked_makes_room_for_its_key(started, until, new_push):
+    node, (taken,) = await started(0)
+    await node.push(0, *(new_push(b"x%d" % n, "0.example") for n in range(20)))
+    node.inbox.learn(0, ["0:0.example"])
+    await until(lambda: len(node.inbox) == 7)  # the cap is 8, one is under way
+
+    node.acks.complete(taken)
+    await until(lambda: len(node.inbox) == 8)
+
+
+async def test_what_is_buried_is_dead_and_forgotten(started):
+    node, (taken,) = await started(0)
+    await node.acks.bury(taken, "no such callback")
+
+    scan = await node.scan(0)
+    assert (scan.reserved, scan.dead, scan.acked) == (0, 1, 0)
+    assert node.inbox.idle
+
+
+async def test_an_ack_whose_reply_is_lost_is_one_ack(
+    parts_on, start, new_push, connect, wire, until
+):
+    async with wire:
+        node = parts_on(connect(wire))
+        start(node.outbox.run(), node.inbox.run())
+        await node.push(0, new_push(b"1"))
+        await node.leases.acquire([0])
+        await node.inbox.look([0])
+        await until(lambda: len(node.inbox))
+        taken = node.inbox.take()
+        node.inbox.stopped = True
+        wire.lose_replies = True
+        node.acks.complete(taken)
+        drain = asyncio.ensure_future(node.acks.drain())
+        await until(lambda: wire.lost, "the loss")
+        wire.lose_replies = False
+        await drain
+
+        scan = await node.scan(0)
+        assert (scan.reserved, scan.acked) == (0, 1)

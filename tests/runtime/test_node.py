@@ -1,0 +1,206 @@
+import asyncio
+
+import pytest
+
+from frontier.conf import Config
+from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
+from frontier.queues.push import TEST
+from frontier.runtime import ending
+from frontier.runtime.node import Node
+from frontier.store.client import Call
+
+
+class Owner:
+    """What runs a node: a spider that follows links as it is told."""
+
+    def __init__(self):
+        self.ready, self.finished = asyncio.Event(), asyncio.Event()
+        self.verdicts, self.failures = [], []
+        self.busy = False
+
+    def on_ready(self):
+        self.ready.set()
+
+    def on_verdicts(self, pushes, verdicts):
+        self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
+
+    def on_finished(self):
+        self.finished.set()
+        self.ready.set()
+
+    def on_failure(self, error):
+        self.failures.append(error)
+
+    def is_busy(self):
+        return self.busy
+
+    def report(self):
+        return {"pages": len(self.verdicts)}
+
+
+@pytest.fixture
+def new_node(unique, monkeypatch):
+    monkeypatch.setattr(ending, "INTERVAL", 0.02)
+
+    def new_node(server, node_id, **settings):
+        config = Config(
+            namespace=unique,
+            node_id=node_id,
+            warc_enabled=False,
+            **{"partitions": 16, "lease_ttl": 60.0, **settings},
+        )
+        redis = {"REDIS_URL": server.url}
+        return Node(config, redis, Owner(), spider="site", inbox_size=16, cap=8)
+
+    return new_node
+
+
+def push(node, url, host):
+    node.push(
+        fingerprint=url, queue_key=host, priority=0, item=b"0" + url, mode=TEST, tag=url
+    )
+
+
+async def fetch(node, children, fetched):
+    """Fetch what the node is given, until the crawl is over."""
+    owner = node._owner
+    while not owner.finished.is_set():
+        await owner.ready.wait()
+        owner.ready.clear()
+        while (reservation := node.take()) is not None:
+            assert node.may_send(reservation)
+            url = reservation.item[1:]
+            fetched.append(url)
+            for child, host in children(url):
+                push(node, child, host)
+            node.acks.complete(reservation)
+            await asyncio.sleep(0)
+        if not owner.finished.is_set():
+            asyncio.get_running_loop().call_later(0.01, owner.ready.set)
+
+
+def tree(url):
+    """Two children of each page, of 200 on eight hosts, and the page itself."""
+    number = int(url)
+    children = [n for n in (2 * number, 2 * number + 1, number) if n < 200]
+    return [(b"%d" % n, f"h{n % 8}.example") for n in children]
+
+
+async def test_two_nodes_fetch_each_page_once_and_find_the_end(
+    new_node, server, store, unique, until
+):
+    a, b = new_node(server, "a"), new_node(server, "b")
+    a._owner.busy = True  # it loads the seeds
+    await a.open()
+    await b.open()
+    await until(
+        lambda: b.partitions_held and a.partitions_held + b.partitions_held > 15
+    )
+    push(a, b"1", "h1.example")
+    push(b, b"1", "h1.example")
+    await a.outbox.flush()
+    a._owner.busy = False
+    by_a, by_b = [], []
+
+    await asyncio.gather(fetch(a, tree, by_a), fetch(b, tree, by_b))
+    await a.close()
+    await b.close()
+
+    assert sorted(map(int, by_a + by_b)) == list(range(1, 200))
+    assert by_a
+    assert by_b
+    assert not a._owner.failures + b._owner.failures
+    spider = await store.call(Call.command("HGETALL", f"{unique}:spider:site"))
+    assert set(spider) == {b"serial"}, "the next start is a new crawl"
+
+
+async def test_a_node_that_leaves_takes_nothing_with_it(new_node, server, store, until):
+    a = new_node(server, "a")
+    a._owner.busy = True
+    await a.open()
+    for n in range(50):
+        push(a, b"%d" % n, f"h{n}.example")
+    await a.outbox.flush()
+    await until(lambda: len(a.inbox) > 0)
+    await a.close()
+
+    b = new_node(server, "b")
+    await b.open()
+    assert b.keys == a.keys
+    fetched = []
+    await fetch(b, lambda url: [], fetched)
+    await b.close()
+    assert sorted(map(int, fetched)) == list(range(50))
+    assert b.reclaimed == 0
+
+
+async def test_a_node_of_another_shape_is_refused_and_leaves_no_trace(
+    new_node, server, store
+):
+    a, b = new_node(server, "a"), new_node(server, "b", partitions=8)
+    await a.open()
+
+    with pytest.raises(ConfigurationError, match="FRONTIER_PARTITIONS = 8.*16"):
+        await b.open()
+    members = await store.call(Call.command("HKEYS", a.keys.nodes()))
+    assert members == [b"a"]
+    await a.close()
+
+
+async def test_a_server_that_may_forget_is_refused(new_node, own_server, connect):
+    store = connect(own_server)
+    await store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
+
+    with pytest.raises(StoreRefused, match="noeviction"):
+        await new_node(own_server, "a").open()
+
+
+async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_server):
+    own_server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await new_node(own_server, "a").open()
+
+
+async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
+    a = new_node(server, "a")
+    a._owner.busy = True
+    await a.open()
+    looks = a._ending._idle
+    count = []
+    a._ending._idle = lambda: count.append(1) or looks()
+    await until(lambda: len(count) > 5)
+    assert not a.finished
+
+    a._owner.busy = False
+    await a._keeper.beat()
+    await a._owner.finished.wait()
+    await a.close()
+
+
+async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, until):
+    a = new_node(server, "a")
+    await a.open()
+    for partition in range(16):
+        db("SET", a.keys.partition(partition).counts, "not a hash")
+    push(a, b"1", "h.example")
+
+    await until(lambda: a._owner.failures, "the failure")
+    assert isinstance(a._owner.failures[0], StoreRefused)
+    await a._stop()
+    await a._abandon()
+
+
+async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
+    a = new_node(server, "a", queue_key="url")
+    a._owner.busy = True
+    await a.open()
+    a.inbox.stopped = True
+    for n in range(200):
+        push(a, b"%d" % n, f"http://h.example/{n}")
+    await a.outbox.flush()
+
+    names = [a.keys.partition(p).queues for p in range(16)]
+    found = await store.run([Call.command("ZRANGE", name, 0, -1) for name in names])
+    assert found == [[b"0:*"]] * 16
+    await a.close()

@@ -1,0 +1,141 @@
+import pytest
+from scrapy.http import HtmlResponse, Response, TextResponse
+
+from frontier.links import links_of
+
+BASE = "http://a.example/dir/page.html?q=1"
+
+
+def of_html(markup, url=BASE):
+    return links_of(HtmlResponse(url, body=markup.encode(), encoding="utf-8"))
+
+
+def of_css(text):
+    headers = {"Content-Type": "text/css; charset=utf-8"}
+    url = "http://a.example/css/site.css"
+    return links_of(TextResponse(url, body=text.encode(), headers=headers))
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<a href=x.html>",
+        "<map><area href=x.html></map>",
+        "<link rel=stylesheet href=x.html>",
+        "<img src=x.html>",
+        "<script src=x.html></script>",
+        "<iframe src=x.html></iframe>",
+        "<embed src=x.html>",
+        "<picture><source srcset=x.html></picture>",
+        "<audio src=x.html></audio>",
+        "<video src=x.html></video>",
+        "<video poster=x.html></video>",
+        "<video><track src=x.html></video>",
+        "<object data=x.html></object>",
+        "<input type=image src=x.html>",
+        "<body background=x.html>",
+        "<style>p { background: url(x.html) }</style>",
+        "<style>@import 'x.html';</style>",
+        '<p style="background: url(&quot;x.html&quot;)">',
+        "<a href='  x.html\n'>",
+        "<a href='x.html#part'>",
+        "<a href='./x.html'>",
+        "<a href='../dir/x.html'>",
+        "<a href='//a.example/dir/x.html'>",
+        "<a href='HTTP://a.example/dir/x.html'>",
+    ],
+)
+def test_a_link_is_found_wherever_it_stands(markup):
+    assert of_html(markup) == ["http://a.example/dir/x.html"]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "",
+        "   ",
+        "#top",
+        "mailto:x@a.example",
+        "javascript:void(0)",
+        "tel:1",
+        "data:image/png;base64,AA==",
+        "ftp://a.example/",
+        "http://[::1",
+    ],
+)
+def test_what_leads_nowhere_is_left_out_and_the_rest_stays(link):
+    markup = f"<a href='{link}'></a><a href='/next'></a>"
+
+    assert of_html(markup) == ["http://a.example/next"]
+
+
+def test_each_link_comes_once_and_in_order():
+    markup = "<a href=b><a href=a><a href=b#x><img src=a><a href=c>"
+
+    assert [url[-1] for url in of_html(markup)] == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("srcset", "names"),
+    [
+        ("a.jpg", ["a.jpg"]),
+        ("a.jpg 1x, b.jpg 2x", ["a.jpg", "b.jpg"]),
+        ("a.jpg 480w,\n b.jpg 800w", ["a.jpg", "b.jpg"]),
+        ("a.jpg, b.jpg", ["a.jpg", "b.jpg"]),
+        ("a,b.jpg 1x, c.jpg", ["a,b.jpg", "c.jpg"]),
+        ("a.jpg 1x,", ["a.jpg"]),
+        (" , a.jpg", ["a.jpg"]),
+        ("data:image/png;base64,AA 1x, a.jpg 2x", ["a.jpg"]),
+        ("", []),
+    ],
+)
+def test_a_srcset_has_several(srcset, names):
+    expected = [f"http://a.example/dir/{name}" for name in names]
+
+    assert of_html(f"<img srcset='{srcset}'>") == expected
+    assert of_html(f"<link imagesrcset='{srcset}'>") == expected
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("http://b.example/x/", "http://b.example/x/y"),
+        ("/root/", "http://a.example/root/y"),
+        ("sub/", "http://a.example/dir/sub/y"),
+        ("http://[::1", "http://a.example/dir/y"),
+        ("", "http://a.example/dir/y"),
+    ],
+)
+def test_links_are_relative_to_the_base_of_the_page(base, expected):
+    assert of_html(f"<head><base href='{base}'></head><a href=y>") == [expected]
+
+
+def test_another_scheme_may_be_written_in_capitals():
+    assert [url.lower() for url in of_html("<a href='HTTPS://b.example/'>")] == [
+        "https://b.example/"
+    ]
+
+
+def test_a_style_sheet_leads_to_what_it_imports_and_shows():
+    text = """
+        @import "a.css"; @import url('b.css'); @IMPORT url(c.css) print;
+        p { background: url( "d.png" ) } q { src: url(/e.woff), URL('f.woff#x') }
+        i { background: url(data:image/png;base64,AA) } j { background: url("") }
+    """
+
+    assert of_css(text) == [
+        "http://a.example/css/a.css",
+        "http://a.example/css/b.css",
+        "http://a.example/css/c.css",
+        "http://a.example/css/d.png",
+        "http://a.example/e.woff",
+        "http://a.example/css/f.woff",
+    ]
+
+
+def test_what_is_neither_page_nor_style_leads_nowhere():
+    link = b"<a href='/x'>"
+
+    assert links_of(Response(BASE, body=link)) == []
+    assert links_of(TextResponse(BASE, body=link)) == []
+    assert links_of(HtmlResponse(BASE, body=b"")) == []

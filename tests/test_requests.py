@@ -1,0 +1,224 @@
+import sys
+
+import pytest
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest, XmlRpcRequest
+
+from frontier.errors import CodecError, NotSerializable
+from frontier.queues.codec import decode, encode
+from frontier.requests import MAX_HOST, Recorder, from_record, queue_key
+
+URL = "http://a.example/path?q=1"
+
+
+class Site(Spider):
+    name = "site"
+    text = "not a method"
+
+    def parse_page(self, response):
+        pass
+
+    def on_error(self, failure):
+        pass
+
+    def _private(self, response):
+        pass
+
+    __mangled = _private
+    alias = parse_page
+
+
+class Other(Request):
+    attributes = (*Request.attributes, "depth")
+
+    def __init__(self, *args, depth=0, **kwargs):
+        self.depth = depth
+        super().__init__(*args, **kwargs)
+
+
+@pytest.fixture
+def spider():
+    return Site()
+
+
+@pytest.fixture
+def there_and_back(spider):
+    """What a request is after it was on the store, at another node."""
+
+    def there_and_back(request):
+        item = encode(Recorder(spider).record(request))
+        return from_record(decode(item), Site())
+
+    return there_and_back
+
+
+def facts(request):
+    names = [n for n in type(request).attributes if n not in ("callback", "errback")]
+    found = {name: getattr(request, name) for name in names}
+    found["headers"] = dict(request.headers)
+    return found
+
+
+def requests(spider):
+    return [
+        Request(URL),
+        Request("http://a.example"),
+        Request("http://a.example/ü?ä=ö"),
+        Request(URL, method="HEAD"),
+        Request(URL, method="POST", body=b"\x00\xff", encoding="latin-1"),
+        Request(URL, headers={"X-A": ["1", "2"], "Accept": b"\xff"}),
+        Request(URL, cookies={"a": "b"}),
+        Request(URL, cookies=[{"name": "a", "value": "b", "domain": "x", "path": "/"}]),
+        Request(URL, meta={"depth": 3, "t": (1, 2), "b": b"\x00", "n": None}),
+        Request(URL, cb_kwargs={"page": 2}),
+        Request(URL, priority=-7, dont_filter=True, flags=["x"]),
+        JsonRequest(URL, data={"a": [1, None]}),
+        JsonRequest(URL, data={"b": 1}, dumps_kwargs={"sort_keys": True}),
+        FormRequest(URL, formdata={"a": "1", "b": ["2", "3"]}),
+        XmlRpcRequest(URL, params=(1, "x"), methodname="m"),
+        Other(URL, depth=4),
+    ]
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_a_request_is_the_same_after_the_store(spider, there_and_back, number):
+    request = requests(spider)[number]
+    again = there_and_back(request)
+
+    assert type(again) is type(request)
+    assert facts(again) == facts(request)
+
+
+def test_every_kind_of_request_is_tried(spider):
+    assert len(requests(spider)) == 16
+
+
+def test_callbacks_are_methods_of_the_spider_there(there_and_back, spider):
+    again = there_and_back(
+        Request(URL, callback=spider.parse_page, errback=spider.on_error)
+    )
+
+    assert again.callback.__func__ is Site.parse_page
+    assert again.errback.__func__ is Site.on_error
+    assert again.callback.__self__ is not spider
+
+
+@pytest.mark.parametrize("name", ["_private", "alias", "_Site__mangled"])
+def test_methods_of_other_names_are_found(there_and_back, spider, name):
+    callback = getattr(spider, name)
+
+    assert there_and_back(Request(URL, callback=callback)).callback.__func__ is (
+        callback.__func__
+    )
+
+
+def test_a_plain_request_is_its_url(spider):
+    assert Recorder(spider).record(Request(URL)) == {"url": URL}
+
+
+@pytest.mark.parametrize("part", ["callback", "errback"])
+@pytest.mark.parametrize("function", [lambda response: None, print, Site().parse_page])
+def test_a_callback_that_is_not_the_spiders_cannot_be_stored(spider, part, function):
+    given = {"callback": spider.parse_page, part: function}
+
+    with pytest.raises(NotSerializable) as caught:
+        Recorder(spider).record(Request(URL, **given))
+    assert caught.value.url == URL
+
+
+def test_a_method_of_another_spider_cannot_be_stored_though_its_name_was(spider):
+    recorder = Recorder(spider)
+    recorder.record(Request(URL, callback=spider.parse_page))
+
+    with pytest.raises(NotSerializable):
+        recorder.record(Request(URL, callback=Site().parse_page))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"callback": "gone"},
+        {"errback": "gone"},
+        {"callback": "text"},
+        {"callback": 5},
+        {"_class": "os.system"},
+        {"_class": "os.PathLike"},
+        {"_class": "Request"},
+        {"_class": ""},
+        {"_class": "scrapy"},
+        {"_class": "no.such.Thing"},
+        {"_class": 5},
+        {"_class": "builtins.eval"},
+        {"url": "not a url"},
+        {"encoding": "no-such-encoding", "body": "text"},
+        {"encoding": "no-such-encoding", "url": "http://a.example/ü"},
+        {"method": 5},
+        {"priority": "high"},
+        {"headers": 5},
+        {"headers": {"a": {"b": object}}},
+        {"body": 5},
+        {"meta": 5},
+        {"cb_kwargs": [1]},
+        {"flags": 5},
+    ],
+)
+def test_a_record_that_makes_no_request_is_refused(spider, record):
+    with pytest.raises(CodecError):
+        from_record({"url": URL, **record}, spider)
+
+
+def test_a_class_that_was_not_imported_is_not_imported(spider):
+    name = "this"  # printing a poem when it is imported
+    assert name not in sys.modules
+
+    with pytest.raises(CodecError, match=r"this\.Request is not a class of requests"):
+        from_record({"url": URL, "_class": f"{name}.Request"}, spider)
+    assert name not in sys.modules
+
+
+def test_fields_that_no_request_has_are_left_out(spider):
+    assert from_record({"url": URL, "evil": 1, "__class__": "x"}, spider).url == URL
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "domain"),
+    [
+        ("http://www.a.example/x", "www.a.example", "a.example"),
+        ("https://WWW.A.example/x", "www.a.example", "a.example"),
+        ("http://a.co.uk", "a.co.uk", "a.co.uk"),
+        ("http://x.y.a.co.uk/", "x.y.a.co.uk", "a.co.uk"),
+        ("http://a.example:80/", "a.example", "a.example"),
+        ("https://a.example:443/", "a.example", "a.example"),
+        ("https://a.example:80/", "a.example:80", "a.example"),
+        ("http://a.example:8080/", "a.example:8080", "a.example"),
+        ("http://a.example./x", "a.example", "a.example"),
+        ("http://user:pw@a.example/", "a.example", "a.example"),
+        ("http://user:p@a.example:81/", "a.example:81", "a.example"),
+        ("http://127.0.0.1:8000/", "127.0.0.1:8000", "127.0.0.1"),
+        ("http://[::1]:8000/", "::1:8000", "::1"),
+        ("http://localhost/", "localhost", "localhost"),
+        ("http://a.example?x=/b/c", "a.example", "a.example"),
+        ("http://a.example", "a.example", "a.example"),
+        ("file:///etc/passwd", "", ""),
+    ],
+)
+def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
+    assert queue_key(url, "host") == host
+    assert queue_key(url, "domain") == domain
+    assert queue_key(url, "url") == url
+
+
+def test_a_host_that_cannot_be_is_cut():
+    assert len(queue_key(f"http://{'a' * 5_000}/", "host")) == MAX_HOST
+
+
+@pytest.mark.parametrize("url", ["http://a.example:99999/", "http://a.example:x/"])
+def test_a_port_that_cannot_be_is_no_error(url):
+    assert queue_key(url, "host").startswith("a.example")
+
+
+def test_both_spellings_of_a_default_port_share_a_queue():
+    for kind in ("host", "domain"):
+        assert queue_key("http://a.example:80/x", kind) == queue_key(
+            "https://a.example/y", kind
+        )
