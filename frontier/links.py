@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin
 
+from parsel import Selector
 from scrapy.http import HtmlResponse, TextResponse
 from w3lib.html import strip_html5_whitespace
 
@@ -37,8 +38,9 @@ def links_of(response: Response) -> list[str]:
     found: dict[str, None] = {}
     base = response.url
     if isinstance(response, HtmlResponse):
-        base = _base(response)
-        links = _of_html(response)
+        page = _parsed(response)
+        base = _base(response.url, page)
+        links = _of_html(page)
     elif isinstance(response, TextResponse) and _is_css(response):
         links = _of_css(response.text)
     else:
@@ -51,24 +53,32 @@ def links_of(response: Response) -> list[str]:
             url = urldefrag(urljoin(base, text)).url
         except ValueError:
             continue
-        if url.startswith(("http://", "https://")):
-            found[url] = None
+        scheme, _, rest = url.partition(":")
+        if scheme.lower() in ("http", "https") and rest.startswith("//"):
+            found[f"{scheme.lower()}:{rest}"] = None
     return list(found)
 
 
-def _base(response: HtmlResponse) -> str:
-    given = response.xpath("//base/@href").get()
+def _parsed(response: HtmlResponse) -> Selector:
     try:
-        return urljoin(response.url, given) if given else response.url
+        return response.selector
+    except ValueError:  # Scrapy raises it where <base> is not a URL
+        return Selector(text=response.text)
+
+
+def _base(url: str, page: Selector) -> str:
+    given = page.xpath("//base/@href").get()
+    try:
+        return urljoin(url, given) if given else url
     except ValueError:
-        return response.url
+        return url
 
 
-def _of_html(response: HtmlResponse) -> Iterator[str]:
-    yield from response.xpath(ATTRIBUTES).getall()
-    for srcset in response.xpath(SETS).getall():
+def _of_html(page: Selector) -> Iterator[str]:
+    yield from page.xpath(ATTRIBUTES).getall()
+    for srcset in page.xpath(SETS).getall():
         yield from (match.group(1) for match in _CANDIDATE.finditer(srcset))
-    for style in response.xpath(STYLES).getall():
+    for style in page.xpath(STYLES).getall():
         yield from _of_css(style)
 
 

@@ -119,7 +119,7 @@ def from_record(record: dict[str, Any], spider: Spider) -> Request:
             raise CodecError(f"{name} is not a class of requests that is known here")
     try:
         return request_from_dict(record, spider=spider)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise CodecError(str(error)) from error
 
 

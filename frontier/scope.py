@@ -11,6 +11,7 @@ from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from urllib.parse import SplitResult
 
 KINDS = ("host", "domain", "prefix", "all")
 _SUFFIXES = tldextract.TLDExtract(suffix_list_urls=())
@@ -55,10 +56,16 @@ class Scope:
         if self._kind == "prefix":
             text = _stripped(url)
             return text[: text.rfind("/") + 1] if "/" in text else text + "/"
-        return parts.netloc.rpartition("@")[2].lower()
+        return _authority(parts)
 
 
 def _stripped(url: str) -> str:
     """*url* without scheme, query and fragment."""
     parts = urlsplit(url)
-    return parts.netloc.rpartition("@")[2].lower() + (parts.path or "/")
+    return _authority(parts) + (parts.path or "/")
+
+
+def _authority(parts: SplitResult) -> str:
+    """Host and port, without a default port, so that both spellings are one."""
+    authority = parts.netloc.rpartition("@")[2].lower()
+    return authority.removesuffix(":80" if parts.scheme == "http" else ":443")

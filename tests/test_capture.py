@@ -56,7 +56,8 @@ def test_a_length_that_was_sent_is_not_said_twice():
 
 def test_headers_of_one_name_stay_lines_of_their_own():
     headers = Headers([("Set-Cookie", "a=1; Path=/"), ("Set-Cookie", "b=2")])
-    head = exchange(response=Response("http://a.example/", headers=headers)).response_head
+    answer = Response("http://a.example/", headers=headers)
+    head = exchange(response=answer).response_head
 
     assert head == (
         b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nSet-Cookie: b=2\r\n\r\n"
@@ -65,7 +66,8 @@ def test_headers_of_one_name_stay_lines_of_their_own():
 
 def test_bytes_of_a_header_stay_as_they_are():
     headers = {"X-Name": "Müller".encode("latin-1"), "Content-Encoding": "gzip"}
-    head = exchange(response=Response("http://a.example/", headers=headers)).response_head
+    answer = Response("http://a.example/", headers=headers)
+    head = exchange(response=answer).response_head
 
     assert b"\r\nX-Name: M\xfcller\r\n" in head
     assert b"\r\nContent-Encoding: gzip\r\n" in head
@@ -78,14 +80,16 @@ def test_what_the_handler_has_undone_is_not_said():
         "keep-alive": "timeout=5",
         "Content-Type": "text/html",
     }
-    head = exchange(response=Response("http://a.example/", headers=headers)).response_head
+    answer = Response("http://a.example/", headers=headers)
+    head = exchange(response=answer).response_head
 
     assert head == b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
 
 def test_a_header_cannot_begin_another_one():
     headers = {"X-A": b"1\r\nX-Evil: 2\n\nbody"}
-    head = exchange(response=Response("http://a.example/", headers=headers)).response_head
+    answer = Response("http://a.example/", headers=headers)
+    head = exchange(response=answer).response_head
 
     assert head == b"HTTP/1.1 200 OK\r\nX-A: 1  X-Evil: 2  body\r\n\r\n"
 

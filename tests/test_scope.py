@@ -3,31 +3,31 @@ import pytest
 from frontier.errors import ConfigurationError
 from frontier.scope import KINDS, Scope, domain_of
 
-SEEDS = ["http://www.a.example/docs/index.html", "https://b.co.uk:8080/x/"]
+SEEDS = ["http://www.a.org/docs/index.html", "https://b.co.uk:8080/x/"]
 
 
 @pytest.mark.parametrize(
     ("kind", "url", "allowed"),
     [
-        ("host", "http://www.a.example/", True),
-        ("host", "https://WWW.A.EXAMPLE/other", True),
-        ("host", "http://user@www.a.example/", True),
-        ("host", "http://a.example/", False),
+        ("host", "http://www.a.org/", True),
+        ("host", "https://WWW.A.ORG/other", True),
+        ("host", "http://user@www.a.org/", True),
+        ("host", "http://a.org/", False),
         ("host", "http://b.co.uk:8080/", True),
         ("host", "http://b.co.uk/", False),
-        ("host", "http://www.a.example.evil.example/", False),
-        ("host", "http://evil.example/?www.a.example", False),
-        ("host", "http://www.a.example@evil.example/", False),
-        ("domain", "http://a.example/", True),
-        ("domain", "http://x.y.a.example/", True),
+        ("host", "http://www.a.org.evil.example/", False),
+        ("host", "http://evil.example/?www.a.org", False),
+        ("host", "http://www.a.org@evil.example/", False),
+        ("domain", "http://a.org/", True),
+        ("domain", "http://x.y.a.org/", True),
         ("domain", "http://b.co.uk/", True),
         ("domain", "http://c.co.uk/", False),
-        ("domain", "http://aa.example/", False),
-        ("prefix", "http://www.a.example/docs/", True),
-        ("prefix", "https://www.a.example/docs/a/b?q", True),
-        ("prefix", "http://www.a.example/doc", False),
-        ("prefix", "http://www.a.example/docsx", False),
-        ("prefix", "http://www.a.example/", False),
+        ("domain", "http://aa.org/", False),
+        ("prefix", "http://www.a.org/docs/", True),
+        ("prefix", "https://www.a.org/docs/a/b?q", True),
+        ("prefix", "http://www.a.org/doc", False),
+        ("prefix", "http://www.a.org/docsx", False),
+        ("prefix", "http://www.a.org/", False),
         ("prefix", "http://b.co.uk:8080/x/y", True),
         ("prefix", "http://b.co.uk:8080/x", False),
         ("all", "http://anything.example/", True),
@@ -42,14 +42,14 @@ def test_a_url_is_in_scope_or_not(kind, url, allowed):
 @pytest.mark.parametrize(
     "url",
     [
-        "mailto:x@www.a.example",
+        "mailto:x@www.a.org",
         "javascript:void(0)",
-        "//www.a.example/",
+        "//www.a.org/",
         "/docs/",
         "",
         "http://",
         "http://[::1",
-        "http://www.a.example:99999/docs/",
+        "http://www.a.org:99999/docs/",
         "data:text/html,x",
     ],
 )
@@ -66,9 +66,9 @@ def test_seeds_are_in_their_own_scope(kind):
 
 @pytest.mark.parametrize("kind", ["host", "prefix"])
 def test_a_default_port_is_the_same_host_with_or_without_it(kind):
-    assert Scope(kind, ["http://a.example:80/"]).allows("http://a.example/x")
-    assert Scope(kind, ["https://a.example/"]).allows("https://a.example:443/x")
-    assert not Scope(kind, ["http://a.example:81/"]).allows("http://a.example/x")
+    assert Scope(kind, ["http://a.org:80/"]).allows("http://a.org/x")
+    assert Scope(kind, ["https://a.org/"]).allows("https://a.org:443/x")
+    assert not Scope(kind, ["http://a.org:81/"]).allows("http://a.org/x")
 
 
 def test_a_scope_that_does_not_exist_is_refused_with_those_that_do():
@@ -79,7 +79,7 @@ def test_a_scope_that_does_not_exist_is_refused_with_those_that_do():
 @pytest.mark.parametrize(
     ("host", "domain"),
     [
-        ("www.a.example", "a.example"),
+        ("www.a.org", "a.org"),
         ("a.b.co.uk", "b.co.uk"),
         ("co.uk", "co.uk"),
         ("localhost", "localhost"),

@@ -26,7 +26,9 @@ def test_several_urls_are_parted_by_commas_and_each_counts_once():
 
 
 def test_a_file_has_one_on_each_line(seeds_file):
-    path = seeds_file("\ufeffhttp://a/\r\n\r\n  http://b/ \n# no\n#http://c/\nhttp://a/")
+    path = seeds_file(
+        "\ufeffhttp://a/\r\n\r\n  http://b/ \n# no\n#http://c/\nhttp://a/"
+    )
 
     assert read_seeds(path) == ["http://a/", "http://b/"]
 
@@ -64,7 +66,7 @@ def test_no_seeds_are_refused_with_the_way_to_give_them(given):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"nowhere\.txt' cannot be read: No such"):
+    with pytest.raises(ConfigurationError, match=r"nowhere\.txt' cannot be read"):
         read_seeds(str(tmp_path / "nowhere.txt"))
     with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
         read_seeds(str(tmp_path))

@@ -94,8 +94,8 @@ class Cluster:
         urls = []
         pattern = f"{{frontier:{crawl_id}:*:reserved"
         for key in self.store.call(Call.command("KEYS", pattern)):
-            for value in self.store.call(Call.command("HVALS", key)):
-                urls.append(decode(value.split(b"\n", 2)[2])["url"])
+            values = self.store.call(Call.command("HVALS", key))
+            urls += [decode(value.split(b"\n", 2)[2])["url"] for value in values]
         return urls
 
     def close(self):

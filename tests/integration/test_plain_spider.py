@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+SCRAPY = [sys.executable, "-m", "scrapy"]
 SPIDER = """
 import scrapy
 
@@ -34,7 +35,9 @@ class PlainSpider(scrapy.Spider):
             )
         yield scrapy.Request(f"{base}/missing", self.parse_post, errback=self.failed)
         yield scrapy.FormRequest(
-            f"{base}/form", formdata={"a": "1", "b": "\\u00e9"}, callback=self.parse_form
+            f"{base}/form",
+            formdata={"a": "1", "b": "\\u00e9"},
+            callback=self.parse_form,
         )
         for _ in range(2):
             yield scrapy.Request(f"{base}/empty", self.parse_empty, dont_filter=True)
@@ -107,8 +110,7 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
     bases = ",".join(seed.rstrip("/") for seed in server.seeds)
     alone = tmp_path / "alone.jsonl"
     subprocess.run(
-        [sys.executable, "-m", "scrapy", "crawl", "plain", "-a", f"bases={bases}"]
-        + ["-o", str(alone)],
+        [*SCRAPY, "crawl", "plain", "-a", f"bases={bases}", "-o", str(alone)],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(project)},
         check=True,
