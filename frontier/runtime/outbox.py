@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from frontier.store.client import Call
     from frontier.store.keys import CrawlKeys
 
-DELAY = 0.005
+DELAY = 0.01
 """Seconds that a flush waits for more to come."""
-MAX_PER_ROUND = 4 * MAX_URLS
+MAX_PER_ROUND = 2 * MAX_URLS
 """URLs sent in one round trip, over all partitions."""
 
 
@@ -68,7 +68,7 @@ class Outbox:
         self._waiting[partition].append(push)
         self._put += 1
         self._some.set()
-        if self.pending >= MAX_URLS:
+        if self.pending >= MAX_PER_ROUND:
             self._urgent.set()
 
     async def flush(self) -> None:
