@@ -45,10 +45,9 @@ def sized(capacity: int, error_rate: float) -> Generation:
 
 def _hashes(error_rate: float) -> int:
     least = -math.log(error_rate) / math.log(2) ** 2
-    hashes = 1
-    while _bits_for(error_rate, hashes) > SPARE * least:
-        hashes += 1
-    return hashes
+    best = max(1, round(-math.log2(error_rate)))
+    enough = (k for k in range(1, best) if _bits_for(error_rate, k) <= SPARE * least)
+    return next(enough, best)
 
 
 def _bits_per_url(error_rate: float) -> float:
