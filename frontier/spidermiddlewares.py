@@ -66,8 +66,10 @@ class StartMiddleware:
                     await node.outbox.flush()
             await node.outbox.flush()
             await lock.done()
-            connection.starting = False
         finally:
+            # Also where `Spider.start` has failed, as it will on other nodes: the
+            # crawl goes on with what is queued, and ends.
+            connection.starting = False
             keeper.cancel()
 
 

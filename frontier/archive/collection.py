@@ -41,6 +41,12 @@ class Collection:
         """Register the crawl as uncommitted."""
         self._store.call(Call.command("SADD", self._keys.uncommitted(), self._crawl_id))
 
+    def uncommitted(self) -> list[str]:
+        """The ids of the other crawls that are not committed."""
+        ids = self._store.call(Call.command("SMEMBERS", self._keys.uncommitted()))
+        found = (crawl_id.decode("utf-8", "replace") for crawl_id in ids)
+        return sorted(crawl_id for crawl_id in found if crawl_id != self._crawl_id)
+
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
         """Return the originals of those of *digests* that are known.
 

@@ -12,6 +12,8 @@ from frontier.archive.repair import repair
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.writer import WarcWriter
 from frontier.errors import ArchiveError
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -50,10 +52,20 @@ class Archive:
             clock=time.time,
         )
         self._collection.begin()
+        self._commit_finished(config)
         self._thread = ArchiveThread(
             writer, self._collection, crawl_id, fsync=config.warc_fsync
         )
         self._sequence = -1
+
+    def _commit_finished(self, config: Config) -> None:
+        """Commit crawls that ended, but whose last node died before it could."""
+        for crawl_id in self._collection.uncommitted():
+            meta = CrawlKeys(config.namespace, crawl_id).meta()
+            if self._store.call(Call.command("HGET", meta, "state")) == b"finished":
+                Collection(
+                    self._store, config.collection, crawl_id, revisits=True
+                ).commit()
 
     @property
     def counters(self) -> Counters:
@@ -70,10 +82,16 @@ class Archive:
         if self._sequence >= 0:
             await asyncio.wrap_future(self._thread.durable(self._sequence))
 
-    async def close(self, *, commit: bool) -> None:
-        """Write what is left; *commit* offers the crawl's payloads to later ones."""
+    async def finish(self) -> None:
+        """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)
-        if commit:
-            count = await asyncio.to_thread(self._collection.commit)
-            logger.info("committed %d payload digests to the collection", count)
+
+    async def commit(self) -> None:
+        """Offer the crawl's payloads to later ones."""
+        count = await asyncio.to_thread(self._collection.commit)
+        logger.info("committed %d payload digests to the collection", count)
+
+    async def close(self) -> None:
+        """Finish, if that was not done, and disconnect."""
+        await self.finish()
         self._store.close()

@@ -43,6 +43,8 @@ POLL = 0.05
 """Seconds between looks at the hints while there is room."""
 MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
+MAX_CANDIDATES = 256
+"""Queues among which those to take from are chosen."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 
@@ -126,9 +128,9 @@ class Inbox:
             known.setdefault(queue, 1)
         self._wake.set()
 
-    def holds(self, partition: int) -> bool:
-        """Whether a reservation of *partition* is neither acked nor given back."""
-        return any(r.lease.partition == partition for r in self.open.values())
+    def busy_partitions(self) -> set[int]:
+        """Those with a reservation that is neither acked nor given back."""
+        return {reservation.lease.partition for reservation in self.open.values()}
 
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
@@ -212,17 +214,9 @@ class Inbox:
         room = self._size - len(self._waiting)
         if room <= 0:
             return {}
-        candidates = []
-        for partition, queues in self._known.items():
-            if not queues or partition in self.barred:
-                continue
-            if self._leases.current(partition):
-                candidates += [(partition, *split_name(q), q) for q in queues]
+        candidates = self._candidates()
         if not candidates:
             return {}
-        self._turn = (self._turn + 1) % len(candidates)
-        candidates = candidates[self._turn :] + candidates[: self._turn]
-        candidates.sort(key=lambda c: -c[1])
         wanted: dict[int, dict[str, int]] = defaultdict(dict)
         planned: dict[str, int] = defaultdict(int)
         share = max(1, room // len(candidates))
@@ -238,6 +232,32 @@ class Inbox:
             if room <= 0:
                 break
         return dict(wanted)
+
+    def _candidates(self) -> list[tuple[int, int, str, str]]:
+        """Partition, priority, queue key and queue of some that may be taken.
+
+        Partitions take turns, and only so many queues are looked at that
+        choosing stays quick where thousands of hosts are waiting.
+        """
+        partitions = [p for p, queues in self._known.items() if queues]
+        if not partitions:
+            return []
+        first = self._turn % len(partitions)
+        found: list[tuple[int, int, str, str]] = []
+        for partition in partitions[first:] + partitions[:first]:
+            self._turn += 1
+            if partition in self.barred or not self._leases.current(partition):
+                continue
+            queues = list(self._known[partition])
+            start = self._turn % len(queues)
+            found += [
+                (partition, *split_name(queue), queue)
+                for queue in (queues[start:] + queues[:start])[:MAX_CANDIDATES]
+            ]
+            if len(found) >= MAX_CANDIDATES:
+                break
+        found.sort(key=lambda candidate: -candidate[1])
+        return found
 
     async def _reserve(self, wanted: dict[int, dict[str, int]]) -> int:
         leases = {}

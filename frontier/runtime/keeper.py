@@ -4,8 +4,8 @@ What always holds:
 
 1.  A partition that this node should have according to the ring, and that
     nobody holds, is acquired with the next beat.
-2.  Nothing is reserved from a partition before what its former holders left
-    reserved is back in its queues.
+2.  What its former holders left reserved in a partition is put back into its
+    queues as soon as it is acquired.
 3.  A partition that another node should have is given up once everything that
     was started in it is acked; until then its lease is renewed.
 """
@@ -117,8 +117,7 @@ class Keeper:
         self._inbox.barred |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
-        done = [p for p in partitions if not self._inbox.holds(p)]
-        await self._leases.release(done)
+        await self._leases.release(partitions - self._inbox.busy_partitions())
 
     async def _take_over(self, acquired: Iterable[Acquired]) -> None:
         fresh = list(acquired)

@@ -295,16 +295,17 @@ class Node:
         await self.inbox.give_back(list(self._leases.held))
         await self._leases.release(list(self._leases.held))
         if self.archive is not None:
-            await self.archive.close(commit=self._ending.ended_here)
-            self.archive = None
-        if self._ending.ended_here:
+            await self.archive.finish()
+        left = await self._membership.leave(report)
+        if self.finished:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
-        await self._membership.leave(report)
+            if left == 0 and self.archive is not None:
+                await self.archive.commit()
 
     async def _abandon(self) -> None:
         if self.archive is not None:
-            await self.archive.close(commit=False)
+            await self.archive.close()
             self.archive = None
         if hasattr(self, "_store"):
             await self._store.close()
