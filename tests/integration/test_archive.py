@@ -1,5 +1,6 @@
 """What two nodes wrote, read back with libraries that did not write it."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,26 @@ def test_every_exchange_is_archived_with_its_request(serve, cluster):
 
     assert sorted(requests) == sorted(responses)
     assert sorted(responses) == sorted(entry.url for entry in log.entries)
+
+
+def test_an_item_is_told_which_record_backs_it(serve, cluster, tmp_path):
+    server = serve(urls=130, hosts=2, calendar_months=12)
+    seeds = ",".join(server.seeds)
+    items = tmp_path / "items.jsonl"
+    cluster.start("node-1", "-a", f"seeds={seeds}", "-o", str(items))
+    assert cluster.wait() == [0]
+    kinds = set()
+    for line in items.read_text("utf-8").splitlines():
+        item = json.loads(line)
+        stamp = item["warc"]
+        kinds.add(stamp["type"])
+        with (cluster.warc_dir / stamp["file"]).open("rb") as stream:
+            stream.seek(stamp["offset"])
+            record = next(iter(ArchiveIterator(stream, parse_http=False)))
+            headers = {k.lower(): v for k, v in record.headers.items()}
+        assert headers["warc-record-id"] == stamp["record_id"]
+        assert headers["warc-type"] == stamp["type"]
+        assert headers["warc-target-uri"] == item["url"]
+        assert headers["warc-payload-digest"] == stamp["payload_digest"]
+
+    assert kinds == {"response", "revisit"}

@@ -1,0 +1,220 @@
+"""Crawls with the duplicate filter alone do what crawls with Scrapy's own do."""
+
+import ast
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from conftest import DEADLINE, ROOT, until
+
+from frontier.store.embedded import EmbeddedStore
+
+OURS = {"DUPEFILTER_CLASS": "frontier.dupefilter.RedisDupeFilter"}
+SCRAPY_REDIS = {"SCHEDULER": "scrapy_redis.scheduler.Scheduler", **OURS}
+LINE = re.compile(r"\[scrapy\.dupefilters\] DEBUG: (.*)")
+ONE_BY_ONE = {"CONCURRENT_REQUESTS": 1}
+
+
+class Run:
+    """One crawl of a site in a process of its own, outside of any project."""
+
+    def __init__(self, directory, name, seeds, settings):
+        self._log = directory / f"{name}.log"
+        chosen = {
+            "ROBOTSTXT_OBEY": True,
+            "COOKIES_ENABLED": False,
+            "TELNETCONSOLE_ENABLED": False,
+            "REMOTE_CONTROL_ENABLED": False,
+            "DOWNLOAD_DELAY": 0,
+            "FRONTIER_STORE_DIR": directory / "store",
+            **settings,
+        }
+        options = [f"-s{key}={value}" for key, value in chosen.items()]
+        spider = ["runspider", str(ROOT / "spiders/site.py")]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "scrapy", *spider, "-aseeds=" + seeds, *options],
+                cwd=directory,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+
+    def wait(self):
+        return self.process.wait(DEADLINE)
+
+    @property
+    def text(self):
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def stats(self):
+        dump = re.search(r"Dumping Scrapy stats:\n(\{.*?\})\n", self.text, re.DOTALL)
+        pairs = re.findall(r"'([^']+)': (\d+)[,}\n]", dump[1] + "\n")
+        return {name: ast.literal_eval(value) for name, value in pairs}
+
+    @property
+    def filtered(self):
+        """What the filter logged."""
+        return LINE.findall(self.text)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Start crawls; those that still run at the end are killed."""
+    made = []
+
+    def run(name, server, **settings):
+        made.append(Run(tmp_path, name, ",".join(server.seeds), settings))
+        return made[-1]
+
+    yield run
+    for each in made:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+    if (tmp_path / "store").exists():
+        EmbeddedStore.join(tmp_path / "store").leave()
+
+
+@pytest.fixture
+def crawl(run, serve):
+    """Crawl a site from nothing; return the run and what it fetched.
+
+    The site is always at the same addresses, so that logs can be compared.
+    """
+    ports = []
+
+    def crawl(name, **settings):
+        port = ports[0] if ports else 0
+        log = f"{name}.jsonl"
+        server = serve(log, port=port, urls=150, hosts=3, calendar_months=6)
+        ports.append(int(server.hosts[0].rpartition(":")[2]))
+        done = run(name, server, **settings)
+        assert done.wait() == 0, done.text
+        fetched = Counter((e.method, e.url) for e in server.requests().entries)
+        server.stop()
+        return done, fetched
+
+    return crawl
+
+
+def urls(lines):
+    """How often each URL was filtered, whatever linked to it."""
+    return Counter(re.search(r"<GET (\S+)>", line)[1] for line in lines)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_the_same_is_fetched_dropped_and_logged_as_with_scrapys_own(
+    crawl, servers, unique, debug
+):
+    both = {"DUPEFILTER_DEBUG": debug, **ONE_BY_ONE}
+    redis = {
+        "REDIS_URL": servers("valkey-9").url,
+        "FRONTIER_CRAWL_ID": unique,
+        "SCHEDULER_QUEUE_KEY": f"{unique}:requests",
+    }
+    scrapys, fetched = crawl("scrapys", **both)
+    ours, ours_fetched = crawl("ours", **OURS, **both)
+    under, under_fetched = crawl("under", **SCRAPY_REDIS, **both, **redis)
+
+    assert ours_fetched == under_fetched == fetched
+    dropped = scrapys.stats["dupefilter/filtered"]
+    assert dropped > 1_000
+    assert ours.stats["dupefilter/filtered"] == dropped
+    assert under.stats["dupefilter/filtered"] == dropped
+    assert ours.filtered == scrapys.filtered
+    assert urls(under.filtered).total() == (dropped if debug else 1)
+    if debug:
+        assert urls(under.filtered) == urls(scrapys.filtered)
+    else:
+        (line,) = under.filtered
+        assert "no more duplicates will be shown" in line
+    for each in (ours, under):
+        seen = {k: v for k, v in each.stats.items() if k.startswith("frontier/seen/")}
+        assert sum(seen.values()) == dropped
+        assert seen["frontier/seen/recent"] > 0
+        assert " ERROR: " not in each.text
+        assert "Traceback" not in each.text
+
+
+def test_two_processes_fetch_a_url_once(run, serve):
+    server = serve(urls=200, hosts=3, calendar_months=6, delay=0.03)
+    both = [run(name, server, **OURS, FRONTIER_CRAWL_ID="c") for name in ("a", "b")]
+
+    assert [each.wait() for each in both] == [0, 0]
+
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    # Scrapy sends start requests unfiltered; each process reads its robots.txt.
+    starts = {*server.seeds, *(f"{base}/robots.txt" for base in server.site.bases)}
+    fetched = Counter((entry.method, entry.url) for entry in log.entries)
+    twice = {url for (_, url), times in fetched.items() if times > 1}
+    assert twice <= starts
+    assert all(each.stats["response_received_count"] > 10 for each in both)
+
+
+def test_what_was_seen_outlives_the_process_as_with_jobdir(run, serve, tmp_path):
+    server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05)
+    settings = {**OURS, "JOBDIR": tmp_path / "job"}
+    first = run("first", server, **settings)
+    until(lambda: (log := server.requests()) and len(log.entries) > 30, "some pages")
+    first.process.send_signal(signal.SIGTERM)
+    assert first.wait() == 0
+    assert "Spider closed (shutdown)" in first.text
+    assert not EmbeddedStore.status(tmp_path / "store").running
+
+    assert run("second", server, **settings).wait() == 0
+
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    fetched = Counter(entry.url for entry in log.entries if not entry.aborted)
+    starts = {*server.seeds, *(f"{base}/robots.txt" for base in server.site.bases)}
+    assert {url for url, times in fetched.items() if times > 1} <= starts
+
+
+def test_scrapy_redis_begins_from_nothing_unless_told_to_persist(
+    run, serve, servers, unique
+):
+    server = serve(urls=130, hosts=1, calendar_months=6)
+    settings = {
+        **SCRAPY_REDIS,
+        "REDIS_URL": servers("valkey-9").url,
+        "FRONTIER_CRAWL_ID": unique,
+        "SCHEDULER_QUEUE_KEY": f"{unique}:requests",
+    }
+    counts = []
+    for number, persist in enumerate([False, True, True]):
+        each = run(f"run-{number}", server, **settings, SCHEDULER_PERSIST=persist)
+        assert each.wait() == 0
+        counts.append(each.stats["downloader/response_status_count/200"])
+
+    assert counts[0] == counts[1] > 100
+    assert counts[2] <= 2  # robots.txt and the start request
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"FRONTIER_SEEN_TIER": "set"}, "did you mean FRONTIER_SEEN_TIERS?"),
+        ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
+        ({"REDIS_URL": "bogus://x"}, "REDIS_URL = 'bogus://x'"),
+    ],
+)
+def test_what_cannot_work_is_one_message_and_a_failed_start(run, serve, settings, said):
+    server = serve(urls=130, hosts=2, calendar_months=6)
+    refused = run("refused", server, **OURS, **settings)
+
+    assert refused.wait() == 1
+    marks = (" CRITICAL: ", " ERROR: ", "Traceback")
+    complaints = [
+        line for line in refused.text.splitlines() if any(m in line for m in marks)
+    ]
+    (message,) = complaints
+    assert said in message
+    assert server.requests() is None or not server.requests().entries
+    assert "Spider closed (frontier_refused)" in refused.text

@@ -1,0 +1,94 @@
+"""What `Spider.start` may do, on one of the nodes."""
+
+import json
+
+import pytest
+
+SPIDER = """
+import scrapy
+
+
+class StartSpider(scrapy.Spider):
+    name = "start"
+    custom_settings = {"ROBOTSTXT_OBEY": False, "COOKIES_ENABLED": False}
+
+    async def start(self):
+        yield {"from": "start"}
+        for url in self.base.split(","):
+            yield scrapy.Request(f"{url}/about", meta={"archive": False})
+            yield scrapy.Request(f"{url}/empty")
+            yield scrapy.Request(f"{url}/empty")
+        if self.fails:
+            raise RuntimeError("no more seeds")
+
+    def parse(self, response):
+        yield {"from": response.url}
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(
+        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+    (root / "spiders" / "__init__.py").write_text("")
+    (root / "spiders" / "start.py").write_text(SPIDER)
+    return root
+
+
+def crawl(cluster, project, server, nodes, fails=""):
+    base = ",".join(seed.rstrip("/") for seed in server.seeds)
+    for node in nodes:
+        output = str(cluster.directory / f"{node}.jsonl")
+        arguments = ("-a", f"base={base}", "-a", f"fails={fails}", "-o", output)
+        cluster.start(node, *arguments, spider="start", cwd=project)
+    codes = cluster.wait(*nodes)
+    lines = [
+        json.loads(line)["from"]
+        for node in nodes
+        for line in (cluster.directory / f"{node}.jsonl").read_text().splitlines()
+    ]
+    return codes, sorted(lines)
+
+
+def test_start_runs_on_one_node_and_its_items_come_once(serve, cluster, project):
+    server = serve(urls=130, hosts=3, calendar_months=12)
+    codes, items = crawl(cluster, project, server, ["node-1", "node-2"])
+    pages = [
+        seed.rstrip("/") + path
+        for seed in server.seeds
+        for path in ("/about", "/empty")
+    ]
+
+    assert codes == [0, 0]
+    assert items == sorted([*pages, "start"])
+    assert sorted(server.requests().fetched().elements()) == sorted(pages)
+
+
+def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
+    serve, cluster, project
+):
+    server = serve(urls=130, hosts=2, calendar_months=12)
+    _, items = crawl(cluster, project, server, ["node-1"], fails="yes")
+
+    assert len(items) == 5
+    assert "Spider closed (start_error)" in cluster.text_of("node-1")
+
+
+def test_a_request_may_be_left_out_of_the_archive(serve, cluster, project):
+    server = serve(urls=130, hosts=2, calendar_months=12)
+    crawl(cluster, project, server, ["node-1"])
+    (path,) = cluster.warc_dir.iterdir()
+    from fastwarc import ArchiveIterator
+
+    with path.open("rb") as stream:
+        uris = {
+            record.headers.get("WARC-Target-URI", "")
+            for record in ArchiveIterator(stream, parse_http=False)
+        }
+
+    assert any(uri.endswith("/empty") for uri in uris)
+    assert not any(uri.endswith("/about") for uri in uris)
