@@ -2,6 +2,10 @@
 
 FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
+│   ├── CannotCarry         the crawl has no set to export from or import to
+│   ├── CannotForget        a Bloom filter decides what this crawl has seen
+│   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
+│   └── SeenFileMismatch    it was made by other rules than those it is to serve
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
@@ -33,6 +37,52 @@ class FrontierError(Exception):
 
 class ConfigurationError(FrontierError):
     """A setting, an argument or a file given by the operator cannot work."""
+
+
+class CannotCarry(ConfigurationError):
+    """The crawl has no set, and URLs are carried over from set to set only."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} keeps no set of what it saw; only a crawl with "
+            "'set' in FRONTIER_SEEN_TIERS can be exported or imported to"
+        )
+        self.crawl_id = crawl_id
+
+
+class CannotForget(ConfigurationError):
+    """The crawl has no set, and nothing can be taken out of a Bloom filter."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} keeps no set of what it saw, and a Bloom filter "
+            "cannot forget; only a crawl with 'set' in FRONTIER_SEEN_TIERS can"
+        )
+        self.crawl_id = crawl_id
+
+
+class SeenFileBroken(ConfigurationError):
+    """A file is not a whole seen-set as this version exports it."""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(f"{path}: {reason} at byte {offset:,}; nothing was imported")
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+
+class SeenFileMismatch(ConfigurationError):
+    """A seen-set was made by other rules than those that it is to serve."""
+
+    def __init__(self, path: str, what: str, has: object, wanted: object) -> None:
+        super().__init__(
+            f"{path} was made with {what} {has!r}, but {wanted!r} is needed; "
+            "nothing was imported"
+        )
+        self.path = path
+        self.what = what
+        self.has = has
+        self.wanted = wanted
 
 
 class StoreError(FrontierError):

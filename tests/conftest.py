@@ -104,6 +104,12 @@ class Server:
             except redis.exceptions.RedisError:
                 return False
 
+    def check(self):
+        """Fail at once if somebody else has ended the server."""
+        code = self._process.poll()
+        assert code is None, f"{self._binary} has ended by itself, with {code}"
+        assert self.socket.exists(), f"somebody has removed {self.socket}"
+
     def kill(self):
         self._process.kill()
         self._process.wait(DEADLINE)
@@ -137,9 +143,15 @@ def servers():
 
 
 @pytest.fixture(scope="session", params=BINARIES)
-def server(request, servers):
-    """Each kind of server in turn. Nothing on it is ever deleted."""
+def shared_server(request, servers):
     return servers(request.param)
+
+
+@pytest.fixture
+def server(shared_server):
+    """Each kind of server in turn. Nothing on it is ever deleted."""
+    shared_server.check()
+    return shared_server
 
 
 @pytest.fixture
@@ -252,6 +264,8 @@ class Wire:
         self._tasks = set()
         self.url = f"unix://{socket}"
         self.lose_replies = False
+        self.lose_reply_to = None
+        """Bytes; the reply to one request with these in it gets lost."""
         self.lost = 0
 
     async def __aenter__(self):
@@ -269,8 +283,9 @@ class Wire:
 
     async def _serve(self, reader, writer):
         answers, requests = await asyncio.open_unix_connection(self._server.socket)
-        there = asyncio.create_task(self._pass_on(reader, requests))
-        back = asyncio.create_task(self._pass_on(answers, writer, replies=True))
+        doomed = asyncio.Event()
+        there = asyncio.create_task(self._requests(reader, requests, doomed))
+        back = asyncio.create_task(self._replies(answers, writer, doomed))
         try:
             await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -279,10 +294,19 @@ class Wire:
             for end in (requests, writer):
                 end.close()
 
-    async def _pass_on(self, reader, writer, *, replies=False):
+    async def _requests(self, reader, writer, doomed):
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
-                if replies and self.lose_replies:
+                if self.lose_reply_to is not None and self.lose_reply_to in data:
+                    self.lose_reply_to = None
+                    doomed.set()
+                writer.write(data)
+                await writer.drain()
+
+    async def _replies(self, reader, writer, doomed):
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if self.lose_replies or doomed.is_set():
                     self.lost += 1
                     return
                 writer.write(data)

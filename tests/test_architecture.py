@@ -35,6 +35,7 @@ LAYERS = [
         "digest",
         "fingerprints",
         "hashing",
+        "planning",
         "ring",
         "scope",
         "seeds",

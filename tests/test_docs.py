@@ -1,5 +1,7 @@
 """Registers and their documents say the same."""
 
+import ast
+import inspect
 import re
 from dataclasses import fields
 from importlib.resources import files
@@ -15,12 +17,27 @@ from frontier.store import keys
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+SOURCES = sorted((ROOT / "frontier").rglob("*.py"))
+WIDTH = 100
+EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def read(page):
+    return (DOCS / page).read_text("utf-8")
 
 
 def headings(page, level=3):
-    text = (DOCS / page).read_text("utf-8")
-    return re.findall(rf"^{'#' * level} (.+)$", text, re.MULTILINE)
+    return re.findall(rf"^{'#' * level} (.+)$", read(page), re.MULTILINE)
+
+
+def column(page, cell=r"`([^`]+)`"):
+    """What the first cells of the tables of *page* have that look like *cell*."""
+    return re.findall(rf"^\| {cell} \|", read(page), re.MULTILINE)
+
+
+def names_of_settings():
+    return [PREFIX + field.name.upper() for field in fields(Config)]
 
 
 def plain(value):
@@ -30,53 +47,64 @@ def plain(value):
 
 
 def test_every_setting_is_documented_and_every_documented_one_exists():
-    names = [PREFIX + field.name.upper() for field in fields(Config)]
-
-    assert headings("settings.md") == names
+    assert headings("settings.md") == names_of_settings()
 
 
 def test_the_documented_defaults_are_the_defaults():
-    text = (DOCS / "settings.md").read_text("utf-8")
-    said = dict(re.findall(r"^### (\w+)\n\nDefault: `([^`]*)`", text, re.MULTILINE))
+    pattern = r"^### (\w+)\n\nDefault: `([^`]*)`"
+    said = dict(re.findall(pattern, read("settings.md"), re.MULTILINE))
 
     assert said == {
         PREFIX + field.name.upper(): plain(field.default) for field in fields(Config)
     }
 
 
-def test_every_key_is_documented_and_every_documented_one_exists():
-    classes = (
-        keys.RegistryKeys,
-        keys.CrawlKeys,
-        keys.PartitionKeys,
-        keys.CollectionKeys,
-    )
-    data = {field.name for cls in classes for field in fields(cls)}
-    names = [
-        name
-        for cls in classes
-        for name in vars(cls)
-        if not name.startswith("_") and name not in data | {"partition"}
-    ]
+@EACH_PAGE
+def test_no_page_speaks_of_a_setting_that_does_not_exist(page):
+    said = set(re.findall(rf"`({PREFIX}[A-Z_]+)\b", page.read_text("utf-8")))
 
-    assert headings("keys.md") == names
+    assert said - {PREFIX, PREFIX + "X", PREFIX + "Y"} <= set(names_of_settings())
+
+
+def patterns_of_keys():
+    """Each method that names a key, and the name with placeholders in it."""
+    made = (
+        keys.RegistryKeys("<namespace>"),
+        keys.CrawlKeys("<namespace>", "<crawl>"),
+        keys.PartitionKeys("{<namespace>:<crawl>:<partition>}"),
+        keys.CollectionKeys(""),
+    )
+    for one in made:
+        data = {field.name for field in fields(one)}
+        for name, value in vars(type(one)).items():
+            if name.startswith("_") or name in data or name == "partition":
+                continue
+            if isinstance(value, property):
+                yield name, getattr(one, name)
+            else:
+                _, *parameters = inspect.signature(value).parameters
+                yield name, getattr(one, name)(*(f"<{p}>" for p in parameters))
+
+
+def test_every_key_is_documented_as_it_is_spelled_and_no_other():
+    said = re.findall(r"^### (.+)\n\n`([^`]+)`$", read("keys.md"), re.MULTILINE)
+
+    assert said == list(patterns_of_keys())
+    assert [name for name, _ in said] == headings("keys.md")
 
 
 def test_every_script_is_documented_and_every_documented_one_exists():
-    text = (DOCS / "keys.md").read_text("utf-8")
-    said = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     scripts = (files("frontier.store") / "lua").iterdir()
 
-    assert said == sorted(path.name.removesuffix(".lua") for path in scripts)
+    assert column("keys.md") == sorted(path.name[: -len(".lua")] for path in scripts)
 
 
 def test_every_stat_is_documented_and_every_documented_one_exists():
-    code = "\n".join(
-        path.read_text("utf-8") for path in sorted((ROOT / "frontier").rglob("*.py"))
-    )
-    used = set(re.findall(r'"(frontier/[a-z]+/[a-z]+)"', code))
-    said = re.findall(r"`(frontier/[a-z/]+)`", (DOCS / "stats.md").read_text("utf-8"))
+    code = "\n".join(path.read_text("utf-8") for path in SOURCES)
+    used = set(re.findall(r'"(frontier/[a-z]+/[a-z_]+)"', code))
+    said = [name for name in column("stats.md") if name.startswith("frontier/")]
 
+    assert used
     assert sorted(said) == sorted(used)
 
 
@@ -85,26 +113,93 @@ def commands(group, path="frontier"):
         if hasattr(command, "commands"):
             yield from commands(command, f"{path} {name}")
         else:
-            yield f"{path} {name}"
+            yield f"{path} {name}", command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 def test_every_command_is_documented_and_every_documented_one_exists():
-    text = (DOCS / "cli.md").read_text("utf-8")
-    said = re.findall(r"^\| `(frontier [^`]+)` \|", text, re.MULTILINE)
+    assert sorted(column("cli.md", r"`(frontier [^`]+)`")) == sorted(COMMANDS)
 
-    assert sorted(said) == sorted(commands(typer.main.get_command(app)))
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_and_every_option_has_help(path):
+    assert COMMANDS[path].help
+    for parameter in COMMANDS[path].params:
+        if parameter.param_type_name == "option":
+            assert parameter.help, parameter.name
 
 
 def test_every_exit_code_is_documented_and_every_documented_one_exists():
-    text = (DOCS / "cli.md").read_text("utf-8")
-    said = re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    said = column("cli.md", r"(\d+) \| `(\w+)`")
 
     assert said == [(str(code.value), code.name) for code in ExitCode]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def messages():
+    """Every text in the code, each value that is put into it as a NUL."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield re.sub(r"%[.\d]*[a-z]", "\0", node.value)
+            elif isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "\0"
+                    for part in node.values
+                )
+
+
+def test_every_message_in_troubleshooting_is_one_of_ours():
+    code = "\n".join(messages())
+    listed = column("troubleshooting.md", r"`([^|]+)`[^|]*")
+    values = r"'[^']*'|\b[A-Z]\b|FRONTIER_[XY]|\d+|\bis a\b|finished|the request"
+    split = re.compile(rf"{values}|`|\.\.\.|: |; |=")
+    parts = [part.strip() for text in listed for part in split.split(text)]
+    known = [part for part in parts if len(part) > 10]
+
+    assert len(listed) > 30
+    assert [part for part in known if part not in code] == []
+
+
+def test_the_layers_are_those_that_are_held():
+    rows = re.findall(
+        r"^\| (\w+) \| ((?:`\w+` ?)+) \|", read("architecture.md"), re.MULTILINE
+    )
+    said = {name for _, names in rows for name in re.findall(r"\w+", names)}
+    there = {
+        path.relative_to(ROOT / "frontier").parts[0].removesuffix(".py")
+        for path in SOURCES
+    }
+
+    assert len(rows) == 6
+    assert said == there - {"__init__", "__main__", "testing"}
+
+
+def anchors(page):
+    """What GitHub makes of the headings of *page*."""
+    for heading in re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@EACH_PAGE
 def test_links_lead_somewhere(page):
-    text = page.read_text("utf-8")
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
-        if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        if anchor:
+            assert anchor in set(anchors(there)), target
+
+
+@EACH_PAGE
+def test_prose_is_not_too_wide(page):
+    wide = [
+        line
+        for line in page.read_text("utf-8").splitlines()
+        if len(line) > WIDTH and not line.startswith("|")
+    ]
+
+    assert wide == []

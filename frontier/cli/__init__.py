@@ -15,6 +15,7 @@ from frontier.cli.demo import demo
 from frontier.cli.exits import exit_code_of
 from frontier.cli.node import app as node
 from frontier.cli.output import complain
+from frontier.cli.seen import app as seen
 from frontier.cli.store import app as store
 from frontier.errors import FrontierError
 
@@ -28,6 +29,7 @@ app = typer.Typer(
 app.command()(demo)
 app.add_typer(crawl, name="crawl")
 app.add_typer(node, name="node")
+app.add_typer(seen, name="seen")
 app.add_typer(store, name="store")
 
 

@@ -3,6 +3,8 @@
 What always holds:
 
 1.  A URL is never marked as seen without being queued: both are one script.
+    Only a push that names no queue is marked alone, for callers that have a
+    queue of their own.
 2.  The keys of a push are computed from the `Layout` of the partition's
     seen-set. The script does nothing if that is not the current one, or if
     others have pushed so much since that there is no room for this push; the
@@ -66,7 +68,7 @@ class Push(NamedTuple):
     mode: str
     mark: Mark
     queue: str
-    """``<priority>:<queue key>``."""
+    """``<priority>:<queue key>``; empty if the URL is to be marked only."""
     priority: int
     item: bytes
     tag: Any = None
@@ -119,10 +121,10 @@ def push_call(
         bucket = 0
         if shape.has_set and mode != FORCE:
             bucket = position(keys.bucket(buckets.bucket_of(member, total)))
-        if queue not in numbers:
+        if queue and queue not in numbers:
             lists[queue] = (position(keys.ready(queue)), queue, -priority)
             numbers[queue] = len(lists)
-        urls += (mode, h1, h2, str(member), bucket, numbers[queue], item)
+        urls += (mode, h1, h2, str(member), bucket, numbers.get(queue, 0), item)
     found = list(lists.values())
     plan = (layout.buckets, layout.blooms, made, splits, found, urls, room)
     # Lua's msgpack is older than the type for bytes.
@@ -153,7 +155,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     layout = Layout(*(int(value) for value in reply[1:5]))
     if reply[0] == 0:
         raise LayoutStale(layout)
-    queues = list(dict.fromkeys(push.queue for push in pushes))
+    queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))
     risen = tuple(queues[number - 1] for number in reply[6])
     return Pushed(layout, reply[5].decode("ascii"), risen)
 

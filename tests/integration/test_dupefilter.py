@@ -34,14 +34,20 @@ class Run:
             **settings,
         }
         options = [f"-s{key}={value}" for key, value in chosen.items()]
-        spider = ["runspider", str(ROOT / "spiders/site.py")]
+        # Not runspider: there is another module called "site".
+        (directory / "bare.py").write_text('SPIDER_MODULES = ["spiders"]\n')
+        spider = ["crawl", "site"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "scrapy", *spider, "-aseeds=" + seeds, *options],
                 cwd=directory,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{directory}:{ROOT}",
+                    "SCRAPY_SETTINGS_MODULE": "bare",
+                },
             )
 
     def wait(self):
@@ -155,7 +161,8 @@ def test_two_processes_fetch_a_url_once(run, serve):
     fetched = Counter((entry.method, entry.url) for entry in log.entries)
     twice = {url for (_, url), times in fetched.items() if times > 1}
     assert twice <= starts
-    assert all(each.stats["response_received_count"] > 10 for each in both)
+    # Each has its own queue: the later one may find that all is taken.
+    assert all(each.stats["response_received_count"] >= 3 for each in both)
 
 
 def test_what_was_seen_outlives_the_process_as_with_jobdir(run, serve, tmp_path):

@@ -113,8 +113,14 @@ async def test_a_server_that_starts_again_is_found_again(connect, own_server, un
     assert await store.call(increment(unique)) == 2
 
 
-async def test_a_call_whose_reply_is_lost_is_sent_once(wire, connect, db, unique):
-    store = connect(wire)
+@pytest.mark.parametrize("named_by", ["REDIS_URL", "REDIS_PARAMS"])
+async def test_a_call_whose_reply_is_lost_is_sent_once(
+    wire, stack, db, unique, named_by
+):
+    path = wire.url.removeprefix("unix://")
+    settings = {"REDIS_URL": wire.url, "REDIS_PARAMS": {"unix_socket_path": path}}
+    store = Store.from_settings({named_by: settings[named_by]})
+    stack.push_async_callback(store.close)
     async with wire:
         assert await store.call(increment(unique)) == 1
         wire.lose_replies = True

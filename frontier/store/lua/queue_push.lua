@@ -16,7 +16,7 @@
 --                           item. mode is t (test and mark), m (queue and mark)
 --                           or f (queue); h1 and h2 make its Bloom positions;
 --                           bucket is an index in KEYS, or 0 without a set;
---                           list one in `lists`
+--                           list one in `lists`, or 0 to mark and not queue
 --                  room     URLs that the set may have after its splits, and
 --                           the last generation, if it is not a new one
 --
@@ -120,7 +120,7 @@ for i = 1, #urls, 7 do
     if urls[i] == 'm' then verdict = 'f' end
   end
   verdicts[#verdicts + 1] = verdict
-  if verdict == 'n' or verdict == 'f' then
+  if urls[i + 5] > 0 and (verdict == 'n' or verdict == 'f') then
     local list = waiting[urls[i + 5]]
     if not list then
       list = {}

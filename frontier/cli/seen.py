@@ -1,0 +1,388 @@
+"""``frontier seen``: plan the seen test, look into it, carry it over."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path  # noqa: TC003 (typer asks for it)
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from frontier.cli.options import (
+    NAMESPACE,
+    STORE_DIR,
+    Json,
+    Namespace,
+    RedisUrl,
+    StoreDir,
+    connected,
+)
+from frontier.cli.output import say, show, show_json
+from frontier.cli.report import facts
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from frontier.cli.identities import Identity
+    from frontier.conf import Config
+    from frontier.planning import Forecast
+    from frontier.seen.stored import Answer, StoredCrawl
+    from frontier.store.client import BlockingStore
+
+app = typer.Typer(
+    help="Plan the seen test, look into it, carry it over.", no_args_is_help=True
+)
+
+CrawlId = Annotated[
+    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+]
+CHOICES = ("recent,bloom,set", "recent,set", "recent,bloom")
+"""Tiers that a plan compares when none are named."""
+
+
+@app.command()
+def plan(
+    urls: Annotated[
+        str, typer.Option(metavar="N", help="URLs of the crawl: 2000, 50M, 1.5G.")
+    ],
+    error: Annotated[
+        str, typer.Option(metavar="RATE", help="Share of new URLs that may be lost.")
+    ] = "0.001",
+    tiers: Annotated[
+        str, typer.Option(metavar="TIERS", help="As in FRONTIER_SEEN_TIERS.")
+    ] = "",
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the crawl.")] = 1,
+    partitions: Annotated[
+        int, typer.Option(min=1, max=16384, help="As in FRONTIER_PARTITIONS.")
+    ] = 1024,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw the error over the URLs."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what the seen test of a crawl will take, what it loses, how to set it."""
+    from frontier.planning import count_of, rate_of
+
+    count, rate = count_of(urls), rate_of(error)
+    configs = [
+        _config(count, rate, choice, partitions)
+        for choice in ([tiers] if tiers else CHOICES)
+    ]
+    rows = [row for config in configs for row in _forecasts(config, count)]
+    if plot is not None:
+        _draw(plot, configs[0], count)
+    if as_json:
+        show_json(_plan_json(configs[0], rows, count, nodes))
+    else:
+        show(_plan_text(configs[0], rows, count, nodes))
+
+
+@app.command()
+def check(
+    url: Annotated[str, typer.Argument(metavar="URL")],
+    crawl_id: CrawlId = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Tell whether a crawl has seen a URL, and which tier says so."""
+    from frontier.cli.identities import Identities
+    from frontier.runtime.shape import seen_shape
+    from frontier.seen.stored import look
+
+    with connected(redis_url, store_dir) as store:
+        crawl = _crawl(store, namespace, crawl_id)
+        identity = Identities(crawl.config).of(url)
+        answer = look(
+            store,
+            crawl.keys.partition(identity.partition),
+            identity.mark,
+            seen_shape(crawl.config).generation,
+            has_set="set" in crawl.config.seen_tiers,
+        )
+    said = _answer(crawl, identity, answer)
+    if as_json:
+        show_json(said)
+    else:
+        show([facts(_answer_rows(said))])
+
+
+@app.command()
+def forget(
+    target: Annotated[str, typer.Argument(metavar="URL|FILE")],
+    crawl_id: CrawlId = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Make URLs new again: one, or those in a file with one a line.
+
+    Whole URLs only: the store keeps hashes, and a hash does not tell which
+    prefix its URL had.
+    """
+    from frontier.cli.identities import Identities, urls_in
+    from frontier.seen.stored import forget as forget_members
+
+    urls = urls_in(target)
+    with connected(redis_url, store_dir) as store:
+        crawl = _crawl(store, namespace, crawl_id)
+        by_partition = Identities(crawl.config).members_of(urls)
+        forgotten = sum(
+            sum(forget_members(store, crawl, partition, members))
+            for partition, members in by_partition.items()
+        )
+    said = {
+        "crawl_id": crawl.keys.crawl_id,
+        "urls": len(urls),
+        "forgotten": forgotten,
+        "not_in_the_set": sum(map(len, by_partition.values())) - forgotten,
+    }
+    if as_json:
+        show_json(said)
+    else:
+        show([facts([(k.replace("_", " "), str(v)) for k, v in said.items()])])
+    if forgotten and "recent" in crawl.config.seen_tiers:
+        say("nodes that run may still call them seen until they are restarted")
+
+
+@app.command("export")
+def export_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    crawl_id: CrawlId = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Write what a crawl has seen to a file, which other crawls can import."""
+    from frontier.cli.identities import fingerprinter_name
+    from frontier.seen.transfer import export
+
+    with connected(redis_url, store_dir) as store:
+        crawl = _crawl(store, namespace, crawl_id)
+        urls = export(store, crawl, file, fingerprinter_name())
+    _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
+    crawl_id: Annotated[
+        str, typer.Option("--crawl", metavar="CRAWL_ID", help="An open crawl.")
+    ] = "",
+    new: Annotated[
+        str,
+        typer.Option("--new", metavar="NAME", help="A crawl to create like the old."),
+    ] = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Let a crawl skip what another one saw; a file that is not whole is refused."""
+    from frontier.cli.identities import fingerprinter_name
+    from frontier.seen.transfer import Import
+
+    if bool(crawl_id) == bool(new):
+        raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
+    target = new or crawl_id
+    with (
+        Import(file, fingerprinter_name()) as source,
+        connected(redis_url, store_dir, create=bool(new)) as store,
+    ):
+        if new:
+            source.create(store, namespace, new)
+        try:
+            source.run(store, _crawl(store, namespace, target))
+        except BaseException:
+            if source.read:
+                say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
+            raise
+    said = {"imported": source.added, "seen_already": source.read - source.added}
+    _say_of_file(target, file, said, as_json=as_json)
+    if new:
+        say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}; forget its seeds")
+        say(f"first if they were seen: frontier seen forget SEEDS --crawl {new}")
+
+
+def _say_of_file(
+    crawl_id: str, file: Path, counts: dict[str, int], *, as_json: bool
+) -> None:
+    size = file.stat().st_size
+    if as_json:
+        show_json({"crawl_id": crawl_id, "file": str(file), "bytes": size, **counts})
+        return
+    rows = [(name.replace("_", " "), f"{n:,}") for name, n in counts.items()]
+    show([facts([("crawl", crawl_id), ("file", f"{file}, {decimal(size)}"), *rows])])
+
+
+def _config(capacity: int, rate: float, tiers: str, partitions: int) -> Config:
+    from frontier.conf import Config
+
+    return Config.from_settings(
+        {
+            "FRONTIER_BLOOM_CAPACITY": capacity,
+            "FRONTIER_BLOOM_ERROR_RATE": rate,
+            "FRONTIER_SEEN_TIERS": tiers,
+            "FRONTIER_PARTITIONS": partitions,
+        }
+    )
+
+
+def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
+    """All partitions alike, then all URLs in one."""
+    from frontier.planning import forecast
+    from frontier.runtime.shape import seen_shape
+
+    generation, size = seen_shape(config).generation, config.seen_recent_size
+    for partitions in dict.fromkeys((config.partitions, 1)):
+        yield forecast(config.seen_tiers, generation, count, partitions, size)
+
+
+def _draw(path: Path, config: Config, count: int) -> None:
+    from frontier.planning import curve
+    from frontier.runtime.shape import seen_shape
+    from frontier.seen.plot import draw
+
+    rate, most = config.bloom_error_rate, count * 10
+    curves = {}
+    for capacity, asked in (
+        (count, rate),
+        (max(1, count // 10), rate),
+        (count, min(rate * 10, 0.5)),
+    ):
+        other = _config(capacity, asked, "bloom", config.partitions)
+        points = curve(seen_shape(other).generation, config.partitions, most)
+        curves[f"CAPACITY {capacity:,}\nERROR_RATE {asked:g}"] = points
+    draw(path, curves, count, rate)
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        "FRONTIER_SEEN_TIERS": ",".join(config.seen_tiers),
+        "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
+        "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
+        "FRONTIER_PARTITIONS": config.partitions,
+    }
+
+
+def _plan_json(
+    config: Config, rows: list[Forecast], count: int, nodes: int
+) -> dict[str, Any]:
+    return {
+        "urls": count,
+        "error_rate": config.bloom_error_rate,
+        "nodes": nodes,
+        "plans": [
+            {
+                **asdict(row),
+                "store_bytes": row.store_bytes,
+                "recent_bytes_of_all_nodes": row.recent_bytes * nodes,
+            }
+            for row in rows
+        ],
+        "settings": _settings(config),
+    }
+
+
+def _plan_text(
+    config: Config, rows: list[Forecast], count: int, nodes: int
+) -> Iterator[RenderableType]:
+    from frontier.planning import BUCKET_BYTES, RECENT_BYTES
+
+    rate = config.bloom_error_rate
+    yield Text(f"{count:,} URLs, a Bloom error below {rate:g}")
+    yield Text()
+    yield _plan_table(rows)
+    yield Text()
+    spread = f"alike in all {config.partitions} partitions"
+    yield Text(f"URLs:   {spread}, or in one, as a single site's are")
+    yield Text("Bloom:  the bits of all filters that the partitions will have")
+    yield Text(f"set:    8 bytes a URL, {BUCKET_BYTES} a bucket (0.65 a URL when full)")
+    if recent := max(row.recent_bytes for row in rows):
+        each = f"{decimal(recent)} on each node, {decimal(recent * nodes)} on {nodes}"
+        yield Text(f"recent: {RECENT_BYTES} bytes an entry, about: {each}")
+    yield Text("lost:   new URLs called seen; where there is a set, it alone decides")
+    yield Text()
+    yield Text("# settings.py")
+    for name, value in _settings(config).items():
+        yield Text(f"{name} = {value!r}")
+
+
+def _plan_table(rows: list[Forecast]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("tiers", no_wrap=True)
+    table.add_column("URLs", no_wrap=True)
+    for name in ("Bloom", "set", "store", "filters", "hashes", "lost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        used = sorted({each.hashes for each in row.generations})
+        hashes = f"{used[0]}-{used[-1]}" if len(used) > 1 else "".join(map(str, used))
+        table.add_row(
+            ",".join(row.tiers),
+            "in one" if row.one_partition else "alike",
+            decimal(row.bloom_bytes) if used else "-",
+            decimal(row.set_bytes) if row.set_bytes else "-",
+            decimal(row.store_bytes),
+            str(len(row.generations)) if used else "-",
+            hashes or "-",
+            f"{row.lost:.2g}",
+        )
+    return table
+
+
+def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
+    from frontier.inspection.snapshot import newest_crawl
+    from frontier.seen.stored import stored_crawl
+
+    return stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
+
+
+def _answer(crawl: StoredCrawl, identity: Identity, answer: Answer) -> dict[str, Any]:
+    tiers = crawl.config.seen_tiers
+    decides = "set" if "set" in tiers else "bloom" if "bloom" in tiers else "nothing"
+    return {
+        "crawl_id": crawl.keys.crawl_id,
+        "url": identity.url,
+        "seen": answer.seen,
+        "decided_by": decides,
+        "set": answer.in_set if "set" in tiers else None,
+        "bloom": any(answer.filters) if "bloom" in tiers else None,
+        "bloom_generations": list(answer.filters),
+        "bloom_error": answer.bloom_error,
+        "fingerprint": identity.fingerprint.hex(),
+        "queue_key": identity.queue_key,
+        "partition": identity.partition,
+        "bucket": answer.bucket,
+        "buckets": answer.layout.buckets,
+    }
+
+
+def _answer_rows(said: dict[str, Any]) -> list[tuple[str, str]]:
+    word = {True: "yes", False: "no", None: "the crawl has none"}
+    bloom = word[said["bloom"]]
+    if said["bloom_generations"]:
+        which = [str(n) for n, has in enumerate(said["bloom_generations"]) if has]
+        bloom += f", filter {', '.join(which)}" if which else ""
+        bloom += f"; of new URLs it calls at most {said['bloom_error']:.2g} seen"
+    place = f"{word[said['set']]}, bucket {said['bucket']} of {said['buckets']}"
+    return [
+        ("crawl", said["crawl_id"]),
+        ("URL", said["url"]),
+        ("seen", f"{word[said['seen']]}, as the {said['decided_by']} says"),
+        ("set", place if said["set"] is not None else word[None]),
+        ("Bloom", bloom),
+        ("recent", "each node has its own; it is not asked"),
+        ("fingerprint", f"{said['fingerprint']}, of a GET without a body"),
+        ("queue key", said["queue_key"]),
+        ("partition", str(said["partition"])),
+    ]

@@ -1,0 +1,200 @@
+"""The seen test alone, as a duplicate filter for a scheduler that is not ours.
+
+``DUPEFILTER_CLASS = "frontier.dupefilter.RedisDupeFilter"`` works under
+Scrapy's own scheduler and under scrapy-redis's, without the add-on.
+
+What always holds:
+
+1.  What is dropped, logged and counted is what Scrapy's own filter would drop,
+    log and count, had it seen what the crawl's other processes have seen.
+2.  Nothing is lost because of the store: a request about which it cannot be
+    asked counts as new.
+3.  Stopping deletes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.exceptions import CloseSpider
+
+from frontier.connection import REFUSED, connection_of
+from frontier.errors import FrontierError
+from frontier.fingerprints import of_plain_get
+from frontier.queues.push import SEEN, SEEN_BY_BLOOM
+from frontier.runtime.cascade import Cascade
+from frontier.seen.recent import Recent
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+LONG = 4096
+"""Characters from which on a request is remembered by its fingerprint only."""
+
+STATS = {SEEN: "frontier/seen/set", SEEN_BY_BLOOM: "frontier/seen/bloom"}
+
+
+class RedisDupeFilter(RFPDupeFilter):
+    """Drops requests that this crawl has seen, in this process or in another.
+
+    The tiers are those of ``FRONTIER_SEEN_TIERS``, in the store that ``REDIS_*``
+    settings name, else in the embedded one in ``FRONTIER_STORE_DIR``. What was
+    seen belongs to the crawl ``FRONTIER_CRAWL_ID``, else ``<spider>-dupefilter``,
+    and outlives the process, as with ``JOBDIR``: a later run drops what an earlier
+    one has seen, and so do runs at the same time. For a crawl that starts from
+    nothing choose another id.
+
+    scrapy-redis empties its queue when a spider closes, unless
+    ``SCHEDULER_PERSIST`` is set, and with the queue what its filter has seen; so
+    it does here.
+
+    Scrapy wants the answer at once, so a URL that the recent tier does not know
+    costs a round trip to the store, in which the whole process waits. So it does
+    while the store is away: each call has `CALL_TIMEOUT` seconds, unless
+    ``REDIS_PARAMS`` has a ``socket_timeout``, and after `PATIENCE` seconds the
+    spider is closed as ``frontier_failed``. The frontier's own scheduler waits
+    for nothing.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(
+            debug=crawler.settings.getbool("DUPEFILTER_DEBUG"),
+            fingerprinter=crawler.request_fingerprinter,
+        )
+        self._crawler = crawler
+        self._cascade: Cascade | None = None
+        self._recent: Recent | None = None
+        self._by_url = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the filter of *crawler*; its scheduler opens it."""
+        return cls(crawler)
+
+    @classmethod
+    def from_spider(cls, spider: Spider) -> Self:
+        """Build and open the filter for scrapy-redis, which does not open it."""
+        made = cls(spider.crawler)
+        made.open()
+        return made
+
+    def open(self) -> None:
+        """Enter the crawl; if that cannot be, have the spider close at once."""
+        crawler = self._crawler
+        crawler.signals.connect(self._on_closed, signal=signals.spider_closed)
+        try:
+            connection = connection_of(crawler)
+            config = connection.config
+            name = crawler.spider.name if crawler.spider else "spider"
+            cascade = Cascade(config, dict(crawler.settings), spider=name)
+            cascade.open()
+        except FrontierError as error:
+            self._refuse(error)
+            return
+        self._cascade = cascade
+        self._by_url = connection.fingerprints_are_scrapys()
+        if "recent" in config.seen_tiers:
+            self._recent = Recent(config.seen_recent_size)
+
+    def request_seen(self, request: Request) -> bool:
+        """Whether *request* was seen before; from now on it is."""
+        if self._cascade is None:
+            return False
+        fingerprint = None
+        if self._recent is not None:
+            key = self._key(request)
+            if key is None:
+                key = fingerprint = self._fingerprint(request)
+            if self._recent.add(key):
+                self._count("frontier/seen/recent")
+                return True
+        try:
+            verdict = self._cascade.ask(fingerprint or self._fingerprint(request))
+        except FrontierError as error:
+            self._fail(error)
+            return False
+        if verdict in STATS:
+            self._count(STATS[verdict])
+            return True
+        return False
+
+    def close(self, reason: str) -> None:  # noqa: ARG002 (the same, whatever it is)
+        """Leave the store; what was seen stays seen."""
+        cascade, self._cascade = self._cascade, None
+        if cascade is None:
+            return
+        try:
+            cascade.close()
+        except FrontierError as error:
+            logger.error("%s", error)  # noqa: TRY400 (a traceback says no more)
+
+    def clear(self) -> None:
+        """Forget what was seen, as scrapy-redis does with its queue."""
+        if self._recent is not None:
+            self._recent = Recent(connection_of(self._crawler).config.seen_recent_size)
+        if self._cascade is None:
+            return
+        try:
+            self._cascade.clear()
+        except FrontierError as error:
+            logger.error("what was seen is kept: %s", error)  # noqa: TRY400
+
+    def _fingerprint(self, request: Request) -> bytes:
+        if self._by_url and _is_plain(request):
+            fingerprint = of_plain_get(request.url)
+            if fingerprint is not None:
+                return fingerprint
+        return super()._fingerprint(request)
+
+    def _key(self, request: Request) -> Any:
+        """What the recent tier may know *request* by without its fingerprint."""
+        if not self._by_url or request.meta.get("verbatim_url"):
+            return None
+        if len(request.url) + len(request.body) > LONG:
+            return None
+        if request.method == "GET" and not request.body:
+            return request.url
+        return (request.method, request.url, request.body)
+
+    def _count(self, name: str) -> None:
+        self._crawler.stats.inc_value(name)
+
+    def _on_closed(self, reason: str) -> None:
+        self.close(reason)
+
+    def _refuse(self, error: FrontierError) -> None:
+        """Close the spider once every component is open."""
+        logger.critical("%s", error)
+        opened = signals.spider_opened
+        self._crawler.signals.connect(self._raise_refused, signal=opened)
+
+    def _raise_refused(self) -> None:
+        crawler = self._crawler
+
+        async def end(_: Spider) -> None:
+            await crawler.stop_async()
+            crawler.spider = None  # ``scrapy crawl`` then exits with 1
+
+        crawler.engine._spider_closed_callback = end
+        raise CloseSpider(REFUSED)
+
+    def _fail(self, error: FrontierError) -> None:
+        """Close the spider; from now on everything is new and nobody is asked."""
+        self.close("")
+        connection_of(self._crawler).fail(error)
+
+
+def _is_plain(request: Request) -> bool:
+    return (
+        request.method == "GET"
+        and not request.body
+        and not request.meta.get("verbatim_url")
+    )

@@ -1,0 +1,436 @@
+"""What Scrapy's own tests expect of a duplicate filter, and what the store adds."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+from scrapy import Request, Spider, signals
+from scrapy.core.scheduler import Scheduler as ScrapysScheduler
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.test import get_crawler
+
+from frontier.connection import connection_of
+from frontier.dupefilter import RedisDupeFilter
+from frontier.errors import StoreUnavailable
+from frontier.runtime.cascade import Cascade
+from frontier.runtime.shape import crawl_shape
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+from frontier.store.scripts import CRAWL_OPEN
+
+PATH = "frontier.dupefilter.RedisDupeFilter"
+SHARED = ["set", "bloom", "bloom,set"]
+
+
+class ByHeader:
+    """A fingerprinter that looks at nothing but a header."""
+
+    def fingerprint(self, request):
+        return hashlib.sha1(request.headers.get("X-Id", b"")).digest()
+
+
+class Caseless:
+    def fingerprint(self, request):
+        return hashlib.sha1(request.url.lower().encode()).digest()
+
+
+@pytest.fixture
+def crawler(server, unique):
+    """Make crawlers of one crawl."""
+
+    def crawler(**settings):
+        given = {
+            "REDIS_URL": server.url,
+            "FRONTIER_CRAWL_ID": unique,
+            "FRONTIER_PARTITIONS": 16,
+            "DUPEFILTER_CLASS": PATH,
+            "LOG_LEVEL": "DEBUG",
+            **settings,
+        }
+        made = get_crawler(Spider, given)
+        made.spider = made._create_spider("foo")
+        return made
+
+    return crawler
+
+
+@pytest.fixture
+def opened(crawler):
+    """Make open filters; they are closed at the end."""
+    made = []
+
+    def opened(**settings):
+        each = RedisDupeFilter.from_crawler(crawler(**settings))
+        each.open()
+        made.append(each)
+        return each
+
+    yield opened
+    for each in made:
+        each.close("finished")
+
+
+def stat(dupefilter, name):
+    return dupefilter._crawler.stats.get_value(name, 0)
+
+
+def test_scrapys_scheduler_builds_it_from_the_crawler(crawler):
+    scheduler = ScrapysScheduler.from_crawler(crawler(DUPEFILTER_DEBUG=True))
+
+    assert isinstance(scheduler.df, RedisDupeFilter)
+    assert isinstance(scheduler.df, RFPDupeFilter)
+    assert scheduler.df.debug is True
+
+
+@pytest.mark.parametrize("tiers", ["recent,bloom,set", *SHARED, "recent", "recent,set"])
+def test_a_request_is_new_once(opened, tiers):
+    dupefilter = opened(FRONTIER_SEEN_TIERS=tiers)
+    r1 = Request("http://scrapytest.org/1")
+    r2 = Request("http://scrapytest.org/2")
+    r3 = Request("http://scrapytest.org/2")
+
+    assert not dupefilter.request_seen(r1)
+    assert dupefilter.request_seen(r1)
+    assert not dupefilter.request_seen(r2)
+    assert dupefilter.request_seen(r3)
+
+
+def test_the_order_of_parameters_and_a_fragment_make_no_difference(opened):
+    dupefilter = opened()
+
+    assert not dupefilter.request_seen(Request("http://a.example/?b=1&a=2"))
+    assert dupefilter.request_seen(Request("http://a.example/?a=2&b=1#there"))
+    assert dupefilter.request_seen(Request("http://A.example/?a=2&b=1"))
+
+
+def test_method_and_body_make_a_difference(opened):
+    dupefilter = opened()
+    url = "http://a.example/form"
+
+    assert not dupefilter.request_seen(Request(url))
+    assert not dupefilter.request_seen(Request(url, method="POST"))
+    assert not dupefilter.request_seen(Request(url, method="POST", body="a=1"))
+    assert not dupefilter.request_seen(Request(url, method="POST", body="a=2"))
+    assert dupefilter.request_seen(Request(url, method="POST", body="a=1"))
+
+
+@pytest.mark.parametrize("tiers", ["recent,bloom,set", "set"])
+def test_a_fingerprinter_of_the_projects_decides(opened, tiers):
+    dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=Caseless, FRONTIER_SEEN_TIERS=tiers)
+
+    assert not dupefilter.request_seen(Request("http://scrapytest.org/index.html"))
+    assert dupefilter.request_seen(Request("http://scrapytest.org/INDEX.html"))
+
+
+def test_a_fingerprint_is_one_whatever_the_host(opened):
+    dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=ByHeader)
+    first, other = {"X-Id": "1"}, {"X-Id": "2"}
+
+    assert not dupefilter.request_seen(Request("http://a.example/", headers=first))
+    assert dupefilter.request_seen(Request("http://b.example/x", headers=first))
+    assert not dupefilter.request_seen(Request("http://a.example/", headers=other))
+
+
+def test_its_fingerprint_is_scrapys(opened):
+    dupefilter = opened()
+
+    for url in ("http://a.example/", "http://a.example/?b&a", "http://a.example/%7e"):
+        request = Request(url)
+        expected = RFPDupeFilter().request_fingerprint(request)
+        assert dupefilter._fingerprint(request).hex() == expected
+        assert dupefilter.request_fingerprint(request) == expected
+
+
+def test_a_verbatim_url_is_another_one(opened):
+    dupefilter = opened()
+    url = "http://a.example/?b=1&a=2"
+
+    assert not dupefilter.request_seen(Request(url))
+    assert not dupefilter.request_seen(Request(url, meta={"verbatim_url": True}))
+    assert dupefilter.request_seen(Request(url, meta={"verbatim_url": True}))
+
+
+def test_a_url_of_ten_megabytes_is_tested_and_not_kept(opened):
+    dupefilter = opened()
+    url = "http://a.example/" + "x" * 10_000_000
+
+    assert not dupefilter.request_seen(Request(url))
+    assert not dupefilter.request_seen(Request(url + "y"))
+    assert dupefilter.request_seen(Request(url))
+    assert stat(dupefilter, "frontier/seen/recent") == 1
+    assert all(len(key) == 20 for key in dupefilter._recent._young)
+
+
+@pytest.mark.parametrize("url", ["http:///x", "http://xn--/", "data:,x", "file:///x"])
+def test_a_url_without_a_host_is_tested_as_well(opened, url):
+    dupefilter = opened()
+
+    assert not dupefilter.request_seen(Request(url))
+    assert dupefilter.request_seen(Request(url))
+
+
+@pytest.mark.parametrize("tiers", [*SHARED, "recent,bloom,set"])
+def test_another_process_and_a_later_run_know_what_was_seen(opened, tiers):
+    first = opened(FRONTIER_SEEN_TIERS=tiers)
+    second = opened(FRONTIER_SEEN_TIERS=tiers)
+    request = Request("http://a.example/")
+
+    assert not first.request_seen(request)
+    assert second.request_seen(request)
+    first.close("finished")
+    second.close("finished")
+    assert opened(FRONTIER_SEEN_TIERS=tiers).request_seen(request)
+
+
+def test_another_crawl_knows_nothing(opened, unique):
+    request = Request("http://a.example/")
+
+    assert not opened().request_seen(request)
+    assert not opened(FRONTIER_CRAWL_ID=f"{unique}-b").request_seen(request)
+
+
+def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
+    connection = connection_of(made := crawler(FRONTIER_CRAWL_ID=""))
+
+    cascade = Cascade(connection.config, dict(made.settings), spider="foo")
+
+    assert cascade.crawl_id == "foo-dupefilter"
+
+
+def test_nothing_is_queued(opened, db, unique):
+    dupefilter = opened()
+    for number in range(50):
+        dupefilter.request_seen(Request(f"http://a.example/{number}"))
+
+    names = db("KEYS", f"{{frontier:{unique}:*")
+    kinds = {name.split(b"}:")[1].split(b":")[0] for name in names}
+    assert kinds == {b"seen", b"set", b"bloom"}
+
+
+def test_a_seen_set_that_grows_stays_right(opened):
+    dupefilter = opened(
+        FRONTIER_SEEN_TIERS="bloom,set",
+        FRONTIER_PARTITIONS=1,
+        FRONTIER_BLOOM_CAPACITY=10,
+    )
+    requests = [Request(f"http://a.example/{number}") for number in range(2_000)]
+
+    assert not any(dupefilter.request_seen(request) for request in requests)
+    assert all(dupefilter.request_seen(request) for request in requests)
+
+
+def test_of_many_that_ask_at_once_one_is_told_it_is_new(opened):
+    filters = [opened(FRONTIER_SEEN_TIERS="bloom,set") for _ in range(8)]
+    start, fresh = threading.Barrier(len(filters)), []
+
+    def ask(dupefilter):
+        start.wait()
+        for number in range(200):
+            url = f"http://a.example/{number}"
+            if not dupefilter.request_seen(Request(url)):
+                fresh.append(url)
+
+    threads = [threading.Thread(target=ask, args=[each]) for each in filters]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(fresh) == len(set(fresh)) == 200
+
+
+def test_each_tier_is_counted(opened):
+    first = opened()
+    for _ in range(3):
+        first.request_seen(Request("http://a.example/"))
+    second = opened()
+    second.request_seen(Request("http://a.example/"))
+
+    assert stat(first, "frontier/seen/recent") == 2
+    assert stat(second, "frontier/seen/set") == 1
+    assert stat(second, "frontier/seen/bloom") == 0
+
+
+def lines(caplog):
+    return [r for r in caplog.records if r.name == "scrapy.dupefilters"]
+
+
+def test_the_first_duplicate_is_logged_as_scrapy_does(opened, caplog):
+    caplog.set_level(logging.DEBUG, "scrapy")
+    dupefilter = opened()
+    spider = dupefilter._crawler.spider
+    for number in range(2):
+        dupefilter.log(Request(f"http://a.example/{number}"), spider)
+
+    (line,) = lines(caplog)
+    assert line.getMessage() == (
+        "Filtered duplicate request: <GET http://a.example/0> - no more duplicates "
+        "will be shown (see DUPEFILTER_DEBUG to show all duplicates)"
+    )
+    assert line.spider is spider
+    assert stat(dupefilter, "dupefilter/filtered") == 2
+
+
+def test_every_duplicate_is_logged_on_demand(opened, caplog):
+    caplog.set_level(logging.DEBUG, "scrapy")
+    dupefilter = opened(DUPEFILTER_DEBUG=True)
+    headers = {"Referer": "http://a.example/index"}
+    for given in ({}, headers):
+        dupefilter.log(
+            Request("http://a.example/", headers=given), dupefilter._crawler.spider
+        )
+
+    assert [line.getMessage() for line in lines(caplog)] == [
+        "Filtered duplicate request: <GET http://a.example/> (referer: None)",
+        (
+            "Filtered duplicate request: <GET http://a.example/> "
+            "(referer: http://a.example/index)"
+        ),
+    ]
+
+
+def test_scrapy_redis_empties_it_when_it_empties_its_queue(opened, db, unique):
+    dupefilter = opened(FRONTIER_PARTITIONS=1, FRONTIER_BLOOM_CAPACITY=10)
+    requests = [Request(f"http://a.example/{number}") for number in range(1_500)]
+    for request in requests:
+        dupefilter.request_seen(request)
+
+    dupefilter.clear()
+
+    assert db("KEYS", f"*:{unique}*") == []
+    assert not db("SISMEMBER", "frontier:crawls", unique)
+    assert not any(dupefilter.request_seen(request) for request in requests)
+    assert db("SISMEMBER", "frontier:crawls", unique)
+
+
+def refusal(dupefilter, caplog):
+    """What is said of a filter that cannot work; its spider is told to close."""
+    dupefilter.open()
+    assert not dupefilter.request_seen(Request("http://a.example/"))
+    (line,) = [r for r in caplog.records if r.levelno >= logging.ERROR]
+    dupefilter._crawler.engine = SimpleNamespace()
+    results = dupefilter._crawler.signals.send_catch_log(
+        signals.spider_opened, dont_log=CloseSpider
+    )
+    assert any(getattr(r, "type", None) is CloseSpider for _, r in results)
+    return line.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"FRONTIER_SEEN_TIER": "set"}, "did you mean FRONTIER_SEEN_TIERS?"),
+        ({"FRONTIER_SEEN_TIERS": "bloon"}, "has no tier 'bloon'"),
+        ({"FRONTIER_BLOOM_ERROR_RATE": "1"}, "FRONTIER_BLOOM_ERROR_RATE = '1'"),
+        ({"REDIS_URL": "bogus://x"}, "REDIS_URL = 'bogus://x'"),
+        ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
+        ({"REDIS_PARAMS": "no json"}, "REDIS_PARAMS = 'no json'"),
+    ],
+)
+def test_what_cannot_work_is_one_message(crawler, caplog, settings, said):
+    dupefilter = RedisDupeFilter.from_crawler(crawler(**settings))
+
+    assert said in refusal(dupefilter, caplog)
+
+
+def test_other_settings_than_the_crawls_are_refused(opened, crawler, caplog):
+    opened()
+    other = RedisDupeFilter.from_crawler(crawler(FRONTIER_PARTITIONS=8))
+
+    assert "FRONTIER_PARTITIONS = 8, but the crawl" in refusal(other, caplog)
+
+
+def test_a_crawl_that_is_queued_by_host_is_not_joined(
+    crawler, caplog, blocking, unique
+):
+    made = crawler()
+    shape = json.dumps(crawl_shape(connection_of(made).config))
+    keys = CrawlKeys("frontier", unique)
+    blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo"]))
+
+    said = refusal(RedisDupeFilter.from_crawler(made), caplog)
+    assert "FRONTIER_QUEUE_KEY = 'fingerprint', but the crawl" in said
+
+
+# A store that goes away.
+
+
+def test_it_waits_for_a_store_that_is_away_and_says_so_once(
+    crawler, own_server, caplog
+):
+    dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
+    dupefilter.open()
+    known = Request("http://a.example/1")
+    assert not dupefilter.request_seen(known)
+    own_server.kill()
+    timer = threading.Timer(1.0, own_server.start)
+    timer.start()
+
+    assert not dupefilter.request_seen(Request("http://a.example/2"))
+    timer.join()
+
+    messages = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    first, last = messages
+    assert first.endswith("waiting for it")
+    assert "answers again" in last
+    assert dupefilter.request_seen(known)
+    assert dupefilter.request_seen(Request("http://a.example/2"))
+    dupefilter.close("finished")
+
+
+def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
+    crawler, own_server, monkeypatch
+):
+    dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
+    dupefilter.open()
+    dupefilter._cascade.patience = 0.3
+    failures = []
+    connection = connection_of(dupefilter._crawler)
+    monkeypatch.setattr(connection, "fail", failures.append)
+    own_server.kill()
+
+    assert not dupefilter.request_seen(Request("http://a.example/1"))
+    assert not dupefilter.request_seen(Request("http://a.example/2"))
+    began = time.monotonic()
+    assert not dupefilter.request_seen(Request("http://a.example/3"))
+
+    assert time.monotonic() - began < 0.1
+    (error,) = failures
+    assert isinstance(error, StoreUnavailable)
+
+
+def test_a_store_that_is_deaf_is_asked_for_a_bounded_time(crawler, own_server):
+    made = crawler(REDIS_URL=own_server.url, REDIS_PARAMS={"socket_timeout": 0.2})
+    dupefilter = RedisDupeFilter.from_crawler(made)
+    dupefilter.open()
+    own_server.pause()
+    threading.Timer(1.0, own_server.resume).start()
+
+    # Marked or not by the question that was not answered, it is not lost.
+    assert not dupefilter.request_seen(Request("http://a.example/1"))
+    assert dupefilter.request_seen(Request("http://a.example/1"))
+    dupefilter.close("finished")
+
+
+async def test_a_url_whose_verdict_gets_lost_is_new(crawler, wire, until):
+    async with wire:
+        made = crawler(REDIS_URL=wire.url, FRONTIER_SEEN_TIERS="set")
+        dupefilter = RedisDupeFilter.from_crawler(made)
+        await asyncio.to_thread(dupefilter.open)
+        wire.lose_replies = True
+        request = Request("http://a.example/1")
+        asking = asyncio.create_task(
+            asyncio.to_thread(dupefilter.request_seen, request)
+        )
+        await until(lambda: wire.lost > 0)
+        wire.lose_replies = False
+
+        assert await asking is False
+        assert await asyncio.to_thread(dupefilter.request_seen, request)
+        dupefilter.close("finished")
