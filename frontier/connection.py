@@ -88,6 +88,9 @@ class Connection:
         size = settings.getint("CONCURRENT_REQUESTS")
         per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         polite = settings.getfloat("DOWNLOAD_DELAY") > 0
+        cap = 2 if polite else 2 * per_host
+        if self.config.queue_key == "url":
+            cap = 2 * size  # one queue per partition: there is no host to spare
         self.starting = True
         if self._owner is None:
             raise RuntimeError(
@@ -99,7 +102,7 @@ class Connection:
             self._owner,
             spider=spider.name,
             inbox_size=2 * size,
-            cap=2 if polite else 2 * per_host,
+            cap=cap,
         )
         self.node = node
         try:

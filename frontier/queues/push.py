@@ -139,13 +139,6 @@ def _generations(shape: SeenShape, layout: Layout, adding: int) -> Iterator[Any]
             yield (made.bits, made.hashes)
 
 
-def _room(shape: SeenShape, layout: Layout, made: list[Any]) -> int:
-    """URLs that the last generation may have after this push, if it is not new."""
-    if not made or len(made) > layout.blooms:
-        return NO_LIMIT
-    return shape.generation(layout.blooms - 1).capacity
-
-
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What *reply* to the call that pushed *pushes* says.
 

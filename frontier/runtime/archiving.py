@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from frontier.archive.collection import Collection
+from frontier.archive.policy import may_be_revisit
 from frontier.archive.repair import repair
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.writer import WarcWriter
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 logger = logging.getLogger(__name__)
+
+
+def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
+    return False
 
 
 class Archive:
@@ -54,7 +59,11 @@ class Archive:
         self._collection.begin()
         self._commit_finished(config)
         self._thread = ArchiveThread(
-            writer, self._collection, crawl_id, fsync=config.warc_fsync
+            writer,
+            self._collection,
+            crawl_id,
+            fsync=config.warc_fsync,
+            policy=may_be_revisit if config.revisit_enabled else _never,
         )
         self._sequence = -1
 

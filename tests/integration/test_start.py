@@ -78,6 +78,24 @@ def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
     assert "Spider closed (start_error)" in cluster.text_of("node-1")
 
 
+def test_without_revisits_every_payload_is_stored(serve, cluster):
+    server = serve(urls=130, hosts=2, calendar_months=12)
+    seeds = ",".join(server.seeds)
+    cluster.start("n", "-a", f"seeds={seeds}", FRONTIER_REVISIT_ENABLED="False")
+    assert cluster.wait() == [0]
+    (path,) = cluster.warc_dir.iterdir()
+    from fastwarc import ArchiveIterator
+
+    with path.open("rb") as stream:
+        kinds = [
+            record.headers["WARC-Type"]
+            for record in ArchiveIterator(stream, parse_http=False)
+        ]
+
+    assert "revisit" not in kinds
+    assert kinds.count("response") > 130
+
+
 def test_a_request_may_be_left_out_of_the_archive(serve, cluster, project):
     server = serve(urls=130, hosts=2, calendar_months=12)
     crawl(cluster, project, server, ["node-1"])

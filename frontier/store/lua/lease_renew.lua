@@ -18,4 +18,5 @@ elseif token ~= ARGV[3] then
   return nil
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('EXPIRE', KEYS[2], 86400)
 return tonumber(redis.call('HGET', KEYS[3], 'ready') or '0')
