@@ -42,11 +42,12 @@ class Archive:
         directory = config.warc_dir
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            repaired = repair(directory, None)
         except OSError as error:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        for mended in repair(directory, None):
+        for mended in repaired:
             logger.info("%s", mended)
         writer = WarcWriter(
             directory,
