@@ -152,6 +152,8 @@ def test_the_store_may_die_and_come_back(serve, cluster):
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")
     until(lambda: (log := server.requests()) and len(log.entries) > 40, "some pages")
+    for node in cluster.nodes:  # one that is still starting would rightly give up
+        until(lambda n=node: " is in crawl " in cluster.text_of(n), "both nodes")
     (info,) = cluster.store.run([Call.command("INFO", "server")])
     subprocess.run(["kill", "-9", str(info["process_id"])], check=True)
 
