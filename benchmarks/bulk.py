@@ -40,7 +40,11 @@ class Bulk:
     ) -> None:
         names = tiers.split(",")
         share = bloom.share(capacity, partitions)
-        self._shape = SeenShape("bloom" in names, "set" in names, share, ERROR_RATE)
+        has_set = bool({"set", "set32"} & set(names))
+        bits = 32 if "set32" in names else 64
+        self._shape = SeenShape(
+            "bloom" in names, has_set, share, ERROR_RATE, set_bits=bits
+        )
         self._store = BlockingStore.from_settings({"REDIS_URL": server.url})
         self._server = server
         self._keys = CrawlKeys("bench", f"crawl{next(_serial)}")

@@ -28,6 +28,7 @@ PACKAGES = (
     "hiredis",
     "scrapy-redis",
     "scrapy-redis-bloomfilter",
+    "crawlee",
 )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TIERS = {
     "frontier_default": "bloom,set",
     "frontier_set64": "set",
+    "frontier_set32": "set32",
     "frontier_bloom": "bloom",
 }
 SETTLE = 0.3
@@ -68,6 +69,7 @@ def _ratios(figures: Figures) -> dict[str, float]:
     metric = "bytes_per_url"
     ratios = {
         "bytes_per_url_set64": figures.value("frontier_set64", metric),
+        "bytes_per_url_set32": figures.value("frontier_set32", metric),
         "bytes_per_url_default": figures.value("frontier_default", metric),
         "bytes_per_url_bloom": figures.value("frontier_bloom", metric),
         "bytes_per_url_scrapy_redis": figures.value("scrapy_redis", metric),

@@ -65,6 +65,10 @@ def run(server: Server, options: Options) -> Report:
     notes = []
     if peers.bloom_plugin() is None:
         notes.append("scrapy-redis-bloomfilter is not installed (extra `bench`)")
+    if peers.crawlee_module() is None:
+        notes.append("crawlee[redis] is not installed (extra `bench`)")
+    elif not peers.knows_json(server.client):
+        notes.append("crawlee's counters are in a hash: the server has no JSON")
     ratios = {**_ratios(figures), **errors}
     return Report("seen", about, figures.results(), ratios, notes)
 
@@ -85,6 +89,9 @@ def _parts(server: Server, far: str) -> dict[str, list[Part]]:
     if peers.bloom_plugin() is not None:  # far away, it makes 60 URLs per second
         plugin = peers.scrapy_redis_bloomfilter
         parts["scrapy_redis_bloomfilter"] = [partial(_peer, server, plugin, server.url)]
+    if peers.crawlee_module() is not None:
+        near, away = (partial(_crawlee, server, url) for url in (server.url, far))
+        parts["crawlee_queue"] = [near, _renamed(away)]
     parts["scrapy_memory"] = [_memory]
     parts["pipelined_sadd"] = [partial(_limit, server)]
     return parts
@@ -137,6 +144,11 @@ def _ratios(figures: Figures) -> dict[str, float]:
     ratios["new_default_vs_scrapy_redis_whole"] = figures.ratio(
         ("frontier_default", "new_per_s"), ("scrapy_redis_whole", "new_per_s")
     )
+    if peers.crawlee_module() is not None:
+        for metric, name in (("new_per_s", "new"), ("new_1ms_per_s", "new_1ms")):
+            ratios[f"{name}_default_vs_crawlee_queue"] = figures.ratio(
+                ("frontier_default", metric), ("crawlee_queue", metric)
+            )
     ratios["shared_vs_scrapy_redis"] = figures.ratio(
         ("frontier_default", "seen_shared_per_s"), (redis_, "seen_per_s")
     )
@@ -180,6 +192,26 @@ def _peer(
     metrics |= spent.per_url(count)
     seen = peers.pace(request_seen, pages, seen=True)
     return {**metrics, "seen_per_s": seen.per_second, "node_us_per_seen": seen.node_us}
+
+
+def _crawlee(server: Server, url: str, count: int) -> dict[str, float]:
+    server.empty()
+    return asyncio.run(_crawlee_queue(server, url, urls(count)))
+
+
+async def _crawlee_queue(
+    server: Server, url: str, pages: list[list[str]]
+) -> dict[str, float]:
+    has_json = peers.knows_json(server.client)
+    async with peers.crawlee_queue(url, has_json=has_json) as queue:
+        spent = ServerTime(server)
+        spent.start()
+        new = await queue.pace(pages, seen=False)
+        metrics = {"new_per_s": new.per_second, "node_us_per_new": new.node_us}
+        metrics["server_cpu_us_per_new"] = spent.cpu() / sum(map(len, pages))
+        seen = await queue.pace(pages, seen=True)
+    metrics |= {"seen_per_s": seen.per_second, "node_us_per_seen": seen.node_us}
+    return metrics
 
 
 def _memory(count: int) -> dict[str, float]:

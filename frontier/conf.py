@@ -104,6 +104,16 @@ def _choice(*choices: str) -> Parser:
     return parse
 
 
+def _either(*choices: int) -> Parser:
+    def parse(value: Any) -> int:
+        number = int(_whole(0, max(choices))(value))
+        if number not in choices:
+            raise ValueError(f"must be {' or '.join(map(str, choices))}")
+        return number
+
+    return parse
+
+
 def _order(value: Any) -> Order:
     try:
         return Order(str(value).lower())
@@ -136,6 +146,8 @@ class Config:
     """URLs of the crawl for which the first Bloom generation is sized."""
     bloom_error_rate: float = _setting(0.001, _real(0.0, 1.0))
     """Bound on the share of new URLs that the Bloom tier calls seen."""
+    bloom_native: str = _setting("auto", _choice("auto", "yes", "no"))
+    """Whether the Bloom tier is the server's own filter (``BF.*``)."""
     collection: str = _setting("", _optional_name)
     """The crawls that are deduplicated together; empty for the default one."""
     crawl_id: str = _setting("", _optional_name)
@@ -160,6 +172,10 @@ class Config:
     """Whether payloads that are in the index become revisit records."""
     seen_recent_size: int = _setting(100_000, _whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
+    seen_set_bits: int = _setting(64, _either(64, 32))
+    """Of each URL in the set tier."""
+    seen_set_max_bytes: int = _setting(0, _whole(0, 10**15))
+    """Memory of the set tier above which sets are given up; 0 for no limit."""
     seen_tiers: tuple[str, ...] = _setting(TIERS, _tiers)
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), _path)
@@ -198,7 +214,13 @@ class Config:
         if not values.get("node_id"):
             host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "node"
             values["node_id"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
-        return cls(**values)
+        config = cls(**values)
+        if config.seen_set_max_bytes and not {"bloom", "set"} <= set(config.seen_tiers):
+            raise ConfigurationError(
+                f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
+                "needs the tiers bloom and set, as one takes over from the other"
+            )
+        return config
 
     def as_settings(self) -> dict[str, str]:
         """Every setting's name and its value in effect, as text."""

@@ -2,7 +2,7 @@
 
 FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
-│   ├── CannotCarry         the crawl has no set to export from or import to
+│   ├── CannotCarry         what the crawl saw cannot leave it, or enter it
 │   ├── CannotForget        a Bloom filter decides what this crawl has seen
 │   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
 │   └── SeenFileMismatch    it was made by other rules than those it is to serve
@@ -40,14 +40,12 @@ class ConfigurationError(FrontierError):
 
 
 class CannotCarry(ConfigurationError):
-    """The crawl has no set, and URLs are carried over from set to set only."""
+    """What a crawl saw cannot be exported, or cannot be imported to this crawl."""
 
-    def __init__(self, crawl_id: str) -> None:
-        super().__init__(
-            f"the crawl {crawl_id} keeps no set of what it saw; only a crawl with "
-            "'set' in FRONTIER_SEEN_TIERS can be exported or imported to"
-        )
+    def __init__(self, crawl_id: str, reason: str) -> None:
+        super().__init__(f"the crawl {crawl_id} {reason}")
         self.crawl_id = crawl_id
+        self.reason = reason
 
 
 class CannotForget(ConfigurationError):

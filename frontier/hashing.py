@@ -1,32 +1,27 @@
-"""What a URL's identity becomes: its marks in the seen-set, its partition."""
+"""What a URL's identity becomes: its mark in the seen-set, its partition."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
 
 import mmh3
 
-from frontier.buckets import MEMBER_BITS
+MARK_BITS = 62
+LEAST_MARK = 1 << MARK_BITS
+"""The least of all marks; they are below twice this."""
 
 
-class Mark(NamedTuple):
-    """A fingerprint as the shared tiers know it."""
+def mark(fingerprint: bytes) -> int:
+    """The mark of *fingerprint*: 62 bits of MurmurHash3 plus 2**62.
 
-    h1: int
-    """32 bits; the first Bloom position."""
-    h2: int
-    """32 bits, odd; the distance of the next ones."""
-    member: int
-    """The entry in the set tier, 19 decimal digits."""
-
-
-def mark(fingerprint: bytes) -> Mark:
-    """The mark of *fingerprint*, by 128 bits of MurmurHash3."""
-    low, high = mmh3.hash64(fingerprint, signed=False)
-    member = (high & ((1 << MEMBER_BITS) - 1)) | (1 << MEMBER_BITS)
-    return Mark(low & 0xFFFFFFFF, (low >> 32) | 1, member)
+    So it has 19 decimal digits whatever the bits are: texts of marks compare as
+    their numbers do, and Redis keeps them as 64-bit integers.
+    """
+    high = mmh3.hash64(fingerprint, signed=False)[1]
+    return int(high & (LEAST_MARK - 1) | LEAST_MARK)
 
 
+@lru_cache(maxsize=10_000)
 def partition_of(queue_key: str, partitions: int) -> int:
     """The partition that owns *queue_key*."""
     return int(mmh3.hash(queue_key, seed=0x5EED, signed=False)) % partitions

@@ -88,10 +88,13 @@ class Stored:
 class Layout:
     """The size of a partition's seen-set."""
 
-    buckets: int = 1
+    buckets: int = 0
+    """Of the set tier; 0 before anything was put into it."""
     count: int = 0
     """URLs in the set tier."""
     blooms: int = 0
     """Bloom generations."""
     last: int = 0
     """URLs in the last of them."""
+    era: int = 0
+    """How many sets were given up before this one."""

@@ -1,7 +1,7 @@
 """What the seen test costs and loses, before it is run. No I/O.
 
 The Bloom tier is reckoned by the generations that the crawl itself would make.
-The set tier takes 8 bytes a URL and `BUCKET_BYTES` for each bucket, the recent
+The set tier takes 8 or 4 bytes a URL and `BUCKET_BYTES` for each bucket, the recent
 tier `RECENT_BYTES` for each entry of each node.
 
 How URLs fall into partitions is for the crawl to show: hosts differ. So there
@@ -15,13 +15,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier import bloom, buckets
+from frontier import bloom
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from frontier.bloom import Generation
+    from frontier.buckets import Space
 
 BUCKET_BYTES = 130
 """Memory of a bucket beside its URLs: 0.65 bytes a URL at 200 a bucket."""
@@ -45,6 +46,8 @@ class Forecast:
     """Whether all URLs are in one partition, as those of a single site are."""
     bloom_bytes: int
     set_bytes: int
+    set_bits: int
+    """Of each URL in the set; 0 without one."""
     recent_bytes: int
     """On each node, not in the store."""
     generations: tuple[Generation, ...]
@@ -145,19 +148,28 @@ def lost_to_bloom(filters: Sequence[Generation], urls: float) -> float:
     return lost
 
 
-def lost_to_set(urls: float) -> float:
-    """New URLs of *urls* in one partition whose member another has already."""
-    return urls * (urls - 1) / 2 / 2**buckets.MEMBER_BITS if urls > 1 else 0.0
+def lost_to_set(space: Space, urls: float) -> float:
+    """New URLs of *urls* in one partition whose entry another has already."""
+    return urls * (urls - 1) / 2 / space.end if urls > 1 else 0.0
 
 
-def set_bytes(urls: float) -> int:
+def set_error(space: Space, urls: float) -> float:
+    """The chance that the set of a partition of *urls* calls a new one seen."""
+    return urls / space.end
+
+
+def set_bytes(space: Space, urls: float, buckets: int | None = None) -> int:
     """Memory of the set tier of a partition of *urls*."""
-    return round(8 * urls + BUCKET_BYTES * buckets.wanted(math.ceil(urls)))
+    if urls <= 0:
+        return 0
+    used = space.wanted(math.ceil(urls)) if buckets is None else buckets
+    return round(space.member_bytes * urls + BUCKET_BYTES * used)
 
 
 def forecast(
     tiers: tuple[str, ...],
     generation: Callable[[int], Generation],
+    space: Space,
     urls: int,
     partitions: int,
     recent_size: int,
@@ -170,13 +182,15 @@ def forecast(
     used = min(urls, partitions)  # an empty one costs nothing
     each = urls / used
     filters = generations(generation, each) if "bloom" in tiers else ()
-    lost = lost_to_set(each) if "set" in tiers else lost_to_bloom(filters, each)
+    in_set = "set" in tiers
+    lost = lost_to_set(space, each) if in_set else lost_to_bloom(filters, each)
     bits = sum(-(-made.bits // 8) for made in filters)
     return Forecast(
         tiers=tiers,
         one_partition=partitions == 1,
         bloom_bytes=bits * used,
-        set_bytes=set_bytes(each) * used if "set" in tiers else 0,
+        set_bytes=set_bytes(space, each) * used if in_set else 0,
+        set_bits=8 * space.member_bytes if in_set else 0,
         recent_bytes=RECENT_BYTES * min(recent_size, urls) if "recent" in tiers else 0,
         generations=filters,
         lost=lost * used,

@@ -42,7 +42,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
-    {"inspection", "runtime"},
+    {"carryover", "inspection", "runtime"},
     FACES,
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -7,16 +7,20 @@ from bitarray.util import zeros
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.bloom import GROWTH, MAX_BITS, false_rate, generation, share, sized
+from frontier.bloom import (
+    GROWTH,
+    MAX_BITS,
+    Generation,
+    false_rate,
+    generation,
+    positions,
+    share,
+    sized,
+)
 from frontier.hashing import mark
 
 CAPACITIES = st.integers(1, 10**12)
 RATES = st.floats(1e-12, 0.999)
-
-
-def positions(url, made):
-    h1, h2, _ = mark(url)
-    return [(h1 + i * h2) % made.bits for i in range(made.hashes)]
 
 
 class Filter:
@@ -34,10 +38,10 @@ class Filter:
             self.filled.append((made, zeros(made.bits)))
             self.last = 0
         for made, bits in self.filled:
-            if all(bits[p] for p in positions(url, made)):
+            if all(bits[p] for p in positions(mark(url), made)):
                 return True
         made, bits = self.filled[-1]
-        for p in positions(url, made):
+        for p in positions(mark(url), made):
             bits[p] = 1
         self.last += 1
         return False
@@ -106,3 +110,29 @@ def test_the_share_is_enough_for_the_fullest_partition(partitions):
 def test_an_empty_filter_has_seen_nothing_and_a_flooded_one_everything():
     assert false_rate(1000, 7, 0) == 0
     assert math.isclose(false_rate(1000, 7, 10**6), 1)
+
+
+@given(st.integers(2**62, 2**63 - 1), st.integers(64, MAX_BITS), st.integers(1, 30))
+def test_positions_are_inside(number, bits, hashes):
+    made = Generation(1, 0.5, bits, hashes)
+    found = positions(number, made)
+
+    assert all(0 <= position < bits for position in found)
+    assert len(found) == hashes
+
+
+def test_positions_are_the_same_everywhere_and_for_ever():
+    made = Generation(1, 0.5, 10_007, 4)
+
+    assert positions(mark(b"http://a.example/"), made) == [73, 6055, 2149, 8370]
+
+
+def test_a_small_filter_keeps_a_small_error():
+    made = generation(0, 500, 1e-5)
+    bits = zeros(made.bits)
+    for n in range(500):
+        for position in positions(mark(b"%d" % n), made):
+            bits[position] = 1
+
+    new = (positions(mark(b"new %d" % n), made) for n in range(300_000))
+    assert sum(all(bits[p] for p in found) for found in new) <= 5

@@ -9,24 +9,15 @@ FINGERPRINTS = st.binary(min_size=1, max_size=64)
 
 
 @given(FINGERPRINTS)
-def test_a_member_has_19_digits_whatever_it_is(fingerprint):
-    member = mark(fingerprint).member
+def test_a_mark_has_19_digits_whatever_it_is(fingerprint):
+    found = mark(fingerprint)
 
-    assert len(str(member)) == 19
-    assert 2**62 <= member < 2**63  # a signed 64-bit integer, as intsets want it
-
-
-@given(FINGERPRINTS)
-def test_the_bloom_distance_is_odd_so_that_positions_differ(fingerprint):
-    h1, h2, _ = mark(fingerprint)
-
-    assert h2 % 2 == 1
-    assert 0 <= h1 < 2**32
-    assert 0 < h2 < 2**32
+    assert len(str(found)) == 19
+    assert 2**62 <= found < 2**63  # a signed 64-bit integer, as intsets want it
 
 
 def test_marks_are_the_same_everywhere_and_for_ever():
-    assert mark(b"http://a.example/") == (196553389, 68461523, 5616141643484177666)
+    assert mark(b"http://a.example/") == 5616141643484177666
     assert partition_of("a.example", 1024) == 436
 
 
@@ -35,8 +26,8 @@ def test_every_queue_key_has_a_partition(queue_key, partitions):
     assert 0 <= partition_of(queue_key, partitions) < partitions
 
 
-def test_different_fingerprints_have_different_members():
-    assert len({mark(b"%d" % n).member for n in range(100_000)}) == 100_000
+def test_different_fingerprints_have_different_marks():
+    assert len({mark(b"%d" % n) for n in range(100_000)}) == 100_000
 
 
 def test_hosts_spread_over_the_partitions():

@@ -2,7 +2,8 @@ import random
 
 import pytest
 
-from frontier import bloom, buckets
+from frontier import bloom
+from frontier.buckets import Space, space
 from frontier.errors import ConfigurationError
 from frontier.hashing import mark
 from frontier.planning import (
@@ -89,11 +90,8 @@ def test_losses_are_what_filters_lose():
     for _ in range(20):
         bits, used, last = [set() for _ in filters], [0] * len(filters), 0
         for _ in range(urls):
-            h1, h2, _ = mark(chance.randbytes(20))
-            places = [
-                {(h1 + i * h2) % each.bits for i in range(each.hashes)}
-                for each in filters
-            ]
+            new = mark(chance.randbytes(20))
+            places = [set(bloom.positions(new, each)) for each in filters]
             if any(p <= b for p, b in zip(places, bits, strict=True)):
                 lost += 1
             last += used[last] >= filters[last].capacity
@@ -104,28 +102,30 @@ def test_losses_are_what_filters_lose():
 
 
 def test_a_set_loses_nothing_that_matters():
-    assert lost_to_set(1) == 0
-    assert lost_to_set(50_000_000) < 0.001
+    assert lost_to_set(Space(), 1) == 0
+    assert lost_to_set(Space(), 50_000_000) < 0.001
 
 
 @pytest.mark.parametrize("urls", [3_000, 100_000])
-def test_the_bytes_of_a_set_are_what_a_server_takes(urls, db, keys):
-    total = buckets.wanted(urls)
+@pytest.mark.parametrize("kept", [Space(), space(32, 3_000)])
+def test_the_bytes_of_a_set_are_what_a_server_takes(urls, kept, db, keys):
+    total = kept.wanted(urls)
     inside = {}
     for n in range(urls):
-        member = mark(b"%d" % n).member
-        inside.setdefault(buckets.bucket_of(member, total), []).append(member)
+        entry = kept.entry(mark(b"%d" % n))
+        number = kept.bucket_of(entry, total)
+        inside.setdefault(number, []).append(kept.member(entry))
     taken = 0
     for number, members in inside.items():
-        db("SADD", keys.bucket(number), *members)
-        taken += db("MEMORY USAGE", keys.bucket(number))
+        db("SADD", keys.bucket(0, number), *members)
+        taken += db("MEMORY USAGE", keys.bucket(0, number))
 
-    assert taken == pytest.approx(set_bytes(urls), rel=0.15)
+    assert taken == pytest.approx(set_bytes(kept, urls), rel=0.15)
 
 
 def test_a_plan_has_the_bytes_of_all_generations():
-    spread = forecast(TIERS, made(), 400_000, 100, 10)
-    single = forecast(("bloom",), made(), 400_000, 1, 10)
+    spread = forecast(TIERS, made(), Space(), 400_000, 100, 10)
+    single = forecast(("bloom",), made(), Space(), 400_000, 1, 10)
 
     assert [g.capacity for g in spread.generations] == [1_000, 4_000]
     assert spread.bloom_bytes == sum(-(-g.bits // 8) for g in spread.generations) * 100
@@ -139,7 +139,7 @@ def test_a_plan_has_the_bytes_of_all_generations():
 
 
 def test_an_empty_partition_costs_nothing():
-    few = forecast(("bloom", "set"), made(), 5, 1_024, 10)
+    few = forecast(("bloom", "set"), made(), Space(), 5, 1_024, 10)
 
     assert few.bloom_bytes == 5 * -(-made()(0).bits // 8)
 

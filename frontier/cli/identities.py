@@ -12,7 +12,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
 from frontier.errors import ConfigurationError
-from frontier.hashing import Mark, mark, partition_of
+from frontier.hashing import mark, partition_of
 from frontier.requests import queue_key
 from frontier.seeds import fault_of
 
@@ -31,7 +31,7 @@ class Identity:
     queue_key: str
     partition: int
     fingerprint: bytes
-    mark: Mark
+    mark: int
 
 
 class Identities:
@@ -58,8 +58,8 @@ class Identities:
         partition = partition_of(key, self._config.partitions)
         return Identity(request.url, key, partition, fingerprint, mark(fingerprint))
 
-    def members_of(self, urls: Iterable[str]) -> dict[int, list[int]]:
-        """The set members of *urls*, each once, by partition.
+    def marks_of(self, urls: Iterable[str]) -> dict[int, list[int]]:
+        """The marks of *urls*, each once, by partition.
 
         Raises:
             ConfigurationError: One of them is no URL.
@@ -67,8 +67,8 @@ class Identities:
         found: dict[int, dict[int, None]] = {}
         for url in urls:
             identity = self.of(url)
-            found.setdefault(identity.partition, {})[identity.mark.member] = None
-        return {partition: list(members) for partition, members in found.items()}
+            found.setdefault(identity.partition, {})[identity.mark] = None
+        return {partition: list(marks) for partition, marks in found.items()}
 
 
 def fingerprinter_name() -> str:

@@ -105,8 +105,7 @@ def check(
             store,
             crawl.keys.partition(identity.partition),
             identity.mark,
-            seen_shape(crawl.config).generation,
-            has_set="set" in crawl.config.seen_tiers,
+            seen_shape(crawl.config),
         )
     said = _answer(crawl, identity, answer)
     if as_json:
@@ -130,15 +129,17 @@ def forget(
     prefix its URL had.
     """
     from frontier.cli.identities import Identities, urls_in
-    from frontier.seen.stored import forget as forget_members
+    from frontier.runtime.shape import seen_shape
+    from frontier.seen.stored import forget as forget_marks
 
     urls = urls_in(target)
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        by_partition = Identities(crawl.config).members_of(urls)
+        by_partition = Identities(crawl.config).marks_of(urls)
+        shape = seen_shape(crawl.config)
         forgotten = sum(
-            sum(forget_members(store, crawl, partition, members))
-            for partition, members in by_partition.items()
+            sum(forget_marks(store, crawl, shape, partition, marks))
+            for partition, marks in by_partition.items()
         )
     said = {
         "crawl_id": crawl.keys.crawl_id,
@@ -164,12 +165,14 @@ def export_file(
     as_json: Json = False,
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
+    from frontier.carryover.transfer import export
     from frontier.cli.identities import fingerprinter_name
-    from frontier.seen.transfer import export
+    from frontier.runtime.shape import seen_shape
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        urls = export(store, crawl, file, fingerprinter_name())
+        shape = seen_shape(crawl.config)
+        urls = export(store, crawl, shape, file, fingerprinter_name())
     _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
 
 
@@ -189,8 +192,9 @@ def import_file(
     as_json: Json = False,
 ) -> None:
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
+    from frontier.carryover.transfer import Import
     from frontier.cli.identities import fingerprinter_name
-    from frontier.seen.transfer import Import
+    from frontier.runtime.shape import seen_shape
 
     if bool(crawl_id) == bool(new):
         raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
@@ -202,7 +206,8 @@ def import_file(
         if new:
             source.create(store, namespace, new)
         try:
-            source.run(store, _crawl(store, namespace, target))
+            crawl = _crawl(store, namespace, target)
+            source.run(store, crawl, seen_shape(crawl.config))
         except BaseException:
             if source.read:
                 say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
@@ -243,9 +248,11 @@ def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
     from frontier.planning import forecast
     from frontier.runtime.shape import seen_shape
 
-    generation, size = seen_shape(config).generation, config.seen_recent_size
+    shape, size = seen_shape(config), config.seen_recent_size
     for partitions in dict.fromkeys((config.partitions, 1)):
-        yield forecast(config.seen_tiers, generation, count, partitions, size)
+        yield forecast(
+            config.seen_tiers, shape.generation, shape.space, count, partitions, size
+        )
 
 
 def _draw(path: Path, config: Config, count: int) -> None:
@@ -349,7 +356,7 @@ def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
 
 def _answer(crawl: StoredCrawl, identity: Identity, answer: Answer) -> dict[str, Any]:
     tiers = crawl.config.seen_tiers
-    decides = "set" if "set" in tiers else "bloom" if "bloom" in tiers else "nothing"
+    decides = _decides(tiers, answer)
     return {
         "crawl_id": crawl.keys.crawl_id,
         "url": identity.url,
@@ -365,6 +372,12 @@ def _answer(crawl: StoredCrawl, identity: Identity, answer: Answer) -> dict[str,
         "bucket": answer.bucket,
         "buckets": answer.layout.buckets,
     }
+
+
+def _decides(tiers: tuple[str, ...], answer: Answer) -> str:
+    if "set" in tiers and (answer.in_set or not answer.layout.era):
+        return "set"
+    return "bloom" if "bloom" in tiers else "nothing"
 
 
 def _answer_rows(said: dict[str, Any]) -> list[tuple[str, str]]:

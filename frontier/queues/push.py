@@ -14,6 +14,7 @@ What always holds:
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,6 @@ from frontier.store.scripts import QUEUE_PUSH
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frontier.hashing import Mark
     from frontier.store.keys import PartitionKeys
 
 MAX_URLS = 500
@@ -45,6 +45,9 @@ NEW, SEEN, SEEN_BY_BLOOM, FORCED = "n", "s", "b", "f"
 """What the script says of a URL."""
 
 
+_space = functools.cache(buckets.space)
+
+
 @dataclass(frozen=True, slots=True)
 class SeenShape:
     """The shared tiers of a crawl and what their first generation is sized for."""
@@ -54,19 +57,31 @@ class SeenShape:
     capacity: int
     """URLs that a partition's first Bloom generation holds."""
     error_rate: float
+    set_bits: int = 64
+    native: bool = False
+    """Whether the server's own filter (``BF.*``) is the Bloom tier."""
+
+    @property
+    def first(self) -> int:
+        """URLs for which a partition's first generation is made."""
+        # At least a whole push, so that none begins with more than it may hold.
+        return max(self.capacity, MAX_URLS)
+
+    @property
+    def space(self) -> buckets.Space:
+        """What the set keeps of a mark, and where."""
+        return _space(self.set_bits, self.first)
 
     def generation(self, number: int) -> bloom.Generation:
         """Bloom generation *number* of a partition, from 0."""
-        # At least a whole push, so that none begins with more than it may hold.
-        first = max(self.capacity, MAX_URLS)
-        return bloom.generation(number, first, self.error_rate)
+        return bloom.generation(number, self.first, self.error_rate)
 
 
 class Push(NamedTuple):
     """One URL to be pushed."""
 
     mode: str
-    mark: Mark
+    mark: int
     queue: str
     """``<priority>:<queue key>``; empty if the URL is to be marked only."""
     priority: int
@@ -90,50 +105,101 @@ def push_call(
     keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
 ) -> Call:
     """The call that pushes *pushes*, at most `MAX_URLS`, to one partition."""
-    made = list(_generations(shape, layout, len(pushes)))
-    names = [keys.counts, keys.queues, keys.seen]
-    names += [keys.bloom(number) for number in range(len(made))]
-    room = [NO_LIMIT, NO_LIMIT]
-    if made and len(made) == layout.blooms:
-        room[1] = shape.generation(layout.blooms - 1).capacity
-    index: dict[str, int] = {}
-
-    def position(name: str) -> int:
-        at = index.get(name)
-        if at is None:
-            names.append(name)
-            at = index[name] = len(names)
-        return at
-
-    total, splits = layout.buckets, []
+    modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
+    plan = _Plan(keys, shape, layout, len(marks))
+    texts: Sequence[str] = ()
+    members: Sequence[str] = ()
+    places: Sequence[int] = ()
     if shape.has_set:
-        total = max(total, buckets.wanted(layout.count + len(pushes)))
-        room[0] = buckets.room(total)
-        for split in buckets.splits(layout.buckets, total):
-            source = position(keys.bucket(split.source))
-            target = position(keys.bucket(split.target))
-            splits.append((source, target, str(split.threshold)))
-
-    urls: list[Any] = []
-    lists: dict[str, tuple[int, str, int]] = {}
-    numbers: dict[str, int] = {}
-    for mode, (h1, h2, member), queue, priority, item, _ in pushes:
-        bucket = 0
-        if shape.has_set and mode != FORCE:
-            bucket = position(keys.bucket(buckets.bucket_of(member, total)))
-        if queue and queue not in numbers:
-            lists[queue] = (position(keys.ready(queue)), queue, -priority)
-            numbers[queue] = len(lists)
-        urls += (mode, h1, h2, str(member), bucket, numbers.get(queue, 0), item)
-    found = list(lists.values())
-    plan = (layout.buckets, layout.blooms, made, splits, found, urls, room)
-    # Lua's msgpack is older than the type for bytes.
-    return Call.to(QUEUE_PUSH, names, [msgpack.packb(plan, use_bin_type=False)])
+        space = shape.space
+        total = plan.grow(space.wanted(layout.count + len(marks)))
+        places = plan.places(space.numbers(marks, total))
+        if shape.set_bits != 64:
+            members = [str(space.member(space.entry(mark))) for mark in marks]
+    if shape.has_set or shape.has_bloom:
+        texts = [str(mark) for mark in marks]
+    targets = plan.targets(queues, priorities)
+    return plan.call(
+        "".join(modes), texts, members, places, targets, items if targets else ()
+    )
 
 
-def _generations(shape: SeenShape, layout: Layout, adding: int) -> Iterator[Any]:
-    """Bits and hashes of each Bloom generation, of one more if the last is full."""
-    if shape.has_bloom:
+def split_call(
+    keys: PartitionKeys, shape: SeenShape, layout: Layout, total: int
+) -> Call:
+    """The call that gives a partition's set *total* buckets, and pushes nothing."""
+    plan = _Plan(keys, shape, layout, 0)
+    plan.grow(total)
+    return plan.call("", (), (), (), (), ())
+
+
+class _Plan:
+    """What a push tells the script, and the keys that it names."""
+
+    def __init__(
+        self, keys: PartitionKeys, shape: SeenShape, layout: Layout, adding: int
+    ) -> None:
+        self._keys, self._layout, self._space = keys, layout, shape.space
+        made = list(_filters(shape, layout, adding)) if adding else []
+        self._names = [keys.counts, keys.queues, keys.seen]
+        self._names += [keys.bloom(number) for number in range(len(made))]
+        self._room = [NO_LIMIT, NO_LIMIT]
+        if made and len(made) == layout.blooms and not shape.native:
+            self._room[1] = shape.generation(layout.blooms - 1).capacity
+        self._known = layout.buckets or self._space.groups
+        self._made, self._splits, self._lists = made, list[Any](), list[Any]()
+        self._places: dict[int, int] = {}
+
+    def grow(self, wanted: int) -> int:
+        """Split buckets until there are *wanted*; return how many there will be."""
+        total = max(self._known, wanted)
+        self._room[0] = self._space.room(total)
+        if total > self._known:
+            for split in self._space.splits(self._known, total):
+                ends = self.places((split.source, split.target))
+                self._splits.append((*ends, str(split.threshold)))
+        return total
+
+    def places(self, numbers: Sequence[int]) -> list[int]:
+        """Where the keys of buckets are."""
+        places, names, found = self._places, self._names, []
+        for number in numbers:
+            place = places.get(number)
+            if place is None:
+                names.append(self._keys.bucket(self._layout.era, number))
+                place = places[number] = len(names)
+            found.append(place)
+        return found
+
+    def targets(self, queues: Sequence[str], priorities: Sequence[int]) -> list[int]:
+        """Which of the ready lists each URL goes to, from 1; 0 is none."""
+        known, found = {"": 0}, []
+        for queue, priority in zip(queues, priorities, strict=True):
+            target = known.get(queue)
+            if target is None:
+                self._names.append(self._keys.ready(queue))
+                self._lists.append((len(self._names), queue, -priority))
+                target = known[queue] = len(self._lists)
+            found.append(target)
+        return found if self._lists else []
+
+    def call(self, modes: str, *urls: Sequence[Any]) -> Call:
+        """The call, given *modes* and the other columns of its URLs."""
+        layout = (self._known, self._layout.blooms, self._layout.era)
+        tiers = (self._space.groups, self._room, self._made, self._splits)
+        plan = (layout, *tiers, self._lists, modes, *urls)
+        # Lua's msgpack is older than the type for bytes.
+        packed = msgpack.packb(plan, use_bin_type=False)
+        return Call.to(QUEUE_PUSH, self._names, [packed])
+
+
+def _filters(shape: SeenShape, layout: Layout, adding: int) -> Iterator[Any]:
+    """What the script must know of each Bloom generation, and of one to be made."""
+    if shape.native:
+        # A filter of the server's grows by itself: each part has half the error
+        # of the one before, and the first has half of what is asked.
+        yield (0, shape.first, shape.error_rate)
+    elif shape.has_bloom:
         for number in range(layout.blooms + _must_grow(shape, layout, adding)):
             made = shape.generation(number)
             yield (made.bits, made.hashes)
@@ -145,12 +211,12 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
     """
-    layout = Layout(*(int(value) for value in reply[1:5]))
+    layout = Layout(*(int(value) for value in reply[1:6]))
     if reply[0] == 0:
         raise LayoutStale(layout)
     queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))
-    risen = tuple(queues[number - 1] for number in reply[6])
-    return Pushed(layout, reply[5].decode("ascii"), risen)
+    risen = tuple(queues[number - 1] for number in reply[7])
+    return Pushed(layout, reply[6].decode("ascii"), risen)
 
 
 def _must_grow(shape: SeenShape, layout: Layout, adding: int) -> bool:

@@ -25,11 +25,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
-from frontier.errors import LayoutStale, StoreUnavailable
+from frontier.errors import LayoutStale, StoreRefused, StoreUnavailable
 from frontier.hashing import mark, partition_of
 from frontier.model import Layout
 from frontier.queues.push import NEW, TEST, Push, push_call, pushed
-from frontier.runtime.shape import crawl_shape, seen_shape
+from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
+from frontier.seen.stored import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import RegistryKeys
@@ -82,6 +83,10 @@ class Cascade:
             self._store = BlockingStore.from_settings(_asking_once(settings))
             memory = self._store.call(Call.command("INFO", "memory"))
             check_server(memory, self._store.where)
+            self._config = settled(
+                self._config, server_has_filters=_has_filters(self._store)
+            )
+            self._shape = seen_shape(self._config)
             self._keys = self._enter(self._store)
         except BaseException:
             self.close()
@@ -140,13 +145,12 @@ class Cascade:
         if keys is None:
             return
         every = [keys.partition(number) for number in range(self._config.partitions)]
-        seen = store.run(
-            [Call.command("HMGET", each.seen, "blooms", "buckets") for each in every]
-        )
+        seen = store.run([layout_call(each) for each in every])
+        layouts = [layout_of(reply) for reply in seen]
         unlink = [
-            Call.command("UNLINK", *_names(each, int(blooms), int(total)))
-            for each, (blooms, total) in zip(every, seen, strict=True)
-            if total is not None
+            Call.command("UNLINK", *_names(each, layout))
+            for each, layout in zip(every, layouts, strict=True)
+            if layout != Layout()
         ]
         registry = RegistryKeys(keys.namespace).crawls()
         forget = Call.command("SREM", registry, keys.crawl_id)
@@ -201,6 +205,14 @@ class Cascade:
             old.leave()
 
 
+def _has_filters(store: BlockingStore) -> bool:
+    try:
+        store.call(FILTER_PROBE)
+    except StoreRefused:
+        return False
+    return True
+
+
 def _asking_once(settings: Mapping[str, Any]) -> dict[str, Any]:
     """*settings* for a client that never repeats by itself what was not answered.
 
@@ -215,7 +227,8 @@ def _asking_once(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "REDIS_PARAMS": {**timeouts, **chosen, "retry": None}}
 
 
-def _names(keys: PartitionKeys, blooms: int, total: int) -> list[str]:
-    """Every key of a seen-set of *blooms* generations and *total* buckets."""
-    filters = [keys.bloom(number) for number in range(blooms)]
-    return [keys.seen, *filters, *(keys.bucket(number) for number in range(total))]
+def _names(keys: PartitionKeys, layout: Layout) -> list[str]:
+    """Every key of a seen-set."""
+    filters = [keys.bloom(number) for number in range(layout.blooms)]
+    numbers = range(layout.buckets)
+    return [keys.seen, *filters, *(keys.bucket(layout.era, n) for n in numbers)]

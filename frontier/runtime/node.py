@@ -21,18 +21,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination import crawls
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
-from frontier.errors import StoreUnavailable
+from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.hashing import mark, partition_of
 from frontier.model import Member
 from frontier.queues.push import Push
 from frontier.runtime.acks import Acks
 from frontier.runtime.archiving import Archive
+from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
-from frontier.runtime.shape import crawl_shape, seen_shape
+from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
 from frontier.store.embedded import EmbeddedStore
 
@@ -92,6 +93,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._embedded: EmbeddedStore | None = None
         self.archive: Archive | None = None
+        self.budget: Budget | None = None
         self.finished = False
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
@@ -117,10 +119,12 @@ class Node:
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
-        config = self.config
         self._store = Store.from_settings(settings)
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
+        config = self.config = settled(
+            self.config, server_has_filters=await self._has_filters()
+        )
         revive = self._revive if self._embedded is not None else None
         self._patience = Patience(self._store, revive)
         once = self._patience.once
@@ -146,6 +150,13 @@ class Node:
             self.keys.crawl_id,
             self._store.where,
         )
+
+    async def _has_filters(self) -> bool:
+        try:
+            await self._store.call(FILTER_PROBE)
+        except StoreRefused:
+            return False
+        return True
 
     def _build(self) -> None:
         config, keys, patience = self.config, self.keys, self._patience
@@ -200,6 +211,16 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
+        if self.config.seen_set_max_bytes:
+            self.budget = Budget(
+                self._patience,
+                self.keys,
+                self._leases,
+                seen_shape(self.config),
+                partitions=self.config.partitions,
+                max_bytes=self.config.seen_set_max_bytes,
+            )
+            loops.append(self.budget.run)
         if not self.config.keep_alive:
             loops.append(self._ending.run)
         for loop in loops:

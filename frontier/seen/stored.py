@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier import buckets
+from frontier import bloom
 from frontier.conf import Config
 from frontier.errors import (
     CannotForget,
@@ -30,21 +30,24 @@ from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import SEEN_FORGET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from frontier.bloom import Generation
-    from frontier.hashing import Mark
+    from frontier.queues.push import SeenShape
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
 MAX_MEMBERS = 500
 """Members per call: more would keep the server for longer than a push does."""
+LAYOUT = ("buckets", "count", "blooms", "last", "era")
+"""Fields of a partition's seen-set; see `Layout`."""
 SHAPE = (
     "FRONTIER_PARTITIONS",
     "FRONTIER_QUEUE_KEY",
     "FRONTIER_SEEN_TIERS",
+    "FRONTIER_SEEN_SET_BITS",
     "FRONTIER_BLOOM_CAPACITY",
     "FRONTIER_BLOOM_ERROR_RATE",
+    "FRONTIER_BLOOM_NATIVE",
 )
 """Settings without which a seen-set cannot be read."""
 
@@ -76,8 +79,14 @@ class Answer:
 
     @property
     def seen(self) -> bool:
-        """Whether the URL would be called seen: the set's word if there is one."""
-        return self.in_set if self.bucket is not None else any(self.filters)
+        """Whether the URL would be called seen.
+
+        The set's word, if there is one; but once a set was given up, a URL that
+        only Bloom has is seen too.
+        """
+        if self.bucket is None or self.layout.era:
+            return self.in_set or any(self.filters)
+        return self.in_set
 
 
 def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
@@ -124,89 +133,131 @@ def checked_shape(shape: Any) -> Config:
 
 
 def layout_of(reply: Sequence[bytes | None]) -> Layout:
-    """The layout whose four fields the store gave as *reply*."""
-    found = [int(value or 0) for value in reply]
-    return Layout(found[0] or 1, *found[1:])
+    """The layout whose fields the store gave as *reply* to `layout_call`."""
+    return Layout(*(int(value or 0) for value in reply))
 
 
 def layout_call(keys: PartitionKeys) -> Call:
     """The call that asks for a partition's layout."""
-    names = ("buckets", "count", "blooms", "last")
-    return Call.command("HMGET", keys.seen, *names)
+    return Call.command("HMGET", keys.seen, *LAYOUT)
 
 
 def look(
-    store: BlockingStore,
-    keys: PartitionKeys,
-    mark: Mark,
-    generation: Callable[[int], Generation],
-    *,
-    has_set: bool,
+    store: BlockingStore, keys: PartitionKeys, mark: int, shape: SeenShape
 ) -> Answer:
     """What the tiers of the partition of *keys* say of *mark*."""
     layout = layout_of(store.call(layout_call(keys)))
+    space = shape.space
+    entry = space.entry(mark)
     while True:
-        made = [generation(number) for number in range(layout.blooms)]
-        bucket = buckets.bucket_of(mark.member, layout.buckets)
-        calls = [Call.command("SISMEMBER", keys.bucket(bucket), str(mark.member))]
-        calls += [
-            Call.command("GETBIT", keys.bloom(n), (mark.h1 + i * mark.h2) % each.bits)
-            for n, each in enumerate(made)
-            for i in range(each.hashes)
+        bucket = space.bucket_of(entry, layout.buckets or space.groups)
+        member = str(space.member(entry))
+        calls = [
+            Call.command("SISMEMBER", keys.bucket(layout.era, bucket), member),
+            *_filter_calls(keys, mark, shape, layout.blooms),
         ]
         *replies, current = store.run([*calls, layout_call(keys)])
         found = layout_of(current)
-        if (found.buckets, found.blooms) == (layout.buckets, layout.blooms):
+        if _same_keys(found, layout):
             break
         layout = found  # it grew in between
-    filters, at = [], 1
-    for each in made:
-        filters.append(all(replies[at : at + each.hashes]))
-        at += each.hashes
-    inside = sum(each.capacity for each in made[:-1]) + layout.last
     return Answer(
         layout=layout,
-        bucket=bucket if has_set else None,
-        in_set=has_set and replies[0] == 1,
-        filters=tuple(filters),
-        bloom_error=error_after(made, inside) if made else 0.0,
+        bucket=bucket if shape.has_set else None,
+        in_set=shape.has_set and replies[0] == 1,
+        filters=tuple(_filters_say(replies[1:], shape, layout.blooms)),
+        bloom_error=bloom_error(shape, layout),
     )
 
 
+def bloom_error(shape: SeenShape, layout: Layout) -> float:
+    """Chance, at most, that the Bloom tier of a partition calls a new URL seen."""
+    if not layout.blooms:
+        return 0.0
+    if shape.native:
+        return shape.error_rate  # the server keeps its own books
+    made = [shape.generation(number) for number in range(layout.blooms)]
+    return error_after(made, in_bloom(shape, layout))
+
+
+def in_bloom(shape: SeenShape, layout: Layout) -> int:
+    """URLs in the Bloom tier of a partition, at most."""
+    full = range(0 if shape.native else layout.blooms - 1)
+    return sum(shape.generation(number).capacity for number in full) + layout.last
+
+
+def _filter_calls(
+    keys: PartitionKeys, mark: int, shape: SeenShape, blooms: int
+) -> list[Call]:
+    if shape.native and blooms:
+        return [Call.command("BF.EXISTS", keys.bloom(0), str(mark))]
+    return [
+        Call.command("GETBIT", keys.bloom(number), position)
+        for number in range(blooms)
+        for position in bloom.positions(mark, shape.generation(number))
+    ]
+
+
+def _filters_say(
+    replies: Sequence[int], shape: SeenShape, blooms: int
+) -> Iterator[bool]:
+    if shape.native:
+        yield from (bool(reply) for reply in replies)
+        return
+    at = 0
+    for number in range(blooms):
+        hashes = shape.generation(number).hashes
+        yield all(replies[at : at + hashes])
+        at += hashes
+
+
+def _same_keys(one: Layout, other: Layout) -> bool:
+    names = ("buckets", "blooms", "era")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
 def forget(
-    store: BlockingStore, crawl: StoredCrawl, partition: int, members: Sequence[int]
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    shape: SeenShape,
+    partition: int,
+    marks: Sequence[int],
 ) -> list[bool]:
-    """Take *members* out of a partition's set; return which of them were there.
+    """Take *marks* out of a partition's set; return which of them were there.
 
     Raises:
         CannotForget: The crawl has no set.
     """
-    if "set" not in crawl.config.seen_tiers:
+    if not shape.has_set:
         raise CannotForget(crawl.keys.crawl_id)
     keys = crawl.keys.partition(partition)
     layout, done = layout_of(store.call(layout_call(keys))), list[bool]()
-    while len(done) < len(members):
-        batch = members[len(done) : len(done) + MAX_MEMBERS]
+    while len(done) < len(marks):
+        batch = marks[len(done) : len(done) + MAX_MEMBERS]
         try:
-            done += forgotten(store.call(forget_call(keys, layout, batch)))
+            done += forgotten(store.call(forget_call(keys, shape, layout, batch)))
         except LayoutStale as error:
             layout = error.layout
     return done
 
 
-def forget_call(keys: PartitionKeys, layout: Layout, members: Sequence[int]) -> Call:
-    """The call that takes *members*, at most `MAX_MEMBERS`, out of the set."""
-    places = [buckets.bucket_of(member, layout.buckets) for member in members]
-    names = [keys.seen, *(keys.bucket(place) for place in places)]
-    return Call.to(SEEN_FORGET, names, [layout.buckets, *map(str, members)])
+def forget_call(
+    keys: PartitionKeys, shape: SeenShape, layout: Layout, marks: Sequence[int]
+) -> Call:
+    """The call that takes *marks*, at most `MAX_MEMBERS`, out of the set."""
+    space = shape.space
+    numbers = space.numbers(marks, layout.buckets or space.groups)
+    names = [keys.seen, *(keys.bucket(layout.era, number) for number in numbers)]
+    members = [str(space.member(space.entry(mark))) for mark in marks]
+    return Call.to(SEEN_FORGET, names, [layout.buckets, layout.era, *members])
 
 
 def forgotten(reply: list[Any]) -> list[bool]:
-    """Which members the call with *reply* took out.
+    """Which marks the call with *reply* took out.
 
     Raises:
-        LayoutStale: None, as the set has another number of buckets.
+        LayoutStale: None, as the set is another one or has grown.
     """
     if reply[0] == 0:
-        raise LayoutStale(Layout(buckets=int(reply[1])))
+        raise LayoutStale(Layout(buckets=int(reply[1]), era=int(reply[2])))
     return [flag == 1 for flag in reply[1]]

@@ -119,20 +119,23 @@ class PartitionKeys:
 
     @property
     def seen(self) -> str:
-        """Hash ``{buckets, count, blooms, last}``: the layout of the seen-set.
+        """Hash ``{buckets, count, blooms, last, era, ...}``: the seen-set's layout.
 
         *count* is the number of URLs in the set, *blooms* the number of Bloom
-        generations, *last* how many URLs the last of them has.
+        generations, *last* how many URLs the last of them has, *era* how many
+        sets were given up. Then there are *lost_from*, the URLs in Bloom when
+        the first was, *given_up*, the URLs of all of them, and *old*, the
+        buckets of the last while they are being deleted.
         """
         return f"{self.tag}:seen"
 
     def bloom(self, generation: int) -> str:
-        """Bitmap of one Bloom generation."""
+        """Bitmap of one Bloom generation; or the server's own filter."""
         return f"{self.tag}:bloom:{generation}"
 
-    def bucket(self, number: int) -> str:
-        """Set of the 62-bit integers of one bucket of the seen-set."""
-        return f"{self.tag}:set:{number}"
+    def bucket(self, era: int, number: int) -> str:
+        """Set of the members, integers, of one bucket of the set of *era*."""
+        return f"{self.tag}:set:{era}:{number}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,10 @@ SHAPES = {
     "bloom+set": SeenShape(True, True, 500, 0.01),
     "set": SeenShape(False, True, 500, 0.01),
     "bloom": SeenShape(True, False, 500, 0.01),
+    "set32": SeenShape(False, True, 500, 0.01, set_bits=32),
+    "bloom+set32": SeenShape(True, True, 500, 0.01, set_bits=32),
+    "native": SeenShape(True, False, 500, 0.01, native=True),
+    "native+set": SeenShape(True, True, 500, 0.01, native=True),
     "none": SeenShape(False, False, 500, 0.01),
 }
 

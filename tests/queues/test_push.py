@@ -16,7 +16,7 @@ from frontier.queues.push import (
     pushed,
 )
 
-EXACT = ["set", "bloom+set"]
+EXACT = ["set", "bloom+set", "set32", "bloom+set32"]
 TESTED = [*EXACT, "bloom"]
 
 
@@ -207,9 +207,9 @@ def test_eight_nodes_at_once_queue_every_url_once(client, db, keys, shape):
 
 def encodings(db, keys, layout):
     return {
-        db("OBJECT", "ENCODING", keys.bucket(n))
+        db("OBJECT", "ENCODING", keys.bucket(layout.era, n))
         for n in range(layout.buckets)
-        if db("EXISTS", keys.bucket(n))
+        if db("EXISTS", keys.bucket(layout.era, n))
     }
 
 
@@ -224,6 +224,19 @@ def test_fifty_thousand_urls_in_one_partition_are_still_small_integers(
     assert node.layout == Layout(buckets=250, count=50_000)
     assert encodings(db, keys, node.layout) == {b"intset"}
     assert set(node.push_urls(every[::7])) == {"s"}
+
+
+def test_short_members_are_small_integers_too_and_new_urls_are_new(client, db, keys):
+    node = client("set32")
+    every = some(50_000)
+
+    assert node.push_urls(every).count("n") >= 50_000 - 3  # two share an entry
+    assert node.layout.count >= 50_000 - 3
+    assert encodings(db, keys, node.layout) == {b"intset"}
+    taken = sum(
+        db("MEMORY USAGE", keys.bucket(0, n)) for n in range(node.layout.buckets)
+    )
+    assert taken < 5.5 * 50_000
 
 
 def test_many_nodes_that_know_an_old_count_do_not_fill_a_bucket(client, db, keys):

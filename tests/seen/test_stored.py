@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from frontier import buckets
+from frontier.buckets import Space
 from frontier.conf import Config
 from frontier.errors import CannotForget, CodecError, LayoutStale, UnknownCrawl
 from frontier.hashing import mark
@@ -65,8 +65,7 @@ def push(blocking, keys):
 
 
 def ask(store, keys, config, of):
-    generation = seen_shape(config).generation
-    return look(store, keys, of, generation, has_set="set" in config.seen_tiers)
+    return look(store, keys, of, seen_shape(config))
 
 
 def test_a_crawl_is_read_as_it_was_created(blocking, opened, crawl):
@@ -113,8 +112,14 @@ def test_of_an_empty_partition_nothing_is_seen(blocking, opened, keys):
 def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tiers):
     config, store = opened(tiers), blocking()
     push(config, MARKS[:2_000])
-    some = [m.member for m in MARKS[1_300:2_100]]
-    done = forget(store, stored_crawl(store, "test", crawl.crawl_id), 7, some)
+    some = MARKS[1_300:2_100]
+    done = forget(
+        store,
+        stored_crawl(store, "test", crawl.crawl_id),
+        seen_shape(config),
+        7,
+        some,
+    )
 
     assert done == [True] * 700 + [False] * 100
     assert layout_of(store.call(layout_call(keys))).count == 1_300
@@ -123,18 +128,22 @@ def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tie
 
 def test_a_bloom_filter_cannot_forget(blocking, opened, crawl, push, keys):
     store = blocking()
-    push(opened("bloom"), MARKS[:10])
+    config = opened("bloom")
+    push(config, MARKS[:10])
+    found = stored_crawl(store, "test", crawl.crawl_id)
 
     with pytest.raises(CannotForget, match=crawl.crawl_id):
-        forget(store, stored_crawl(store, "test", crawl.crawl_id), 7, [1])
+        forget(store, found, seen_shape(config), 7, MARKS[:1])
 
 
 def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
     store = blocking()
-    push(opened("set"), MARKS[:2_000])
-    members = [m.member for m in MARKS[:10]]
+    config = opened("set")
+    push(config, MARKS[:2_000])
 
     with pytest.raises(LayoutStale) as caught:
-        forgotten(store.call(forget_call(keys, Layout(), members)))
-    assert caught.value.layout.buckets == buckets.wanted(2_000)
+        forgotten(
+            store.call(forget_call(keys, seen_shape(config), Layout(), MARKS[:10]))
+        )
+    assert caught.value.layout.buckets == Space().wanted(2_000)
     assert layout_of(store.call(layout_call(keys))).count == 2_000

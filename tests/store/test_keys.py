@@ -18,7 +18,7 @@ ARGUMENTS = {
     "hints": "n1",
     "ready": "5:a",
     "bloom": 0,
-    "bucket": 0,
+    "bucket": (0, 0),
     "crawl": "site-1",
 }
 
@@ -33,6 +33,8 @@ def names_of(keys):
             names[what] = getattr(keys, what)
         else:
             arguments = [ARGUMENTS[what]] if what in ARGUMENTS else []
+            if what == "bucket":
+                arguments = ARGUMENTS[what]
             names[what] = getattr(keys, what)(*arguments)
     return names
 
@@ -78,7 +80,7 @@ def test_numbers_and_namespaces_are_told_apart():
     }
 
     assert len(tags) == 8
-    assert PartitionKeys("{x}").bucket(1) != PartitionKeys("{x}").bucket(11)
+    assert PartitionKeys("{x}").bucket(1, 11) != PartitionKeys("{x}").bucket(11, 1)
 
 
 def test_the_index_has_the_names_that_browsertrix_gives_it():

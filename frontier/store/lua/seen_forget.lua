@@ -1,18 +1,22 @@
 -- seen_forget: take URLs out of the set, so that they are new again.
 --
--- KEYS[1]  seen     hash {buckets, count, blooms, last}
+-- KEYS[1]  seen     hash {buckets, count, blooms, last, era}
 -- KEYS[2...]        the bucket of each member
 -- ARGV[1]  buckets  how many the set has, as the caller knows it
--- ARGV[2...]        members
+-- ARGV[2]  era      of the set, likewise
+-- ARGV[3...]        members
 --
 -- Returns {1, flags}: for each member 1 if it was in the set, else 0. Or
--- {0, buckets}, and nothing is done, if the set has another number of buckets.
+-- {0, buckets, era}, and nothing is done, if the set is not as the caller knows.
 
-local buckets = tonumber(redis.call('HGET', KEYS[1], 'buckets') or '1')
-if buckets ~= tonumber(ARGV[1]) then return {0, buckets} end
+local stored = redis.call('HMGET', KEYS[1], 'buckets', 'era')
+local buckets, era = stored[1] or '0', stored[2] or '0'
+if buckets ~= ARGV[1] or era ~= ARGV[2] then
+  return {0, tonumber(buckets), tonumber(era)}
+end
 local flags, removed = {}, 0
 for i = 2, #KEYS do
-  local had = redis.call('SREM', KEYS[i], ARGV[i])
+  local had = redis.call('SREM', KEYS[i], ARGV[i + 1])
   flags[i - 1] = had
   removed = removed + had
 end

@@ -4,14 +4,17 @@
 
     magic  8 bytes, version  2, length of header  4
     header  JSON, padded with blanks; CRC-32 of all so far  4
-    block*  partition  4, members  4, length  4, CRC-32  4, payload
-    end     a block of partition `END_MARK` without members or payload
+    block*  kind  1, partition  4, a  4, b  4, length  4, CRC-32  4, payload
+    end     a block of the kind `END` without a payload
 
-Numbers are big-endian. A payload is the differences between members that are
-sorted, 8 bytes each; all the first bytes, then all the second and so on, as
-most of the first are zero; deflated. The CRC-32 is over the three numbers
-before it and the payload. Members ascend within a partition, and so do
-partitions, of which the number of URLs is in the header.
+Numbers are big-endian, payloads are deflated, and the CRC-32 is over the five
+numbers before it and the payload. Partitions ascend. A partition has
+
+- `ENTRIES`, *a* of them: the differences between entries, which ascend, 8 bytes
+  each; all the first bytes, then all the second and so on, as most are zero;
+- a `LAYOUT`, if its Bloom tier is in the file: *a* generations, the last of which
+  has *b* URLs;
+- `BITS` of generation *a*: bytes from *b* on, at most `BLOCK_BYTES` of them.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from array import array
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from frontier.buckets import LEVELS, SHORT_BITS, Space
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
-from frontier.seen.carry import END, LEAST
+from frontier.hashing import MARK_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,16 +40,18 @@ if TYPE_CHECKING:
     from typing import Self
 
 MAGIC = b"\x89SEEN\r\n\x1a"
-VERSION = 1
+VERSION = 2
 RULES = "w3lib"
 """The canonicalization that URLs went through before they were hashed."""
 HASH = "murmur3-128/62"
-"""What made a member of a fingerprint; see `frontier.hashing.mark`."""
-BLOCK_MEMBERS = 8192
-END_MARK = 2**32 - 1
+"""What made a mark of a fingerprint; see `frontier.hashing.mark`."""
+ENTRIES, LAYOUT, BITS, END = range(4)
+BLOCK_ENTRIES = 8192
+BLOCK_BYTES = 64 * 1024
+MAX_GENERATIONS = 64
 MAX_HEADER = 64 * 1024
 _OPENING = struct.Struct(">8sHI")
-_BLOCK = struct.Struct(">IIII")
+_BLOCK = struct.Struct(">BIIIII")
 _CRC = struct.Struct(">I")
 
 
@@ -58,9 +64,38 @@ class Header:
     spider: str
     shape: dict[str, Any]
     """The settings that the crawl was created with."""
+    bits: int = MARK_BITS
+    groups: int = 1
+    """With *bits*, the `Space` of the entries."""
     urls: int = 0
+    """Entries."""
     rules: str = RULES
     hash: str = HASH
+
+    @property
+    def space(self) -> Space:
+        """The space of the entries.
+
+        Raises:
+            ValueError: There is no such space.
+        """
+        is_whole = (self.bits, self.groups) == (MARK_BITS, 1)
+        if not is_whole and not (
+            self.bits == SHORT_BITS and 1 <= int(self.groups) <= 1 << LEVELS
+        ):
+            raise ValueError("no space")
+        return Space(self.bits, self.groups)
+
+
+class Block(NamedTuple):
+    """A part of a partition; what *a* and *b* are depends on its kind."""
+
+    kind: int
+    partition: int
+    a: int
+    b: int
+    entries: list[int]
+    data: bytes
 
 
 class SeenFileWriter:
@@ -71,7 +106,7 @@ class SeenFileWriter:
         self._part = path.with_name(path.name + ".part")
         self._length = len(json.dumps(asdict(header))) + 20
         self._pending: list[int] = []
-        self._partition, self._last = 0, LEAST
+        self._partition, self._last = 0, 0
         self.urls = 0
 
     def __enter__(self) -> Self:
@@ -84,13 +119,23 @@ class SeenFileWriter:
         self._file.write(self._opening(0))
         return self
 
-    def add(self, partition: int, members: Sequence[int]) -> None:
-        """Write *members*, sorted and above those written before of *partition*."""
+    def add(self, partition: int, entries: Sequence[int]) -> None:
+        """Write *entries*, sorted and above those written before of *partition*."""
         if partition != self._partition:
             self._flush(0)
-            self._partition, self._last = partition, LEAST
-        self._pending += members
-        self._flush(BLOCK_MEMBERS)
+            self._partition, self._last = partition, 0
+        self._pending += entries
+        self._flush(BLOCK_ENTRIES)
+
+    def add_layout(self, partition: int, blooms: int, last: int) -> None:
+        """Write of how many generations the bits are that follow."""
+        self._flush(0)
+        self._partition, self._last = partition, 0
+        self._block(LAYOUT, partition, blooms, last, b"")
+
+    def add_bits(self, partition: int, generation: int, at: int, data: bytes) -> None:
+        """Write bytes of a generation, from its byte *at* on."""
+        self._block(BITS, partition, generation, at, zlib.compress(data, 1))
 
     def __exit__(
         self,
@@ -103,7 +148,7 @@ class SeenFileWriter:
                 raise error
             if kind is None:
                 self._flush(0)
-                self._block(END_MARK, 0, b"")
+                self._block(END, 0, 0, 0, b"")
                 self._file.seek(0)
                 self._file.write(self._opening(self.urls))
             self._file.close()
@@ -125,15 +170,15 @@ class SeenFileWriter:
 
     def _flush(self, least: int) -> None:
         while self._pending and len(self._pending) >= least:
-            members = self._pending[:BLOCK_MEMBERS]
-            del self._pending[:BLOCK_MEMBERS]
-            payload = zlib.compress(_packed(members, self._last), 6)
-            self._block(self._partition, len(members), payload)
-            self._last = members[-1]
-            self.urls += len(members)
+            entries = self._pending[:BLOCK_ENTRIES]
+            del self._pending[:BLOCK_ENTRIES]
+            payload = zlib.compress(_packed(entries, self._last), 6)
+            self._block(ENTRIES, self._partition, len(entries), 0, payload)
+            self._last = entries[-1]
+            self.urls += len(entries)
 
-    def _block(self, partition: int, count: int, payload: bytes) -> None:
-        head = _BLOCK.pack(partition, count, len(payload), 0)[:12]
+    def _block(self, kind: int, partition: int, a: int, b: int, payload: bytes) -> None:
+        head = _BLOCK.pack(kind, partition, a, b, len(payload), 0)[: -_CRC.size]
         self._file.write(head + _CRC.pack(zlib.crc32(head + payload)) + payload)
 
 
@@ -149,6 +194,8 @@ class SeenFile:
                 f"{path} cannot be read: {error.strerror}"
             ) from None
         self._path = path
+        self.layouts: dict[int, tuple[int, int]] = {}
+        """Bloom generations of partitions, and URLs in the last; once verified."""
         try:
             self.header = self._opening()
         except BaseException:
@@ -160,43 +207,53 @@ class SeenFile:
         self._file.close()
 
     def verified(self) -> dict[int, int]:
-        """The number of members of each partition, after reading the whole file.
+        """The number of entries of each partition, after reading the whole file.
 
         Raises:
             SeenFileBroken: It is not whole.
         """
         counts: dict[int, int] = {}
-        for partition, members in self.blocks():
-            counts[partition] = counts.get(partition, 0) + len(members)
+        for block in self.blocks():
+            count = counts.get(block.partition, 0) + len(block.entries)
+            counts[block.partition] = count
+            if block.kind == LAYOUT:
+                self.layouts[block.partition] = (block.a, block.b)
         if sum(counts.values()) != self.header.urls:
             raise self._broken(self._file.tell(), "it has not the URLs of its header")
         return counts
 
-    def blocks(self) -> Iterator[tuple[int, list[int]]]:
-        """Each block: its partition, its members.
+    def blocks(self) -> Iterator[Block]:
+        """Each block.
 
         Raises:
             SeenFileBroken: A block is not what it should be.
         """
         self._file.seek(self._start)
-        last, before = LEAST, 0
+        last, before = -1, 0
         while True:
             at = self._file.tell()
             head = self._exactly(_BLOCK.size, at)
-            partition, count, length, crc = _BLOCK.unpack(head)
-            if count > BLOCK_MEMBERS or length > 16 * BLOCK_MEMBERS:
+            kind, partition, a, b, length, crc = _BLOCK.unpack(head)
+            if kind > END or length > 2 * BLOCK_BYTES:
                 raise self._broken(at, "there is no block")
             payload = self._exactly(length, at)
-            if zlib.crc32(head[:12] + payload) != crc:
+            if zlib.crc32(head[: -_CRC.size] + payload) != crc:
                 raise self._broken(at, "it is damaged")
-            if partition == END_MARK:
+            if kind == END:
                 break
-            last = last if partition == before else LEAST
-            members = self._members(payload, count, last, at)
             if partition < before:
                 raise self._broken(at, "its partitions are in no order")
-            yield partition, members
-            last, before = members[-1], partition
+            last = last if partition == before else -1
+            entries, data = list[int](), b""
+            if kind == ENTRIES:
+                entries = self._entries(payload, a, last, at)
+                last = entries[-1]
+            elif kind == LAYOUT and not 1 <= a <= MAX_GENERATIONS:
+                raise self._broken(at, "it has filters that are none")
+            elif kind == BITS:
+                data = self._inflated(payload, BLOCK_BYTES, at)
+            yield Block(kind, partition, a, b, entries, data)
+            before = partition
         if self._file.read(1):
             raise self._broken(at, "there is more after the end")
 
@@ -214,9 +271,11 @@ class SeenFile:
             raise self._broken(0, "its header is damaged")
         self._start = self._file.tell()
         try:
-            return Header(**json.loads(rest[:length]))
+            header = Header(**json.loads(rest[:length]))
+            self._end = header.space.end
         except (TypeError, ValueError, RecursionError):
             raise self._broken(0, "its header is another program's") from None
+        return header
 
     def _exactly(self, size: int, at: int) -> bytes:
         found = self._file.read(size)
@@ -224,28 +283,37 @@ class SeenFile:
             raise self._broken(at, "it is cut off in the block that begins")
         return found
 
-    def _members(self, payload: bytes, count: int, last: int, at: int) -> list[int]:
+    def _entries(self, payload: bytes, count: int, last: int, at: int) -> list[int]:
+        if not 1 <= count <= BLOCK_ENTRIES:
+            raise self._broken(at, "there is no block")
+        plain = self._inflated(payload, 8 * count, at)
+        if len(plain) != 8 * count:
+            raise self._broken(at, "a block has other entries than it says")
+        entries = _unpacked(plain, max(last, 0))
+        rising = all(a < b for a, b in pairwise((last, *entries)))
+        if entries[-1] >= self._end or not rising:
+            raise self._broken(at, "a block has entries that are none")
+        return entries
+
+    def _inflated(self, payload: bytes, most: int, at: int) -> bytes:
         inflate = zlib.decompressobj()
         try:
-            plain = inflate.decompress(payload, 8 * count + 1)
+            plain = inflate.decompress(payload, most + 1)
         except zlib.error:
             plain = b""
-        if len(plain) != 8 * count or not count:
-            raise self._broken(at, "a block has other members than it says")
-        members = _unpacked(plain, last)
-        if members[-1] >= END or any(a >= b for a, b in pairwise(members)):
-            raise self._broken(at, "a block has members that are none")
-        return members
+        if not 0 < len(plain) <= most:
+            raise self._broken(at, "a block has another content than it says")
+        return plain
 
     def _broken(self, offset: int, reason: str) -> SeenFileBroken:
         return SeenFileBroken(str(self._path), offset, reason)
 
 
-def _packed(members: Sequence[int], last: int) -> bytes:
+def _packed(entries: Sequence[int], last: int) -> bytes:
     steps = array("Q")
-    for member in members:
-        steps.append(member - last)
-        last = member
+    for entry in entries:
+        steps.append(entry - last)
+        last = entry
     if sys.byteorder == "little":
         steps.byteswap()
     plain = steps.tobytes()
@@ -260,8 +328,8 @@ def _unpacked(planes: bytes, last: int) -> list[int]:
     steps = array("Q", bytes(plain))
     if sys.byteorder == "little":
         steps.byteswap()
-    members = []
+    entries = []
     for step in steps:
         last += step
-        members.append(last)
-    return members
+        entries.append(last)
+    return entries

@@ -4,13 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frontier.carryover.file import (
+    BLOCK_ENTRIES,
+    MAGIC,
+    Header,
+    SeenFile,
+    SeenFileWriter,
+)
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
 from frontier.hashing import mark
-from frontier.seen.carry import END, LEAST
-from frontier.seen.file import BLOCK_MEMBERS, MAGIC, Header, SeenFile, SeenFileWriter
 
 HEADER = Header("scrapy.X", "site-1", "site", {"FRONTIER_PARTITIONS": 4})
-MEMBERS = sorted(mark(b"%d" % n).member for n in range(20_000))
+SPACE = HEADER.space
+ENTRIES = sorted(SPACE.entry(mark(b"%d" % n)) for n in range(20_000))
 
 
 def write(path, parts, header=HEADER):
@@ -25,8 +31,8 @@ def read(path):
     try:
         counts = file.verified()
         found = {}
-        for partition, members in file.blocks():
-            found.setdefault(partition, []).extend(members)
+        for block in file.blocks():
+            found.setdefault(block.partition, []).extend(block.entries)
     finally:
         file.close()
     assert counts == {p: len(members) for p, members in found.items()}
@@ -36,14 +42,14 @@ def read(path):
 @pytest.fixture
 def whole(tmp_path):
     path = tmp_path / "whole.seen"
-    write(path, [(0, MEMBERS[:10]), (3, MEMBERS[:9_000]), (3, MEMBERS[9_000:])])
+    write(path, [(0, ENTRIES[:10]), (3, ENTRIES[:9_000]), (3, ENTRIES[9_000:])])
     return path
 
 
 def test_what_was_written_is_read(whole, tmp_path):
     header, found = read(whole)
 
-    assert found == {0: MEMBERS[:10], 3: MEMBERS}
+    assert found == {0: ENTRIES[:10], 3: ENTRIES}
     assert (header.urls, header.crawl_id, header.shape) == (
         20_010,
         "site-1",
@@ -54,7 +60,9 @@ def test_what_was_written_is_read(whole, tmp_path):
 
 
 @given(
-    st.dictionaries(st.integers(0, 9), st.sets(st.integers(LEAST, END - 1), min_size=1))
+    st.dictionaries(
+        st.integers(0, 9), st.sets(st.integers(0, SPACE.end - 1), min_size=1)
+    )
 )
 def test_any_members_come_back(tmp_path_factory, parts):
     path = tmp_path_factory.mktemp("any") / "x"
@@ -67,7 +75,7 @@ def test_any_members_come_back(tmp_path_factory, parts):
 def test_blocks_are_bounded(whole):
     file = SeenFile(whole)
 
-    assert max(len(members) for _, members in file.blocks()) == BLOCK_MEMBERS
+    assert max(len(block.entries) for block in file.blocks()) == BLOCK_ENTRIES
     file.close()
 
 
@@ -109,10 +117,10 @@ def test_a_foreign_file_is_an_error(tmp_path, data):
 
 def test_another_version_is_refused(whole):
     data = bytearray(whole.read_bytes())
-    data[9] = 2
+    data[9] = 1
     whole.write_bytes(data)
 
-    with pytest.raises(SeenFileMismatch, match="version 2, but 1"):
+    with pytest.raises(SeenFileMismatch, match="version 1, but 2"):
         SeenFile(whole)
 
 
@@ -129,7 +137,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path):
 
 def test_an_export_that_fails_leaves_no_file(tmp_path):
     def failing():
-        yield (0, MEMBERS)
+        yield (0, ENTRIES)
         raise KeyError
 
     with pytest.raises(KeyError):

@@ -1,0 +1,1 @@
+"""What one crawl has seen, carried over to the next."""
