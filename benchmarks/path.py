@@ -15,6 +15,8 @@ from scrapy.crawler import Crawler
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier import connection
+from frontier.hashing import mark, partition_of
+from frontier.queues.push import Push
 from frontier.runtime.node import Node
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
@@ -38,6 +40,19 @@ PAUSE = 0.0005
 class PushingNode(Node):
     """A node that only pushes."""
 
+    queues = True
+    """Whether new URLs are queued, or marked as seen only."""
+
+    def push(self, *, queue_key: str, **what: Any) -> None:
+        """Push as a node does; without queues, to none of them."""
+        if self.queues:
+            super().push(queue_key=queue_key, **what)
+            return
+        number = partition_of(queue_key, self.config.partitions)
+        mark_ = mark(what["fingerprint"])
+        push = Push(what["mode"], mark_, "", 0, what["item"], what["tag"])
+        self.outbox.put(number, push)
+
     async def open(self) -> None:
         """Connect and start the outbox."""
         self._store = Store.from_settings(self._settings)
@@ -60,8 +75,17 @@ class PushingNode(Node):
         await self._store.close()
 
 
+class SeenOnly(Scheduler):
+    """A scheduler that makes no records of requests, as none is queued."""
+
+    def _item(self, request: Request) -> bytes:  # noqa: ARG002 (the same for all)
+        return b""
+
+
 class PushingConnection(connection.Connection):
     """The connection of a crawler that has a `PushingNode` and no engine."""
+
+    node: PushingNode
 
     async def open(self, spider: Spider) -> None:
         """Open the node."""
@@ -119,16 +143,24 @@ class SeenPath:
 
 
 @asynccontextmanager
-async def seen_path(url: str, settings: Mapping[str, Any]) -> AsyncIterator[SeenPath]:
-    """The seen path of a node under *settings* with its store at *url*."""
+async def seen_path(
+    url: str, settings: Mapping[str, Any], *, queues: bool
+) -> AsyncIterator[SeenPath]:
+    """The seen path of a node under *settings* with its store at *url*.
+
+    Without *queues* it is the seen test alone, as a dupefilter is: URLs are
+    fingerprinted, tested and marked, but neither recorded nor queued.
+    """
     fixed = {"REDIS_URL": url, "TWISTED_REACTOR_ENABLED": False}
     crawler = Crawler(LinkSpider, {**settings, **fixed})
     crawler._apply_settings()
     crawler.spider = spider = LinkSpider()
     linked = PushingConnection(crawler)
     connection._connections[crawler] = linked
-    scheduler = Scheduler.from_crawler(crawler)
+    made = Scheduler if queues else SeenOnly
+    scheduler = made.from_crawler(crawler)
     await scheduler._open(spider)
+    linked.node.queues = queues
     try:
         path = SeenPath(scheduler, linked.node, spider)
         warm_up = [["https://warm-up.example/"]]

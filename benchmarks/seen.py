@@ -1,4 +1,9 @@
-"""``seen``: how fast URLs are told apart, what it costs, how often it is wrong."""
+"""``seen``: how fast URLs are told apart, what it costs, how often it is wrong.
+
+``frontier_default`` and ``frontier_set`` are the seen test alone, against a
+dupefilter alone; ``frontier_whole`` queues what is new, as does the peer's
+``whole``. What differs is only what is done with the verdict.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +83,9 @@ def _parts(server: Server, far: str) -> dict[str, list[Part]]:
         "scrapy_redis": lambda url: partial(_peer, server, peers.scrapy_redis, url),
         "frontier_default": lambda url: partial(_frontier, server, url, DEFAULT),
         "frontier_set": lambda url: partial(_frontier, server, url, SET),
+        "frontier_whole": lambda url: partial(
+            _frontier, server, url, DEFAULT, queues=True
+        ),
         "scrapy_redis_whole": lambda url: partial(
             _peer, server, peers.scrapy_redis_whole, url
         ),
@@ -141,13 +149,16 @@ def _ratios(figures: Figures) -> dict[str, float]:
         name: figures.ratio((over, metric), (under, metric))
         for name, (over, under, metric) in pairs.items()
     }
-    ratios["new_default_vs_scrapy_redis_whole"] = figures.ratio(
-        ("frontier_default", "new_per_s"), ("scrapy_redis_whole", "new_per_s")
+    ratios["new_whole_vs_scrapy_redis_whole"] = figures.ratio(
+        ("frontier_whole", "new_per_s"), ("scrapy_redis_whole", "new_per_s")
+    )
+    ratios["new_whole_vs_scrapy_redis"] = figures.ratio(
+        ("frontier_whole", "new_per_s"), (redis_, "new_per_s")
     )
     if peers.crawlee_module() is not None:
         for metric, name in (("new_per_s", "new"), ("new_1ms_per_s", "new_1ms")):
-            ratios[f"{name}_default_vs_crawlee_queue"] = figures.ratio(
-                ("frontier_default", metric), ("crawlee_queue", metric)
+            ratios[f"{name}_whole_vs_crawlee_queue"] = figures.ratio(
+                ("frontier_whole", metric), ("crawlee_queue", metric)
             )
     ratios["shared_vs_scrapy_redis"] = figures.ratio(
         ("frontier_default", "seen_shared_per_s"), (redis_, "seen_per_s")
@@ -155,17 +166,19 @@ def _ratios(figures: Figures) -> dict[str, float]:
     return ratios
 
 
-def _frontier(server: Server, url: str, tiers: str, count: int) -> dict[str, float]:
+def _frontier(
+    server: Server, url: str, tiers: str, count: int, *, queues: bool = False
+) -> dict[str, float]:
     server.empty()
-    return asyncio.run(_cascade(server, url, tiers, urls(count)))
+    return asyncio.run(_cascade(server, url, tiers, urls(count), queues=queues))
 
 
 async def _cascade(
-    server: Server, url: str, tiers: str, pages: list[list[str]]
+    server: Server, url: str, tiers: str, pages: list[list[str]], *, queues: bool
 ) -> dict[str, float]:
     count = sum(len(page) for page in pages)
     settings: dict[str, Any] = {"FRONTIER_SEEN_TIERS": tiers}
-    async with seen_path(url, settings) as path:
+    async with seen_path(url, settings, queues=queues) as path:
         spent = ServerTime(server)
         spent.start()
         new = await path.pace(pages, new=True)

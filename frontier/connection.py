@@ -65,6 +65,8 @@ class Connection:
         self._opened = False
         self.start_requests: WeakSet[Request] = WeakSet()
         """Requests that `Spider.start` made."""
+        self.carried = b""
+        """Not empty if the crawl began with what others saw; see `carry_call`."""
         self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
         """What each request from the store stands on."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()

@@ -10,11 +10,15 @@ What always holds:
 3.  A request that cannot be stored is kept on this node, outside the store.
     What was in progress when it was made is not acked before it is done, so
     that a crash brings it back with its parent.
+4.  Where the crawl began with what others saw, a start request is queued once
+    whatever they saw: what is tested and marked with it, in one step, is a mark
+    that only start requests of this crawl have.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
@@ -27,6 +31,7 @@ from scrapy.utils.defer import deferred_from_coro
 from frontier.connection import connection_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.fingerprints import of_plain_get
+from frontier.hashing import mark, partition_of
 from frontier.queues.codec import decode, encode
 from frontier.queues.push import (
     FORCE,
@@ -34,6 +39,7 @@ from frontier.queues.push import (
     SEEN,
     SEEN_BY_BLOOM,
     TEST,
+    Push,
 )
 from frontier.requests import Recorder, from_record, queue_key
 from frontier.seen.recent import Recent
@@ -47,12 +53,13 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from frontier.queues.partition import Reservation
-    from frontier.queues.push import Push
 
 logger = logging.getLogger(__name__)
 
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
+ONCE = "once"
+"""The mode of a start request of a crawl that began with what others saw."""
 
 
 class Scheduler(BaseScheduler):
@@ -132,15 +139,22 @@ class Scheduler(BaseScheduler):
                 self._filtered(request)
                 return False
         try:
-            item = encode(self._recorder.record(request))
+            item = self._item(request)
         except NotSerializable as error:
             self._keep(request, error)
             return True
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = of_plain_get(request.url)
+        fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
+        place = queue_key(request.url, self._config.queue_key)
+        if mode == ONCE:
+            self._mark(fingerprint, place)
+            mode = TEST
+            salted = fingerprint + self._connection.carried
+            fingerprint = hashlib.sha256(salted).digest()
         self._node.push(
-            fingerprint=fingerprint or self._fingerprinter.fingerprint(request),
-            queue_key=queue_key(request.url, self._config.queue_key),
+            fingerprint=fingerprint,
+            queue_key=place,
             priority=request.priority,
             item=item,
             mode=mode,
@@ -172,6 +186,8 @@ class Scheduler(BaseScheduler):
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
+        if self._connection.carried:
+            pushes, verdicts = _queued(pushes, verdicts)
         in_set, in_bloom = verdicts.count(SEEN), verdicts.count(SEEN_BY_BLOOM)
         self._counts["scheduler/enqueued"] += len(verdicts) - in_set - in_bloom
         if not in_set and not in_bloom:
@@ -204,18 +220,33 @@ class Scheduler(BaseScheduler):
 
     # Inside.
 
+    def _item(self, request: Request) -> bytes:
+        return encode(self._recorder.record(request))
+
     def _mode(self, request: Request) -> str:
         starts = self._connection.start_requests
         if starts and request in starts:
-            return TEST  # every node has the seeds, whatever dont_filter says
+            # every node has the seeds, whatever dont_filter says
+            return ONCE if self._connection.carried else TEST
         redirected = request.meta.get("redirect_urls")
-        if redirected and request.dont_filter:
+        if redirected and (request.dont_filter or self._is_carried_start(request)):
             return MARK
         if request.dont_filter:
             return FORCE
         if redirected and self._same_page(request, str(redirected[-1])):
             return MARK
         return TEST
+
+    def _is_carried_start(self, request: Request) -> bool:
+        """Whether a start request led to *request* that others may have seen."""
+        is_start = request.meta.get("is_start_request")  # Scrapy says so
+        return bool(self._connection.carried and is_start)
+
+    def _mark(self, fingerprint: bytes, place: str) -> None:
+        """Have *fingerprint* marked as seen, and nothing queued."""
+        partition = partition_of(place, self._config.partitions)
+        push = Push(TEST, mark(fingerprint), "", 0, b"")
+        self._node.outbox.put(partition, push)
 
     def _same_page(self, request: Request, source: str) -> bool:
         """Whether a redirect leads to another spelling of where it came from.
@@ -283,3 +314,9 @@ class Scheduler(BaseScheduler):
         """Figures of this node, for the crawl's report."""
         self.publish()
         return self._connection.report()
+
+
+def _queued(pushes: Sequence[Push], verdicts: str) -> tuple[list[Push], str]:
+    """*pushes* and their *verdicts*, without those that only marked something."""
+    places = [place for place, push in enumerate(pushes) if push.queue]
+    return [pushes[i] for i in places], "".join(verdicts[i] for i in places)

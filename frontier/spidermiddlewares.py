@@ -33,6 +33,9 @@ class StartMiddleware:
     Every node may be started with the same seeds: one holds the lock and
     iterates, the others wait; if it dies, another starts over, and what was
     queued already is seen. It must be the middleware nearest to the engine.
+
+    In a crawl that began with what others saw, start requests are queued even if
+    they were seen there, but no more than once.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -50,8 +53,10 @@ class StartMiddleware:
         node = connection.node
         lock = node.start_lock(start_id(cast("Spider", self._crawler.spider)))
         pause = min(1.0, connection.config.lease_ttl / 5)
-        while (state := await lock.acquire()) == "taken":  # noqa: ASYNC110 (in Redis)
+        while (state := await lock.acquire()) == "taken":
+            connection.carried = lock.carried
             await asyncio.sleep(pause)
+        connection.carried = lock.carried
         if state == "done":
             connection.starting = False
             logger.info("the seeds were loaded by a node of this crawl before")

@@ -49,6 +49,7 @@ Namespace = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it, without asking whether to.")]
 
 STORE_DIR = Path(".frontier")
 WARC_DIR = Path("warcs")

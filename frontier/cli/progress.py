@@ -1,12 +1,20 @@
-"""The live line of a running crawl; nothing at all if stderr is no terminal."""
+"""Live lines: of a running crawl, of a long command. None if stderr is no terminal."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.live import Live
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from frontier.cli.output import messages
@@ -15,7 +23,7 @@ from frontier.errors import FrontierError
 from frontier.inspection.snapshot import crawl_entered, snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -26,6 +34,24 @@ INTERVAL = 1.0
 """Seconds between two looks at the crawl."""
 WINDOW = 6
 """Looks over which the speed is taken."""
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar for *total* steps; call what this gives with how many are done."""
+    console = messages()
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 class ProgressLine:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path  # noqa: TC003 (typer asks for it)
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,11 +19,14 @@ from frontier.cli.options import (
     Namespace,
     RedisUrl,
     StoreDir,
+    Yes,
     connected,
 )
 from frontier.cli.output import say, show, show_json
+from frontier.cli.progress import bar
 from frontier.cli.report import facts
-from frontier.errors import ConfigurationError
+from frontier.errors import CannotForget, ConfigurationError
+from frontier.inspection.untrusted import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +104,7 @@ def check(
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        identity = Identities(crawl.config).of(url)
+        identity = Identities(crawl).of(url.strip())
         answer = look(
             store,
             crawl.keys.partition(identity.partition),
@@ -118,6 +122,7 @@ def check(
 def forget(
     target: Annotated[str, typer.Argument(metavar="URL|FILE")],
     crawl_id: CrawlId = "",
+    yes: Yes = False,
     redis_url: RedisUrl = "",
     store_dir: StoreDir = STORE_DIR,
     namespace: Namespace = NAMESPACE,
@@ -125,33 +130,28 @@ def forget(
 ) -> None:
     """Make URLs new again: one, or those in a file with one a line.
 
-    Whole URLs only: the store keeps hashes, and a hash does not tell which
-    prefix its URL had.
+    Tells what it would do, and does it if you say so. Whole URLs only: the store
+    keeps hashes, and a hash does not tell which prefix its URL had.
     """
-    from frontier.cli.identities import Identities, urls_in
-    from frontier.runtime.shape import seen_shape
-    from frontier.seen.stored import forget as forget_marks
+    from frontier.cli.identities import Identities, lines_of
 
-    urls = urls_in(target)
+    lines = lines_of(target)
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        by_partition = Identities(crawl.config).marks_of(urls)
-        shape = seen_shape(crawl.config)
-        forgotten = sum(
-            sum(forget_marks(store, crawl, shape, partition, marks))
-            for partition, marks in by_partition.items()
-        )
-    said = {
-        "crawl_id": crawl.keys.crawl_id,
-        "urls": len(urls),
-        "forgotten": forgotten,
-        "not_in_the_set": sum(map(len, by_partition.values())) - forgotten,
-    }
+        identities = Identities(crawl)
+        with bar("fingerprints", len(lines)) as progress:
+            by_partition = identities.marks_of(lines, progress)
+        plan = _plan_to_forget(store, crawl, by_partition, len(lines))
+        if not as_json:
+            show([facts(_rows(plan.said))])
+        if plan.said["in_the_set"]:
+            _require_consent(plan.said, yes=yes, as_json=as_json)
+            plan.said["forgotten"] = _forget(store, crawl, plan.marks)
     if as_json:
-        show_json(said)
-    else:
-        show([facts([(k.replace("_", " "), str(v)) for k, v in said.items()])])
-    if forgotten and "recent" in crawl.config.seen_tiers:
+        show_json(plan.said)
+    elif plan.said["forgotten"] is not None:
+        show([facts(_rows({"forgotten": plan.said["forgotten"]}))])
+    if plan.said["forgotten"] and "recent" in crawl.config.seen_tiers:
         say("nodes that run may still call them seen until they are restarted")
 
 
@@ -166,13 +166,15 @@ def export_file(
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
     from frontier.carryover.transfer import export
-    from frontier.cli.identities import fingerprinter_name
-    from frontier.runtime.shape import seen_shape
+    from frontier.cli.identities import require_project_of
+    from frontier.runtime.shape import FINGERPRINTER, seen_shape
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        shape = seen_shape(crawl.config)
-        urls = export(store, crawl, shape, file, fingerprinter_name())
+        require_project_of(crawl)
+        shape, name = seen_shape(crawl.config), crawl.shape[FINGERPRINTER]
+        with bar("partitions", crawl.config.partitions) as progress:
+            urls = export(store, crawl, shape, file, name, progress)
     _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
 
 
@@ -193,8 +195,10 @@ def import_file(
 ) -> None:
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
     from frontier.carryover.transfer import Import
-    from frontier.cli.identities import fingerprinter_name
+    from frontier.cli.identities import fingerprinter_name, require_project_of
+    from frontier.coordination.crawls import carry_call
     from frontier.runtime.shape import seen_shape
+    from frontier.store.keys import CrawlKeys
 
     if bool(crawl_id) == bool(new):
         raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
@@ -205,9 +209,12 @@ def import_file(
     ):
         if new:
             source.create(store, namespace, new)
+            store.call(carry_call(CrawlKeys(namespace, new)))
+        crawl = _crawl(store, namespace, target)
+        require_project_of(crawl)
         try:
-            crawl = _crawl(store, namespace, target)
-            source.run(store, crawl, seen_shape(crawl.config))
+            with bar("URLs", source.urls) as progress:
+                source.run(store, crawl, seen_shape(crawl.config), progress)
         except BaseException:
             if source.read:
                 say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
@@ -215,8 +222,95 @@ def import_file(
     said = {"imported": source.added, "seen_already": source.read - source.added}
     _say_of_file(target, file, said, as_json=as_json)
     if new:
-        say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}; forget its seeds")
-        say(f"first if they were seen: frontier seen forget SEEDS --crawl {new}")
+        say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}")
+
+
+@dataclass(slots=True)
+class _Forgetting:
+    """What is to be forgotten, by partition, and what there is to say of it."""
+
+    marks: dict[int, list[int]]
+    said: dict[str, Any]
+
+
+def _plan_to_forget(
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    by_partition: dict[int, list[int]],
+    urls: int,
+) -> _Forgetting:
+    from frontier.inspection.members import members
+    from frontier.runtime.shape import seen_shape
+
+    shape = seen_shape(crawl.config)
+    if not shape.has_set:
+        raise CannotForget(crawl.keys.crawl_id)
+    every = sum(map(len, by_partition.values()))
+    marks, there, done = dict[int, list[int]](), 0, 0
+    with bar("looking", every) as progress:
+        for partition, asked in by_partition.items():
+            found = members(store, crawl.keys.partition(partition), shape, asked)
+            if found is not None:
+                marks[partition] = asked
+                there += found
+            done += len(asked)
+            progress(done)
+    if not marks:
+        raise CannotForget(crawl.keys.crawl_id)
+    in_sets = sum(map(len, marks.values()))
+    said = {
+        "crawl_id": crawl.keys.crawl_id,
+        "urls": urls,
+        "in_the_set": there,
+        "not_in_the_set": in_sets - there,
+        "decided_by_bloom": every - in_sets,
+        "forgotten": None if there else 0,
+    }
+    return _Forgetting(marks, said)
+
+
+def _require_consent(said: dict[str, Any], *, yes: bool, as_json: bool) -> None:
+    """Return if the plan is to be carried out."""
+    if yes:
+        return
+    question = f"Forget {said['in_the_set']:,} URLs of {said['crawl_id']}?"
+    if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True):
+        return
+    if as_json:
+        show_json(said)
+    raise ConfigurationError("nothing was forgotten; to forget them add --yes")
+
+
+def _forget(
+    store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
+) -> int:
+    from frontier.runtime.shape import seen_shape
+    from frontier.seen.stored import forget as forget_marks
+
+    shape, forgotten, done = seen_shape(crawl.config), 0, 0
+    try:
+        with bar("forgetting", sum(map(len, by_partition.values()))) as progress:
+            for partition, marks in by_partition.items():
+                forgotten += sum(forget_marks(store, crawl, shape, partition, marks))
+                done += len(marks)
+                progress(done)
+    except BaseException:
+        say(f"at least {forgotten:,} URLs were forgotten; repeat it")
+        raise
+    return forgotten
+
+
+def _rows(said: dict[str, Any]) -> list[tuple[str, str]]:
+    names = {"crawl_id": "crawl", "urls": "URLs"}
+    return [
+        (names.get(name, name.replace("_", " ")), _shown(value))
+        for name, value in said.items()
+        if value is not None and (value or name != "decided_by_bloom")
+    ]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def _say_of_file(
@@ -390,12 +484,12 @@ def _answer_rows(said: dict[str, Any]) -> list[tuple[str, str]]:
     place = f"{word[said['set']]}, bucket {said['bucket']} of {said['buckets']}"
     return [
         ("crawl", said["crawl_id"]),
-        ("URL", said["url"]),
+        ("URL", printable(said["url"])),
         ("seen", f"{word[said['seen']]}, as the {said['decided_by']} says"),
         ("set", place if said["set"] is not None else word[None]),
         ("Bloom", bloom),
         ("recent", "each node has its own; it is not asked"),
         ("fingerprint", f"{said['fingerprint']}, of a GET without a body"),
-        ("queue key", said["queue_key"]),
+        ("queue key", printable(said["queue_key"])),
         ("partition", str(said["partition"])),
     ]

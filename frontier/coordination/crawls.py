@@ -8,6 +8,7 @@ resumes it; a finished one is not, so that starting again makes a new one.
 from __future__ import annotations
 
 import json
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
+
+BY_FINGERPRINT = "fingerprint"
+"""``FRONTIER_QUEUE_KEY`` of a crawl of the duplicate filter alone, which has no
+queue: a URL's partition is that of its fingerprint."""
 
 
 async def enter(
@@ -75,6 +80,16 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     return None if reply == 0 else reply == 1
 
 
+def carry_call(keys: CrawlKeys) -> Call:
+    """The call that says that the crawl begins with what others saw.
+
+    Its start requests are then queued whatever the seen test says, but once:
+    what is stored is the salt of the marks that see to that. It is random, so
+    that these marks mean nothing to a crawl that they are carried over to.
+    """
+    return Call.command("HSETNX", keys.meta(), "carried", secrets.token_hex(8))
+
+
 class StartLock:
     """The right to load one seed list, held by one node at a time."""
 
@@ -83,14 +98,20 @@ class StartLock:
     ) -> None:
         self._run = run
         self._names = [keys.starts(), keys.start_lock(start_id)]
+        self._meta = keys.meta()
         self._start_id = start_id
         self._node_id = node_id
         self._ttl_ms = int(ttl * 1000)
+        self.carried = b""
+        """The salt of `carry_call`, once it was asked; empty for other crawls."""
 
     async def acquire(self) -> str:
         """Take or renew it; return ``yours``, ``taken`` or ``done``."""
         args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
-        (reply,) = await self._run([Call.to(START_ACQUIRE, self._names, args)])
+        take = Call.to(START_ACQUIRE, self._names, args)
+        salt = Call.command("HGET", self._meta, "carried")
+        reply, carried = await self._run([take, salt])
+        self.carried = carried or b""
         return str(reply.decode())
 
     async def done(self) -> None:

@@ -17,6 +17,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from frontier.conf import NAME
+from frontier.coordination.crawls import BY_FINGERPRINT
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.inspection.figures import read_reports, sum_of, together
 from frontier.inspection.untrusted import mapping, printable, text, whole
@@ -69,13 +70,17 @@ def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
 def newest_crawl(store: BlockingStore, namespace: str) -> str:
     """The id of the crawl that was created last.
 
+    One of the duplicate filter alone only if there are no others: it is open for
+    ever, and seldom what is meant.
+
     Raises:
         UnknownCrawl: There is none.
     """
     crawls = list_crawls(store, namespace)
     if not crawls:
         raise UnknownCrawl(namespace, "")
-    return crawls[0].crawl_id
+    with_queue = [crawl for crawl in crawls if crawl.kind == "crawl"]
+    return (with_queue or crawls)[0].crawl_id
 
 
 def open_crawl(store: BlockingStore, namespace: str, spider: str) -> str | None:
@@ -146,11 +151,12 @@ def snapshot(
         totals=together(figures.values()),
         queue=sum_of(Scan, scans),
         dead_letters=_letters(store, keys, scans),
+        kind=summary.kind,
     )
 
 
 def _summary_calls(keys: CrawlKeys) -> list[Call]:
-    names = ("state", "spider", "created_ms", "finished_ms")
+    names = ("state", "spider", "created_ms", "finished_ms", "shape")
     return [
         Call.command("HMGET", keys.meta(), *names),
         Call.command("HLEN", keys.nodes()),
@@ -158,7 +164,8 @@ def _summary_calls(keys: CrawlKeys) -> list[Call]:
 
 
 def _summary(crawl_id: str, meta: Sequence[bytes | None], nodes: int) -> CrawlSummary:
-    state, spider, created, finished = meta
+    state, spider, created, finished, shape = meta
+    is_alone = mapping(shape).get("FRONTIER_QUEUE_KEY") == BY_FINGERPRINT
     return CrawlSummary(
         crawl_id=printable(crawl_id),
         spider=text(spider),
@@ -166,6 +173,7 @@ def _summary(crawl_id: str, meta: Sequence[bytes | None], nodes: int) -> CrawlSu
         created_ms=whole(created),
         finished_ms=whole(finished),
         nodes=whole(nodes),
+        kind="dupefilter" if is_alone else "crawl",
     )
 
 

@@ -22,6 +22,8 @@ class CrawlSummary:
     """Milliseconds since the Unix epoch; 0 while it is open."""
     nodes: int
     """Nodes on the membership map."""
+    kind: str = "crawl"
+    """``crawl``, or ``dupefilter``: what a duplicate filter alone has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class CrawlSnapshot:
     """The sum of all partitions."""
     dead_letters: tuple[DeadLetter, ...]
     """The first few."""
+    kind: str = "crawl"
+    """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
 
     @property
     def seconds(self) -> float:

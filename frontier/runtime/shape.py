@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier import bloom
+from frontier.carryover.file import RULES
 from frontier.errors import ConfigurationError
 from frontier.queues.push import SeenShape
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frontier.conf import Config
 
-
+FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
+"""The setting of Scrapy's that says what tells requests apart."""
+SCRAPYS = "scrapy.utils.request.RequestFingerprinter"
+CANONICALIZATION = "canonicalization"
+"""What makes spellings of a URL one; no setting, as there is one kind only."""
 FILTER_PROBE = Call.command("BF.EXISTS", "frontier", "")
 """A call that a server without native filters refuses."""
 
@@ -35,8 +43,16 @@ def settled(config: Config, *, server_has_filters: bool) -> Config:
     return config
 
 
-def crawl_shape(config: Config) -> dict[str, Any]:
-    """Setting name to value, as stored with the crawl."""
+def crawl_shape(
+    config: Config, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Setting name to value, as stored with the crawl.
+
+    *settings* are Scrapy's; without them its own fingerprinter is meant.
+
+    Raises:
+        ConfigurationError: Their fingerprinter is no class.
+    """
     return {
         "FRONTIER_PARTITIONS": config.partitions,
         "FRONTIER_QUEUE_KEY": config.queue_key,
@@ -45,7 +61,30 @@ def crawl_shape(config: Config) -> dict[str, Any]:
         "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
         "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
         "FRONTIER_BLOOM_NATIVE": config.bloom_native,
+        FINGERPRINTER: fingerprinter_name(settings or {}),
+        CANONICALIZATION: RULES,
     }
+
+
+def fingerprinter_name(settings: Mapping[str, Any]) -> str:
+    """The full name of the fingerprinter's class, however *settings* have it.
+
+    Raises:
+        ConfigurationError: They have none that can be imported.
+    """
+    value = settings.get(FINGERPRINTER) or SCRAPYS
+    if isinstance(value, str):
+        module, _, name = value.rpartition(".")
+        try:
+            value = getattr(import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{FINGERPRINTER} = {value[:200]!r}: {error}"
+            ) from None
+    try:
+        return f"{value.__module__}.{value.__qualname__}"
+    except AttributeError:
+        raise ConfigurationError(f"{FINGERPRINTER} = {value!r}: is no class") from None
 
 
 def seen_shape(config: Config) -> SeenShape:
