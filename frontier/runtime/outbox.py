@@ -4,7 +4,8 @@ What always holds:
 
 1.  `put` never waits. What was put leaves the outbox only when the store has
     confirmed it, however long the store is away.
-2.  Every push gets exactly one verdict, in the order of `put` per partition.
+2.  Every push gets exactly one verdict, in the order of `put` per partition: a
+    partition is in one flight at a time.
 3.  `flush` returns when everything put before it is in the store.
 """
 
@@ -12,25 +13,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from frontier.errors import LayoutStale
 from frontier.model import Layout
-from frontier.queues.push import MAX_URLS, Push, push_call, pushed
+from frontier.queues.push import MAX_URLS, joined, push_plan, pushed_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frontier.queues.push import SeenShape
+    from frontier.queues.push import Plan, Push, SeenShape
     from frontier.runtime.patience import Patience
     from frontier.store.client import Call
     from frontier.store.keys import CrawlKeys
 
 DELAY = 0.01
 """Seconds that a flush waits for more to come."""
-MAX_PER_ROUND = 2 * MAX_URLS
+EMPTY = Layout()
+MAX_PER_FLIGHT = 500
 """URLs sent in one round trip, over all partitions."""
+FLIGHTS = 3
+"""Round trips at a time: the next is packed while the store works on the last."""
 
 
 class Outbox:
@@ -51,44 +56,65 @@ class Outbox:
         self._on_verdicts = on_verdicts
         self._on_risen = on_risen
         self._waiting: dict[int, list[Push]] = defaultdict(list)
+        self._flying: dict[int, int] = {}
+        self._stored: Counter[int] = Counter()
         self._layouts: dict[int, Layout] = {}
-        self._put = 0
-        self._stored = 0
         self._some = asyncio.Event()
         self._stored_more = asyncio.Condition()
         self._urgent = asyncio.Event()
-
-    @property
-    def pending(self) -> int:
+        self._flushes = 0
+        self.pending = 0
         """Pushes without a verdict."""
-        return self._put - self._stored
 
     def put(self, partition: int, push: Push) -> None:
         """Add *push*; its verdict comes through ``on_verdicts``."""
         self._waiting[partition].append(push)
-        self._put += 1
+        self.pending += 1
         self._some.set()
-        if self.pending >= MAX_PER_ROUND:
+        if self.pending >= MAX_PER_FLIGHT:
             self._urgent.set()
 
     async def flush(self) -> None:
         """Return when everything that was put so far is in the store."""
-        target = self._put
-        if self._stored >= target:
+        stored, wanted = self._stored, dict[int, int]()
+        for partition in (*self._flying, *self._waiting):
+            ahead = self._flying.get(partition, 0)
+            ahead += len(self._waiting.get(partition, ()))
+            wanted[partition] = stored[partition] + ahead
+        if not wanted:
             return
         self._urgent.set()
-        async with self._stored_more:
-            await self._stored_more.wait_for(lambda: self._stored >= target)
+        self._flushes += 1
+        try:
+            async with self._stored_more:
+                await self._stored_more.wait_for(
+                    lambda: all(stored[p] >= count for p, count in wanted.items())
+                )
+        finally:
+            self._flushes -= 1
 
     async def run(self) -> None:
         """Send what is put, until cancelled."""
-        while True:
-            await self._some.wait()
-            await self._linger()
-            self._urgent.clear()
-            self._some.clear()
-            while self._waiting:
-                await self._send(self._take())
+        flights: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                await self._some.wait()
+                if not self._flushes and self.pending < MAX_PER_FLIGHT:
+                    await self._linger()
+                self._some.clear()
+                self._urgent.clear()
+                while batches := self._take():
+                    flight = asyncio.create_task(self._send(batches))
+                    flight.add_done_callback(lambda _: self._some.set())
+                    flights.add(flight)
+                    if len(flights) == FLIGHTS:
+                        await asyncio.wait(flights, return_when="FIRST_COMPLETED")
+                        flights = _going(flights)
+                flights = _going(flights)
+        finally:
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
 
     async def _linger(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -96,16 +122,18 @@ class Outbox:
                 await self._urgent.wait()
 
     def _take(self) -> list[tuple[int, list[Push]]]:
-        batches, room = [], MAX_PER_ROUND
-        for partition in list(self._waiting):
-            pushes = self._waiting[partition]
+        """What goes on the next flight; nothing of partitions that are on one."""
+        batches: list[tuple[int, list[Push]]] = []
+        room = MAX_PER_FLIGHT
+        for partition in [p for p in self._waiting if p not in self._flying]:
+            pushes = self._waiting.pop(partition)
             count = min(MAX_URLS, room)
-            batches.append((partition, pushes[:count]))
             if len(pushes) > count:
                 self._waiting[partition] = pushes[count:]
-            else:
-                del self._waiting[partition]
-            room -= min(count, len(pushes))
+                del pushes[count:]
+            batches.append((partition, pushes))
+            self._flying[partition] = len(pushes)
+            room -= len(pushes)
             if room <= 0:
                 break
         return batches
@@ -113,19 +141,21 @@ class Outbox:
     async def _send(self, batches: list[tuple[int, list[Push]]]) -> None:
         risen: list[tuple[int, str]] = []
         while batches:
-            calls = [self._call(partition, pushes) for partition, pushes in batches]
-            replies = await self._patience.run(calls)
+            replies = await self._patience.run(self._calls(batches))
             again = []
-            for (partition, pushes), reply in zip(batches, replies, strict=True):
+            every = itertools.chain.from_iterable(replies)
+            for (partition, pushes), reply in zip(batches, every, strict=True):
                 try:
-                    done = pushed(reply, pushes)
+                    done = pushed_one(reply, pushes)
                 except LayoutStale as stale:
                     self._layouts[partition] = stale.layout
                     again.append((partition, pushes))
                     continue
                 self._layouts[partition] = done.layout
                 risen += [(partition, queue) for queue in done.risen]
-                self._stored += len(pushes)
+                del self._flying[partition]
+                self._stored[partition] += len(pushes)
+                self.pending -= len(pushes)
                 self._on_verdicts(pushes, done.verdicts)
             batches = again
         if hints := self._on_risen(risen):
@@ -133,6 +163,26 @@ class Outbox:
         async with self._stored_more:
             self._stored_more.notify_all()
 
-    def _call(self, partition: int, pushes: list[Push]) -> Call:
-        layout = self._layouts.get(partition, Layout())
-        return push_call(self._keys.partition(partition), self._shape, layout, pushes)
+    def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
+        """The calls that push *batches*, in their order, few of them."""
+        calls: list[Call] = []
+        plans: list[Plan] = []
+        urls = 0
+        for partition, pushes in batches:
+            if plans and urls + len(pushes) > MAX_URLS:
+                calls.append(joined(plans))
+                plans, urls = [], 0
+            layout = self._layouts.get(partition, EMPTY)
+            keys = self._keys.partition(partition)
+            plans.append(push_plan(keys, self._shape, layout, pushes))
+            urls += len(pushes)
+        calls.append(joined(plans))
+        return calls
+
+
+def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Those of *flights* that are not over; raises what one of them has raised."""
+    for flight in flights:
+        if flight.done():
+            flight.result()
+    return {flight for flight in flights if not flight.done()}

@@ -44,6 +44,7 @@ class SeenState:
     set_error: float = 0.0
     """Chance that the set calls a new URL seen."""
     bloom_urls: int = 0
+    """At most: a generation may end a little early."""
     bloom_bytes: int = 0
     bloom_fill: float = 0.0
     """URLs in the Bloom tier, by those it has room for without growing."""
@@ -125,8 +126,9 @@ def lost(shape: SeenShape, state: PartitionState) -> float:
 
 
 def _urls(shape: SeenShape, state: PartitionState) -> int:
-    kept = state.given_up + state.layout.count if shape.has_set else 0
-    return max(kept, in_bloom(shape, state.layout))
+    if shape.has_set and (state.given_up or not state.layout.era):
+        return state.given_up + state.layout.count
+    return in_bloom(shape, state.layout)  # at most; a generation may end early
 
 
 def _room(shape: SeenShape, state: PartitionState) -> tuple[int, int]:

@@ -97,7 +97,7 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     await it.budget.look()
     wrong = new.count("b")
     assert 0 < wrong < 0.01 * 12_000
-    assert it.budget.state.lost == pytest.approx(wrong, rel=0.8, abs=10)
+    assert wrong / 4 < it.budget.state.lost < 4 * wrong
 
 
 async def test_a_budget_far_too_small_is_kept_too(store, crawl):

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from frontier.queues.push import FORCE, MAX_URLS
-from frontier.runtime.outbox import MAX_PER_ROUND
+from frontier.runtime.outbox import MAX_PER_FLIGHT
 
 
 def urls(count, start=0):
@@ -40,7 +40,7 @@ async def test_each_push_gets_one_verdict_in_the_order_of_put(parts, start, new_
 
 async def test_more_than_a_round_takes_is_stored_in_order(parts, start, new_push):
     node = parts()
-    count = 2 * MAX_PER_ROUND + MAX_URLS + 1
+    count = 2 * MAX_PER_FLIGHT + MAX_URLS + 1
     start(node.outbox.run())
     await node.push(0, *(new_push(url) for url in urls(count)))
 
