@@ -269,6 +269,10 @@ class Scheduler(BaseScheduler):
             if count:
                 self._stats.inc_value(name, count)
         self._counts.clear()
+        tiers = self._node.tiers if self._connection.opened else None
+        if tiers is not None:
+            self._stats.set_value("frontier/seen/given_up", tiers.given_up)
+            self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
 
     def _keep(self, request: Request, error: NotSerializable) -> None:
         self._stats.inc_value("frontier/queue/local")

@@ -85,6 +85,23 @@ def test_the_newest_crawl_comes_first(crawl, create, blocking):
     assert newest_crawl(blocking(), crawl.namespace) == "site-2"
 
 
+def test_what_a_duplicate_filter_saw_is_the_newest_only_if_there_is_nothing_else(
+    crawl, create, blocking, look
+):
+    alone = CrawlKeys(crawl.namespace, "alone")
+    shape = '{"FRONTIER_PARTITIONS": 4, "FRONTIER_QUEUE_KEY": "fingerprint"}'
+    create(alone, created_ms=9, shape=shape)
+
+    assert newest_crawl(blocking(), crawl.namespace) == "alone"
+    assert look(alone).kind == "dupefilter"
+
+    create(crawl, created_ms=5)
+
+    assert newest_crawl(blocking(), crawl.namespace) == "site-1"
+    found = list_crawls(blocking(), crawl.namespace)
+    assert [c.kind for c in found] == ["dupefilter", "crawl"]
+
+
 def test_the_open_crawl_of_a_spider_is_found(crawl, db, blocking):
     assert open_crawl(blocking(), crawl.namespace, "site") is None
 

@@ -32,7 +32,7 @@ SHOWN = 200
 """Characters of a URL in a message."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURT = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*:(?://)?)?\([^\s/]*|[\w-]+(?:,[\w-]+)+,?(?:[:)/].*)?",
+    r"(?:[a-z][a-z0-9+.-]*:(?://)?)?\(.*|[\w-]+(?:,[\w-]+)+,?(?:[:)/].*)?",
     re.IGNORECASE,
 )
 _WILD_HOST = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#]*\*", re.IGNORECASE)

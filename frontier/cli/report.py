@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from frontier.inspection.tiers import Tiers
     from frontier.inspection.views import CrawlSnapshot, Figures, NodeView
 
 MAX_FILES = 6
@@ -51,7 +52,9 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
     yield Text()
     yield node_table(seen)
     yield Text()
-    yield facts(_queue(seen) + _seen(seen.totals) + _archive(seen.totals))
+    yield facts(
+        _queue(seen) + _seen(seen.totals) + _tiers(seen.tiers) + _archive(seen.totals)
+    )
     yield from _dead_letters(seen)
     yield from _files(files)
 
@@ -150,6 +153,37 @@ def _seen(totals: Figures) -> Rows:
         ("URLs found", f"{totals.new + every:,}: {totals.new:,} new, {every:,} seen"),
         ("Seen, by tier", ", ".join(tiers)),
     ]
+
+
+def _tiers(tiers: Tiers | None) -> Rows:
+    """What the shared tiers hold, how wrong they are, and where they are going."""
+    if tiers is None or not tiers.state.urls:
+        return []
+    state = tiers.state
+    rows: Rows = []
+    if tiers.has_set:
+        text = f"{state.set_urls:,} URLs of {tiers.set_bits} bits"
+        text += f", {decimal(state.set_bytes)}"
+        if state.given_up:
+            text += f"; {state.given_up:,} were given up to Bloom"
+        rows.append(("Set", f"{text}; error {state.set_error:.1g}"))
+    if tiers.has_bloom:
+        text = f"{state.bloom_urls:,} URLs at most, {state.bloom_fill:.0%} full"
+        if not tiers.native:
+            many = "generations" if state.generations > 1 else "generation"
+            text += f", {state.generations} {many}, {decimal(state.bloom_bytes)}"
+        rows.append(("Bloom", f"{text}; error {state.bloom_error:.1g}"))
+    if state.given_up or not tiers.has_set:
+        rows.append(("URLs lost", f"{state.lost:,.1f} new ones called seen, expected"))
+    if tiers.outlook is not None:
+        later = tiers.outlook
+        text = f"{later.urls:,} URLs at this pace"
+        if tiers.has_set:
+            text += f", set {decimal(later.set_bytes)}"
+        if tiers.has_bloom:
+            text += f", Bloom error {later.bloom_error:.1g}"
+        rows.append((f"In {later.seconds / 3600:.0f} h", text))
+    return rows
 
 
 def _archive(totals: Figures) -> Rows:

@@ -20,6 +20,7 @@ from frontier.conf import NAME
 from frontier.coordination.crawls import BY_FINGERPRINT
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.inspection.figures import read_reports, sum_of, together
+from frontier.inspection.tiers import look_at_tiers
 from frontier.inspection.untrusted import mapping, printable, text, whole
 from frontier.inspection.views import (
     CrawlSnapshot,
@@ -151,6 +152,12 @@ def snapshot(
         totals=together(figures.values()),
         queue=sum_of(Scan, scans),
         dead_letters=_letters(store, keys, scans),
+        tiers=look_at_tiers(
+            store,
+            keys,
+            mapping(shape),
+            0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
+        ),
         kind=summary.kind,
     )
 

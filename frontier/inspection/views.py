@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from frontier.inspection.tiers import Tiers
     from frontier.queues.partition import Scan
 
 
@@ -126,6 +127,8 @@ class CrawlSnapshot:
     """The sum of all partitions."""
     dead_letters: tuple[DeadLetter, ...]
     """The first few."""
+    tiers: Tiers | None = None
+    """The shared tiers of the seen test; ``None`` if they cannot be read."""
     kind: str = "crawl"
     """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
 

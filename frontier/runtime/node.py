@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
+    from frontier.seen.state import SeenState
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._embedded: EmbeddedStore | None = None
         self.archive: Archive | None = None
-        self.budget: Budget | None = None
+        self._budget: Budget | None = None
         self.finished = False
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
@@ -212,7 +213,7 @@ class Node:
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
         if self.config.seen_set_max_bytes:
-            self.budget = Budget(
+            self._budget = Budget(
                 self._patience,
                 self.keys,
                 self._leases,
@@ -220,7 +221,7 @@ class Node:
                 partitions=self.config.partitions,
                 max_bytes=self.config.seen_set_max_bytes,
             )
-            loops.append(self.budget.run)
+            loops.append(self._budget.run)
         if not self.config.keep_alive:
             loops.append(self._ending.run)
         for loop in loops:
@@ -277,6 +278,11 @@ class Node:
     def partitions_held(self) -> int:
         """How many partitions this node has the lease of."""
         return len(self._leases.held)
+
+    @property
+    def tiers(self) -> SeenState | None:
+        """The shared tiers, if this node looks after the memory of the sets."""
+        return self._budget.state if self._budget is not None else None
 
     @property
     def reclaimed(self) -> int:

@@ -77,7 +77,7 @@ def fingerprinter_name(settings: Mapping[str, Any]) -> str:
         module, _, name = value.rpartition(".")
         try:
             value = getattr(import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"{FINGERPRINTER} = {value[:200]!r}: {error}"
             ) from None

@@ -1,4 +1,6 @@
+import contextlib
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -24,5 +26,35 @@ def frontier(tmp_path):
             timeout=60,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    """Run ``frontier`` as in a terminal; return its code and all it said."""
+    env = {k: v for k, v in os.environ.items() if k != "REDIS_URL"}
+    env |= {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200"}
+
+    def run(*arguments, answer=""):
+        ours, theirs = pty.openpty()
+        try:
+            with subprocess.Popen(
+                [sys.executable, "-m", "frontier", *arguments],
+                cwd=tmp_path,
+                env=env,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+            ) as process:
+                os.close(theirs)
+                os.write(ours, answer.encode())
+                said = b""
+                with contextlib.suppress(OSError):  # what a closed terminal raises
+                    while data := os.read(ours, 4096):
+                        said += data
+            return process.returncode, said.decode()
+        finally:
+            os.close(ours)
 
     return run

@@ -1,8 +1,11 @@
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
 
 from frontier.conf import Config
 from frontier.errors import LayoutStale
@@ -11,6 +14,7 @@ from frontier.hashing import mark, partition_of
 from frontier.model import Layout
 from frontier.queues.push import TEST, Push, push_call, pushed
 from frontier.requests import queue_key
+from frontier.runtime.cascade import Cascade
 from frontier.runtime.shape import crawl_shape, seen_shape
 from frontier.seen.stored import stored_crawl
 from frontier.store.client import Call
@@ -124,7 +128,9 @@ def push_all(store, keys, config, urls):
     by_partition, verdicts = {}, {}
     for url in urls:
         partition = partition_of(queue_key(url, config.queue_key), config.partitions)
-        by_partition.setdefault(partition, []).append((url, mark(of_plain_get(url))))
+        by_partition.setdefault(partition, []).append(
+            (url, mark(fingerprint(Request(url))))
+        )
     for partition, found in by_partition.items():
         layout = Layout()
         for i in range(0, len(found), 500):
@@ -167,16 +173,225 @@ def test_forget_makes_urls_new_again(frontier, here, open_crawl, tmp_path):
     (tmp_path / "urls.txt").write_text(
         "# these\nhttp://a.example/1\n\nhttp://a.example/2\nhttp://b.example/\n"
     )
-    one = frontier("seen", "forget", "http://a.example/7", *here, "--json")
-    several = frontier("seen", "forget", "urls.txt", *here, "--json")
+    one = frontier("seen", "forget", "http://a.example/7", "--yes", *here, "--json")
+    several = frontier("seen", "forget", "urls.txt", "--yes", *here, "--json")
     check = frontier("seen", "check", "http://a.example/7", *here, "--json")
 
-    assert json.loads(one.stdout)["forgotten"] == 1
+    assert json.loads(one.stdout) == {
+        "crawl_id": "one",
+        "urls": 1,
+        "in_the_set": 1,
+        "not_in_the_set": 0,
+        "decided_by_bloom": 0,
+        "forgotten": 1,
+    }
     assert "until they are restarted" in one.stderr
     said = json.loads(several.stdout)
     assert (said["urls"], said["forgotten"], said["not_in_the_set"]) == (3, 2, 1)
     said = json.loads(check.stdout)
     assert (said["seen"], said["set"], said["bloom"]) == (False, False, True)
+
+
+def test_forget_tells_its_plan_and_does_nothing_unless_told_to(
+    frontier, here, open_crawl, tmp_path
+):
+    open_crawl(pages(20))
+    (tmp_path / "urls.txt").write_text("\n".join(pages(1_500, start=10)))
+    plan = frontier("seen", "forget", "urls.txt", *here)
+    as_json = frontier("seen", "forget", "urls.txt", *here, "--json")
+
+    assert (plan.returncode, as_json.returncode) == (2, 2)
+    rows = [line.split() for line in plan.stdout.splitlines()]
+    assert rows == [
+        ["crawl", "one"],
+        ["URLs", "1,500"],
+        ["in", "the", "set", "10"],
+        ["not", "in", "the", "set", "1,490"],
+    ]
+    assert plan.stderr == "frontier: nothing was forgotten; to forget them add --yes\n"
+    assert json.loads(as_json.stdout)["forgotten"] is None
+    check = frontier("seen", "check", "http://a.example/12", *here, "--json")
+    assert json.loads(check.stdout)["seen"]
+    done = frontier("seen", "forget", "urls.txt", "--yes", *here)
+    assert done.stdout.splitlines()[-1].split() == ["forgotten", "10"]
+    again = frontier("seen", "forget", "urls.txt", *here, "--json")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["forgotten"] == 0
+
+
+def test_forget_asks_on_a_terminal_and_shows_progress(terminal, here, open_crawl):
+    open_crawl(pages(20))
+    forget = ("seen", "forget", "http://a.example/7", *here)
+
+    code, said = terminal(*forget, answer="n\n")
+    assert code == 2
+    assert "Forget 1 URLs of one? [y/N]" in said
+    assert "nothing was forgotten" in said
+    code, said = terminal(*forget, answer="y\n")
+    assert code == 0
+    assert "forgetting" in said
+    code, said = terminal("seen", "export", "one.seen", *here)
+    assert code == 0
+    assert "partitions" in said
+    assert "16/16" in said
+    code, said = terminal("seen", "import", "one.seen", "--new", "two", *here)
+    assert code == 0
+    assert "19/19" in said
+
+
+def test_what_a_bloom_filter_decides_since_a_set_was_given_up_is_not_forgotten(
+    frontier, here, open_crawl, blocking, unique, tmp_path
+):
+    hosts = {partition_of(f"h{n}.example", 16): f"h{n}.example" for n in range(40)}
+    one, other = hosts[1], hosts[2]
+    open_crawl([f"http://{one}/", f"http://{other}/"])
+    keys = CrawlKeys(f"seen-{unique}", "one")
+    blocking().call(Call.command("HSET", keys.partition(1).seen, "era", 1))
+    (tmp_path / "both").write_text(f"http://{one}/\nhttp://{other}/\n")
+    both = frontier("seen", "forget", "both", "--yes", *here, "--json")
+    alone = frontier("seen", "forget", f"http://{one}/", "--yes", *here)
+
+    said = json.loads(both.stdout)
+    assert (said["decided_by_bloom"], said["forgotten"]) == (1, 1)
+    assert "cannot forget" in complaint(alone)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"http://a.example/path/*", "is a prefix, and the store keeps hashes"),
+        (b"http://a.example/" + b"a" * 10_000_000, "more than 4,194,304 bytes"),
+    ],
+    ids=["prefix", "10 MB"],
+)
+def test_a_bad_line_is_one_message_and_nothing_is_forgotten(
+    frontier, here, open_crawl, tmp_path, line, reason
+):
+    open_crawl(pages(3))
+    (tmp_path / "list").write_bytes(b"http://a.example/1\r\n" + line)
+    said = complaint(frontier("seen", "forget", "list", "--yes", *here))
+
+    assert said.startswith("frontier: list:2: ")
+    assert reason in said
+    assert len(said) < 500
+    check = frontier("seen", "check", "http://a.example/1", *here, "--json")
+    assert json.loads(check.stdout)["seen"]
+
+
+def test_an_asterisk_in_a_url_can_be_written_otherwise(frontier, here, open_crawl):
+    open_crawl(["http://a.example/*"])
+    done = frontier("seen", "forget", "http://a.example/%2A", "--yes", *here, "--json")
+
+    assert json.loads(done.stdout)["forgotten"] == 1
+
+
+def test_check_says_what_is_wrong_with_a_url(frontier, here, open_crawl):
+    open_crawl(pages(3))
+
+    for url, reason in [
+        ("http://a.example/\x1b[31m", "control character '\\x1b'"),
+        ("http://a.example/\udcff", "it is not UTF-8"),
+        ("http://a.example:99999/", "Port out of range"),
+        ("", "Missing scheme"),
+    ]:
+        given = os.fsencode(url)
+        assert reason in complaint(frontier("seen", "check", given, *here))
+
+
+def test_a_long_url_is_looked_up_and_shown_in_part(frontier, here, open_crawl):
+    url = "http://a.example/" + "a" * 100_000
+    open_crawl([url])
+    text = frontier("seen", "check", url, *here)
+    said = json.loads(frontier("seen", "check", url, *here, "--json").stdout)
+
+    assert (said["seen"], said["url"]) == (True, url)
+    assert len(text.stdout) < 2_000
+
+
+def test_the_urls_of_a_file_are_read_whatever_ends_its_lines(
+    frontier, here, open_crawl, tmp_path
+):
+    open_crawl(["http://a.example/1", "http://a.example/\u00e9"])
+    text = "\ufeffhttp://a.example/1\r\n# \u00e9\n\n http://a.example/\u00e9"
+    (tmp_path / "list").write_bytes(text.encode())
+    done = frontier("seen", "forget", "list", "--yes", *here, "--json")
+
+    assert json.loads(done.stdout)["forgotten"] == 2
+
+
+@pytest.fixture
+def dupefilter(server, unique):
+    """Have a duplicate filter alone see URLs; its crawl is called *crawl_id*."""
+
+    def dupefilter(urls, crawl_id="alone", **given):
+        settings = {"REDIS_URL": server.url, **given}
+        chosen = {"FRONTIER_NAMESPACE": f"seen-{unique}", "FRONTIER_CRAWL_ID": crawl_id}
+        config = Config.from_settings({**chosen, "FRONTIER_PARTITIONS": 16})
+        cascade = Cascade(config, settings, spider="bare")
+        cascade.open()
+        for url in urls:
+            cascade.ask(fingerprint(Request(url)))
+        cascade.close()
+
+    return dupefilter
+
+
+def test_what_a_duplicate_filter_alone_saw_is_checked_and_forgotten(
+    frontier, here, dupefilter, tmp_path
+):
+    urls = pages(40)
+    dupefilter(urls)
+    known = frontier("seen", "check", urls[7], *here, "--json")
+    new = frontier("seen", "check", "http://a.example/99", *here)
+    (tmp_path / "urls").write_text("\n".join(urls[:30]))
+    forgotten = frontier("seen", "forget", "urls", "--yes", *here, "--json")
+    check = frontier("seen", "check", urls[7], "--crawl", "alone", *here, "--json")
+
+    said = json.loads(known.stdout)
+    assert (said["seen"], said["set"], said["bloom"]) == (True, True, True)
+    assert said["queue_key"] == said["fingerprint"] == of_plain_get(urls[7]).hex()
+    assert said["partition"] == partition_of(said["fingerprint"], 16)
+    assert "no, as the set says" in new.stdout
+    assert json.loads(forgotten.stdout)["forgotten"] == 30
+    assert json.loads(check.stdout)["seen"] is False
+
+
+def test_what_a_duplicate_filter_alone_saw_is_carried_over_to_another(
+    frontier, here, dupefilter, open_crawl
+):
+    dupefilter(pages(40))
+    open_crawl([], crawl_id="one")
+    out = frontier("seen", "export", "f", "--crawl", "alone", *here, "--json")
+    new = frontier("seen", "import", "f", "--new", "next", *here, "--json")
+    wrong = frontier("seen", "import", "f", "--crawl", "one", *here)
+    dupefilter([], crawl_id="next")  # it is joined as any other
+    check = frontier("seen", "check", "http://a.example/7", "--crawl", "next", *here)
+
+    assert json.loads(out.stdout)["exported"] == 40
+    assert json.loads(new.stdout)["imported"] == 40
+    assert "FRONTIER_QUEUE_KEY 'fingerprint', but 'host'" in complaint(wrong)
+    assert "yes, as the set says" in check.stdout
+
+
+def test_a_crawl_with_a_queue_is_the_newest_before_that_of_a_filter(
+    frontier, here, open_crawl, dupefilter
+):
+    open_crawl(pages(3))
+    dupefilter(pages(5, "b.example"))
+    check = frontier("seen", "check", "http://a.example/1", *here, "--json")
+    listed = frontier("crawl", "list", *here)
+    kinds = frontier("crawl", "list", *here, "--json")
+    status = frontier("crawl", "status", "alone", *here)
+    newest = frontier("crawl", "status", *here, "--json")
+
+    assert json.loads(check.stdout)["crawl_id"] == "one"
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    assert rows[1][:3] == ["alone", "bare", "dupefilter"]
+    found = {c["crawl_id"]: c["kind"] for c in json.loads(kinds.stdout)["crawls"]}
+    assert found == {"one": "crawl", "alone": "dupefilter"}
+    assert "a duplicate filter's" in status.stdout
+    assert "in the set    5 URLs" in status.stdout
+    assert json.loads(newest.stdout)["crawl_id"] == "one"
 
 
 def test_a_crawl_with_bloom_alone_cannot_forget(frontier, here, open_crawl):
@@ -198,6 +413,7 @@ def test_a_crawl_with_bloom_alone_cannot_forget(frontier, here, open_crawl):
         (["forget", "nofile"], "nofile", 2),
         (["forget", "bad.txt"], "bad.txt:2", 2),
         (["forget", "empty.txt"], "empty.txt", 2),
+        (["forget", "."], "'.'", 2),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -274,8 +490,11 @@ def test_a_file_that_does_not_fit_is_refused(
     assert not (tmp_path / "g").exists()
 
 
-def test_fingerprints_of_another_kind_are_refused(frontier, here, open_crawl, tmp_path):
+def test_fingerprints_of_another_kind_are_refused(
+    frontier, here, open_crawl, dupefilter, tmp_path
+):
     open_crawl(pages(10))
+    dupefilter([])
     assert frontier("seen", "export", "f", *here).returncode == 0
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
     (tmp_path / "mine.py").write_text(
@@ -285,11 +504,41 @@ def test_fingerprints_of_another_kind_are_refused(frontier, here, open_crawl, tm
         "REQUEST_FINGERPRINTER_CLASS = Own\n"
     )
     done = frontier("seen", "import", "f", "--new", "two", *here)
-    check = frontier("seen", "check", "http://a.example/1", *here, "--json")
 
     assert "'mine.Own' is needed" in complaint(done)
+    url = "http://a.example/1"
+    for command in (
+        ["check", url],
+        ["check", url, "--crawl", "alone"],
+        ["forget", url, "--yes"],
+        ["export", "g"],
+    ):
+        said = complaint(frontier("seen", *command, *here))
+        assert "REQUEST_FINGERPRINTER_CLASS = 'mine.Own', but the crawl" in said
+        assert "with 'scrapy.utils.request.RequestFingerprinter'; run this" in said
+
+
+def test_the_fingerprinter_of_the_project_is_used_for_its_crawls(
+    frontier, here, dupefilter, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"own_{tmp_path.parent.name.replace('-', '_')}"
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    own = f"{name}.Own"
+    (tmp_path / "conf.py").write_text(f"REQUEST_FINGERPRINTER_CLASS = {own!r}\n")
+    (tmp_path / f"{name}.py").write_text(
+        "class Own:\n"
+        "    def fingerprint(self, request):\n"
+        "        return request.url.encode()\n"
+    )
+    dupefilter([], REQUEST_FINGERPRINTER_CLASS=own)
+    check = frontier("seen", "check", "http://a.example/1", *here, "--json")
+    (tmp_path / "conf.py").write_text("REQUEST_FINGERPRINTER_CLASS = 'no.Such'\n")
+    none = frontier("seen", "check", "http://a.example/1", *here, "--json")
+
     said = json.loads(check.stdout)
     assert bytes.fromhex(said["fingerprint"]) == b"http://a.example/1"
+    assert "REQUEST_FINGERPRINTER_CLASS = 'no.Such': No module" in complaint(none)
 
 
 def test_an_import_that_breaks_off_says_how_far_it_came(

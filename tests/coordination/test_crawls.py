@@ -1,7 +1,13 @@
 import pytest
 
 from frontier.coordination import crawls
-from frontier.coordination.crawls import StartLock, enter, finish, retire
+from frontier.coordination.crawls import (
+    StartLock,
+    carry_call,
+    enter,
+    finish,
+    retire,
+)
 from frontier.coordination.membership import Membership
 from frontier.errors import ConfigurationError
 from frontier.model import Member
@@ -10,6 +16,7 @@ SHAPE = {
     "FRONTIER_PARTITIONS": 64,
     "FRONTIER_BLOOM_ERROR_RATE": 0.001,
     "FRONTIER_SEEN_TIERS": ["bloom", "set"],
+    "REQUEST_FINGERPRINTER_CLASS": "scrapy.utils.request.RequestFingerprinter",
 }
 TTL = 60.0
 
@@ -90,6 +97,7 @@ async def test_a_named_crawl_that_has_ended_is_refused(open_crawl, store):
         ("FRONTIER_PARTITIONS", 32),
         ("FRONTIER_BLOOM_ERROR_RATE", 0.01),
         ("FRONTIER_SEEN_TIERS", ["set"]),
+        ("REQUEST_FINGERPRINTER_CLASS", "mine.Own"),
     ],
 )
 async def test_a_node_of_another_shape_is_told_which_setting(open_crawl, name, value):
@@ -186,6 +194,21 @@ async def test_a_seed_list_whose_loader_died_is_loaded_by_another_one(
 
     assert await lock("b").acquire() == "yours"
     assert await lock("a").acquire() == "taken"
+
+
+async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
+    lock, store, crawl
+):
+    a, b = lock("a"), lock("b")
+    await a.acquire()
+    assert a.carried == b""
+
+    await store.run([carry_call(crawl)])
+    await store.run([carry_call(crawl)])  # the first one holds
+
+    assert (await a.acquire(), await b.acquire()) == ("yours", "taken")
+    assert a.carried == b.carried
+    assert len(a.carried) == 16
 
 
 async def test_another_seed_list_is_another_lock(lock):

@@ -1,0 +1,30 @@
+"""A crawl whose set outgrows its memory budget."""
+
+from frontier.inspection.snapshot import snapshot
+
+SEEDS = "seeds={}"
+
+
+def test_a_crawl_over_its_budget_loses_next_to_nothing_and_says_so(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    store = cluster.store  # the embedded one stays when the nodes are gone
+    for node in ("node-1", "node-2"):
+        cluster.start(
+            node,
+            "-a",
+            SEEDS.format(",".join(server.seeds)),
+            FRONTIER_SEEN_SET_MAX_BYTES="1",
+            FRONTIER_BLOOM_ERROR_RATE="1e-9",
+        )
+
+    assert cluster.wait() == [0, 0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert not log.repeated()
+    logs = cluster.text_of("node-1") + cluster.text_of("node-2")
+    assert logs.count("has reached FRONTIER_SEEN_SET_MAX_BYTES") == 1
+    assert logs.count("'frontier/seen/given_up'") == 1
+    tiers = snapshot(store, "frontier", "site-1").tiers
+    assert tiers.state.given_up > 0
+    assert 0 <= tiers.state.lost < 1e-3
+    assert tiers.outlook is None

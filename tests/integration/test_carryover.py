@@ -1,0 +1,178 @@
+"""A crawl that begins with what an earlier one saw fetches its seeds, each once."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from conftest import ROOT, until
+
+SPIDER = """
+import asyncio
+
+import scrapy
+
+
+class Own:
+    def fingerprint(self, request):
+        return request.url.encode()
+
+
+class StartSpider(scrapy.Spider):
+    name = "start"
+    custom_settings = {"ROBOTSTXT_OBEY": False, "COOKIES_ENABLED": False}
+
+    async def start(self):
+        for url in self.urls.split(","):
+            yield scrapy.Request(url, meta={"link": True})
+            yield scrapy.Request(url)
+            await asyncio.sleep(self.settings.getfloat("PAUSE", 0))
+
+    def parse(self, response):
+        if self.links and response.meta.get("link"):
+            for url in self.links.split(","):
+                yield scrapy.Request(url)
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    (root / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(
+        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+    (root / "spiders" / "__init__.py").write_text("")
+    (root / "spiders" / "start.py").write_text(SPIDER)
+    return root
+
+
+@pytest.fixture
+def frontier(cluster):
+    """Run ``frontier seen`` on the cluster's store."""
+
+    options = ["--store-dir", str(cluster.store_dir)]
+
+    def run(*arguments, cwd=ROOT):
+        return subprocess.run(
+            [sys.executable, "-m", "frontier", "seen", *arguments, *options],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def fetched(server, since=0):
+    """What was fetched after the first *since* requests, but for robots.txt."""
+    entries = server.requests().entries[since:]
+    return Counter(e.url for e in entries if not e.url.endswith("/robots.txt"))
+
+
+@pytest.mark.parametrize("tiers", ["recent,bloom,set", "recent,bloom"])
+def test_two_nodes_fetch_each_seed_once_and_nothing_that_was_seen(
+    serve, cluster, frontier, tmp_path, tiers
+):
+    server = serve(urls=150, hosts=3, calendar_months=6)
+    seeds = ("-a", "seeds=" + ",".join(server.seeds))
+    settings = {"FRONTIER_SEEN_TIERS": tiers, "FRONTIER_BLOOM_NATIVE": "no"}
+    for node in ("a", "b"):
+        cluster.start(node, *seeds, **settings)
+    assert cluster.wait() == [0, 0]
+    assert server.requests().missing(server.expected) == set()
+    before = len(server.requests().entries)
+    said = [
+        frontier("export", str(tmp_path / "one.seen")),
+        frontier("import", str(tmp_path / "one.seen"), "--new", "two"),
+    ]
+    assert "forget" not in said[1].stderr
+    settings["FRONTIER_CRAWL_ID"] = "two"
+    for node in ("c", "d"):
+        cluster.start(node, *seeds, **settings)
+
+    assert cluster.wait("c", "d") == [0, 0]
+    assert fetched(server, before) == Counter(server.seeds)
+    for node in ("c", "d"):
+        assert "Spider closed (finished)" in cluster.text_of(node)
+    counts = re.findall(r"'scheduler/enqueued': (\d+)", cluster.text_of("c"))
+    counts += re.findall(r"'scheduler/enqueued': (\d+)", cluster.text_of("d"))
+    assert sum(map(int, counts)) == len(server.seeds)
+
+
+def test_nodes_whose_seeds_overlap_fetch_each_once_and_follow_its_redirect(
+    serve, cluster, frontier, project, tmp_path
+):
+    server = serve(urls=130, hosts=2, calendar_months=6)
+    one, other = (seed.rstrip("/") for seed in server.seeds)
+    first = f"{one}/about,{one}/old,{other}/empty"
+    links = f"{one}/about,{other}/empty,{one}/gzip"
+
+    def start(node, urls, links="", **settings):
+        arguments = ("-a", f"urls={urls}", "-a", f"links={links}")
+        cluster.start(node, *arguments, spider="start", cwd=project, **settings)
+
+    start("a", first)
+    assert cluster.wait() == [0]
+    before = len(server.requests().entries)
+    frontier("export", str(tmp_path / "one.seen"), cwd=project)
+    frontier("import", str(tmp_path / "one.seen"), "--new", "two", cwd=project)
+    chosen = {"FRONTIER_CRAWL_ID": "two"}
+    # One that is started with fewer seeds has another list, and loads it too.
+    start("b", first, links, **chosen)
+    start("c", f"{one}/old,{other}/chunked,{other}/empty", links, **chosen)
+
+    assert cluster.wait("b", "c") == [0, 0]
+    found = fetched(server, before)
+    assert found.pop(f"{one}/about") == 2  # as a seed, and where /old leads
+    seeds = [f"{one}/old", f"{other}/empty", f"{other}/chunked"]
+    assert found == Counter([*seeds, f"{one}/gzip"])
+
+
+def test_a_node_that_takes_over_from_a_dead_one_queues_no_seed_again(
+    serve, cluster, frontier, project, tmp_path
+):
+    server = serve(urls=130, hosts=1, calendar_months=6)
+    base = server.seeds[0].rstrip("/")
+    seeds = [f"{base}/about", f"{base}/empty"]
+    arguments = ("-a", "urls=" + ",".join(seeds), "-a", "links=")
+    options = {"spider": "start", "cwd": project}
+    cluster.start("a", *arguments, **options)
+    assert cluster.wait() == [0]
+    before = len(server.requests().entries)
+    frontier("export", str(tmp_path / "one.seen"), cwd=project)
+    frontier("import", str(tmp_path / "one.seen"), "--new", "two", cwd=project)
+    options["FRONTIER_CRAWL_ID"] = "two"
+    cluster.start("b", *arguments, PAUSE="100", **options)
+    until(lambda: fetched(server, before), "the first seed was fetched")
+    until(lambda: not cluster.reserved("two"), "it was acked")
+    cluster.kill("b")
+    cluster.start("c", *arguments, **options)
+
+    assert cluster.wait("c") == [0]
+    assert fetched(server, before) == Counter(seeds)
+
+
+def test_a_node_with_another_fingerprinter_is_refused(serve, cluster, project):
+    server = serve(urls=130, hosts=1, calendar_months=6)
+    arguments = ("-a", f"urls={server.seeds[0]}", "-a", "links=")
+    chosen = {"FRONTIER_CRAWL_ID": "mine", "FRONTIER_KEEP_ALIVE": "True"}
+    own = "spiders.start.Own"
+    cluster.start("a", *arguments, spider="start", cwd=project, **chosen)
+    chosen["REQUEST_FINGERPRINTER_CLASS"] = own
+    until(lambda: "is in crawl mine" in cluster.text_of("a"), "a node in the crawl")
+    cluster.start("b", *arguments, spider="start", cwd=project, **chosen)
+
+    assert cluster.wait("b") == [1]
+    said = re.findall(r"(?:CRITICAL|ERROR): (.*)", cluster.text_of("b"))
+    assert len(said) == 1
+    assert said[0].startswith(
+        f"REQUEST_FINGERPRINTER_CLASS = {own!r}, but the crawl mine was created with "
+        "'scrapy.utils.request.RequestFingerprinter'; every node"
+    )
