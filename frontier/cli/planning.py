@@ -160,7 +160,7 @@ def _plan_text(
     spread = f"alike in all {config.partitions} partitions"
     yield Text(f"URLs:   {spread}, or in one, as a single site's are")
     yield Text("Bloom:  the bits of all filters that the partitions will have")
-    yield Text(f"set:    8 bytes a URL, /32: 4; {BUCKET_BYTES} a bucket of some 200 URLs")
+    yield Text(f"set:    8 bytes a URL, /32: 4; {BUCKET_BYTES} a bucket")
     if recent := max(row.recent_bytes for row in rows):
         each = f"{decimal(recent)} on each node, {decimal(recent * nodes)} on {nodes}"
         yield Text(f"recent: {RECENT_BYTES} bytes an entry, about: {each}")
