@@ -73,6 +73,8 @@ class Outcome:
     extra: int = 0
     recovery: float = 0.0
     """Longest time from a kill until the last of its partitions was held again."""
+    ending: float = 0.0
+    """Time from the end of the last request until the crawl was finished."""
     directory: str = ""
     """Logs of a trial that failed."""
 
@@ -85,7 +87,8 @@ class Outcome:
         verdict = f"{len(self.faults)} faults" if self.faults else "no fault"
         summary = (
             f"seed {self.seed}: {verdict} in {self.seconds:.1f} s; {self.pages} pages, "
-            f"{self.refetched} fetched again, recovery {self.recovery:.1f} s"
+            f"{self.refetched} fetched again, recovery {self.recovery:.1f} s, "
+            f"end {self.ending:.1f} s after the last"
         )
         lines = [summary]
         if self.faults:
@@ -158,7 +161,7 @@ class Trial:
         self._wire.start()
         keys = CrawlKeys("frontier", CRAWL)
         self._witness = Witness(self._store, keys, PARTITIONS)
-        self._begin = time.monotonic()
+        self._begin, self._epoch = time.monotonic(), time.time()
         for _ in range(self._plan.nodes):
             self._start()
         self._watch()
@@ -358,7 +361,7 @@ class Trial:
 
     def _note(self, text: str) -> None:
         seconds = time.monotonic() - self._begin
-        at = f"{seconds:6.2f} s ({time.time():.3f}), {self._served()} served"
+        at = f"{seconds:6.2f} s, {self._served()} served"
         self._outcome.happened.append(f"{at}: {text}")
 
     def _end_nodes(self) -> None:
@@ -396,4 +399,9 @@ class Trial:
         outcome.faults = [(str(wrong), what) for wrong, what in judge(facts)]
         outcome.pages = len(facts.expected)
         outcome.refetched = facts.log.repeated().total() - len(facts.log.repeated())
+        if facts.finished is not None:
+            last = max(entry.end for entry in facts.log.entries)
+            outcome.ending = max(0.0, facts.finished - last)
+            seconds = facts.finished - self._epoch
+            outcome.happened.append(f"{seconds:6.2f} s: the crawl is finished")
         outcome.extra = extra_fetches(facts).total()
