@@ -77,8 +77,8 @@ class Facts:
     dead: tuple[str, ...] = ()
     crashed: tuple[str, ...] = field(default=())
     """Nodes that ended with an error and without a blow."""
-    waits: bool = True
-    """Whether the crawler says when it has ended."""
+    ends: bool = True
+    """Whether the crawler says when a crawl has ended."""
 
 
 def judge(facts: Facts) -> list[Fault]:
@@ -119,7 +119,7 @@ def _faults(facts: Facts) -> Iterator[tuple[Wrong, str]]:
     yield from _polite(facts)
     if facts.records is not None:
         yield from _archived(facts, facts.records)
-    if facts.waits:
+    if facts.ends:
         yield from _ended(facts)
     for url in facts.dead:
         yield Wrong.DEAD, url

@@ -34,20 +34,20 @@ from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.chaos.plan import Event, Plan
 
 LEASE = 2.0
 PARTITIONS = 64
 CRAWL = "chaos"
-URLS = 260
-HOSTS = 6
+URLS = 220
+HOSTS = 5
 DELAY = 0.1
 """Seconds between two requests to one host."""
 SLACK = 0.05
 RESPONSE = 0.03
-HOST_DELAYS = {1: 0.15, 2: 0.3}
+HOST_DELAYS = {1: 0.05, 2: 0.15}
 PATIENCE = 4.0
 """Seconds without progress after which the next event happens all the same."""
 DEADLINE = 60.0
@@ -116,6 +116,8 @@ class _Grave:
 class Trial:
     """Makes *plan* happen to a crawl, once."""
 
+    _command: Sequence[str] = ("crawl", "site")
+
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._outcome = Outcome(plan.seed, plan.lines())
@@ -145,7 +147,7 @@ class Trial:
 
     def _crawl(self, home: Path, stack: ExitStack) -> Facts:
         self._home = home
-        site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=8)
+        site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=6)
         self._requests = home / "requests.jsonl"
         server = SiteServer(
             site, log=self._requests, delay=RESPONSE, host_delays=HOST_DELAYS
@@ -220,24 +222,29 @@ class Trial:
 
     def _start(self, node_id: str | None = None) -> None:
         number = next(self._names)
-        name = f"process-{number}"
+        name, node_id = f"process-{number}", node_id or f"node-{number}"
         settings = {
             "REDIS_URL": self._wire.url,
-            "FRONTIER_CRAWL_ID": CRAWL,
-            "FRONTIER_NODE_ID": node_id or f"node-{number}",
-            "FRONTIER_LEASE_TTL": LEASE,
-            "FRONTIER_PARTITIONS": PARTITIONS,
-            "FRONTIER_WARC_DIR": self._home / "warcs",
             "DOWNLOAD_DELAY": DELAY,
-            "RANDOMIZE_DOWNLOAD_DELAY": False,
+            "DOWNLOAD_DELAY_JITTER": 0,
             "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
             "ROBOTSTXT_OBEY": True,
+            **self._settings(node_id),
         }
-        command = ["crawl", "site", "-a", f"seeds={self._seeds}"]
-        node_id = str(settings["FRONTIER_NODE_ID"])
+        command = [*self._command, "-a", f"seeds={self._seeds}"]
         node = Process(name, node_id, command, settings, self._home)
         self._nodes.append(node)
         self._note(f"{name} starts as {node_id}")
+
+    def _settings(self, node_id: str) -> dict[str, object]:
+        """What is special about a node of this crawler."""
+        return {
+            "FRONTIER_CRAWL_ID": CRAWL,
+            "FRONTIER_NODE_ID": node_id,
+            "FRONTIER_LEASE_TTL": LEASE,
+            "FRONTIER_PARTITIONS": PARTITIONS,
+            "FRONTIER_WARC_DIR": self._home / "warcs",
+        }
 
     def _pick(self, event: Event, least: int = 1) -> Process | None:
         """A node that lives and was not touched, if there are *least*."""
@@ -251,17 +258,21 @@ class Trial:
         node = self._pick(event)
         if node is None:
             return
-        held = [] if self._away else self._witness.leases()
+        held = self._held_by(node.node_id)
         since = time.monotonic()
         node.kill()
         self._outcome.kills += 1
         self._note(f"kill {node.name}")
         self._excuse(node.node_id)
-        held = [lease for lease in held if lease.holder == node.node_id]
         if held:
             self._graves.append(_Grave(node.name, since, held))
         successor = node.node_id if event.same_id else None
         self._when_the_store_is_back(lambda: self._start(successor))
+
+    def _held_by(self, node_id: str) -> list[Lease]:
+        if self._away:
+            return []
+        return [held for held in self._witness.leases() if held.holder == node_id]
 
     def _freeze(self, event: Event) -> None:
         node = self._pick(event)
