@@ -68,6 +68,16 @@ def _read(path: Path, records: Records) -> None:
     if not ends or ends[-1] != size:
         whole = ends[-1] if ends else 0
         records.broken.append(f"{path.name} is whole up to {whole} of {size} bytes")
+    try:
+        count = _read_records(path, records)
+    except (OSError, KeyError) as error:
+        records.broken.append(f"{path.name} cannot be read: {error!r}")
+    else:
+        if count != len(ends):
+            records.broken.append(f"{path.name}: {len(ends)} members, {count} records")
+
+
+def _read_records(path: Path, records: Records) -> int:
     count = 0
     with path.open("rb") as stream:
         for record in ArchiveIterator(stream, parse_http=False):
@@ -76,8 +86,7 @@ def _read(path: Path, records: Records) -> None:
             if not record.verify_block_digest():
                 records.broken.append(f"{path.name}: {headers} fails its digest")
             _note(headers, records)
-    if count != len(ends):
-        records.broken.append(f"{path.name} has {len(ends)} members, {count} records")
+    return count
 
 
 def _note(headers: dict[str, str], records: Records) -> None:
