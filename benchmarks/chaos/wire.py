@@ -42,11 +42,11 @@ class Wire:
         self._ready.wait()
 
     def cut(self) -> None:
-        """Reset all connections, and lose what is on its way."""
+        """Close all connections at once, and lose what is on its way."""
         self._loop.call_soon_threadsafe(self._cut)
 
     def stop(self) -> None:
-        """Reset all connections and listen no more."""
+        """Close all connections and listen no more."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
@@ -64,14 +64,10 @@ class Wire:
         await self._end.wait()
         server.close()
         self._cut()
-        tasks = [task for task in asyncio.all_tasks() if task is not self._main()]
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    @staticmethod
-    def _main() -> asyncio.Task[object] | None:
-        return asyncio.current_task()
 
     async def _accept(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
