@@ -148,5 +148,7 @@ def _row(crawl: CrawlSummary) -> list[str]:
     if crawl.finished_ms:
         lasted = duration((crawl.finished_ms - crawl.created_ms) / 1000)
     when = f"{created:%Y-%m-%d %H:%M:%S}"
-    nodes = str(crawl.nodes)
-    return [crawl.crawl_id, crawl.spider, crawl.state, when, lasted, nodes]
+    state, nodes = crawl.state, str(crawl.nodes)
+    if crawl.kind == "dupefilter":
+        state, nodes = crawl.kind, "-"
+    return [crawl.crawl_id, crawl.spider, state, when, lasted, nodes]

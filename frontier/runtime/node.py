@@ -129,8 +129,9 @@ class Node:
         revive = self._revive if self._embedded is not None else None
         self._patience = Patience(self._store, revive)
         once = self._patience.once
+        shape = crawl_shape(config, settings)
         self.keys = await crawls.enter(
-            once, config.namespace, self._spider, config.crawl_id, crawl_shape(config)
+            once, config.namespace, self._spider, config.crawl_id, shape
         )
         member = Member(config.node_id, config.node_weight)
         ttl = config.lease_ttl
