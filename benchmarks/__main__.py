@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, seen
+from benchmarks import memory, seen, warc
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "memory": memory.run,
     "seen": seen.run,
+    "warc": warc.run,
 }
 
 
