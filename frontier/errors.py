@@ -13,7 +13,8 @@ FrontierError
 │   └── LayoutStale         the seen-set has grown; compute its keys again
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
-│   └── UnknownCrawl        there is no such crawl in the store
+│   ├── UnknownCrawl        there is no such crawl in the store
+│   └── CrawlClosed         the crawl has ended; nothing can be put into it
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
@@ -139,6 +140,16 @@ class UnknownCrawl(CoordinationError):
         what = f"no crawl {crawl_id}" if crawl_id else "no crawl"
         super().__init__(f"there is {what} in namespace {namespace}")
         self.namespace = namespace
+        self.crawl_id = crawl_id
+
+
+class CrawlClosed(CoordinationError):
+    """The crawl has ended, so that nothing can be put into it."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} has ended; start a node to open a new one"
+        )
         self.crawl_id = crawl_id
 
 

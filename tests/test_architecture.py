@@ -22,6 +22,7 @@ FACES = {
     "requests",
     "robots",
     "scheduler",
+    "seeding",
     "spidermiddlewares",
 }
 SERVICES = {"archive", "coordination", "queues", "seen"}
@@ -38,6 +39,7 @@ LAYERS = [
         "planning",
         "ring",
         "scope",
+        "seedlines",
         "seeds",
     },
     {"store"},

@@ -24,12 +24,14 @@ from frontier.cli.options import (
 )
 from frontier.cli.output import complain, show, show_json
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
+from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from frontier.inspection.views import CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
+app.command()(seed)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from frontier.errors import (
     ConfigurationError,
+    CrawlClosed,
     FrontierError,
     StoreError,
     UnknownCrawl,
@@ -27,6 +28,8 @@ class ExitCode(IntEnum):
     """The store does not have what was asked for."""
     IN_USE = 5
     """It was not stopped, because others use it."""
+    INCOMPLETE = 6
+    """Some of what was given could not be used; the rest was."""
     INTERRUPTED = 130
     """A signal ended it; the crawl is still open and can be resumed."""
 
@@ -37,6 +40,6 @@ def exit_code_of(error: FrontierError) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE
-    if isinstance(error, UnknownCrawl):
+    if isinstance(error, UnknownCrawl | CrawlClosed):
         return ExitCode.NOT_FOUND
     return ExitCode.CRAWL_FAILED
