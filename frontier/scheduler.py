@@ -77,6 +77,7 @@ class Scheduler(BaseScheduler):
         self._counts: Counter[str] = Counter()
         self._guards: dict[Request, list[Reservation]] = {}
         self._guarded: dict[int, int] = {}
+        self._leaving = False
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
 
@@ -209,6 +210,10 @@ class Scheduler(BaseScheduler):
         """Stop this node: its frontier does not work any more."""
         self._connection.fail(error)
 
+    def on_order(self, order: str) -> None:
+        """Close the spider: an operator wants this node to go."""
+        self._connection.obey(order)
+
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
         return bool(
@@ -294,6 +299,9 @@ class Scheduler(BaseScheduler):
         while True:
             await asyncio.sleep(SWEEP)
             self._sweep(self._connection.in_progress())
+            if self._connection.closing and not self._leaving:
+                self._leaving = True
+                self._node.leave()
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""

@@ -65,6 +65,9 @@ class Owner(Protocol):
     def on_failure(self, error: BaseException) -> None:
         """The node cannot go on."""
 
+    def on_order(self, order: str) -> None:
+        """An operator wants it to ``drain``, or says ``remove``."""
+
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
 
@@ -198,6 +201,7 @@ class Node:
             report=self._owner.report,
             busy=self._owner.is_busy,
             on_finished=self._on_finished,
+            on_order=self._owner.on_order,
         )
         self._ending = Ending(
             patience,
@@ -288,6 +292,15 @@ class Node:
     def reclaimed(self) -> int:
         """How many reservations of dead nodes this one put back."""
         return self._keeper.reclaimed
+
+    def leave(self) -> None:
+        """Give back what is not started, and each partition when it is done.
+
+        The node is a member until it is closed, but owns nothing any more.
+        """
+        self.inbox.stopped = True
+        if not self.finished:
+            self._keeper.leave()
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""

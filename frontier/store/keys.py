@@ -65,6 +65,10 @@ class CrawlKeys:
         """List of ``<partition> <queue>``: what became ready at this node."""
         return f"{self._tag()}:hints:{node_id}"
 
+    def order(self, node_id: str) -> str:
+        """String ``drain`` or ``remove``: what an operator wants of this node."""
+        return f"{self._tag()}:order:{node_id}"
+
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
         return PartitionKeys(f"{{{self.namespace}:{self.crawl_id}:{number}}}")
