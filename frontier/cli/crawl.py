@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.exits import ExitCode
+from frontier.cli.letters import dead, requeue
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
 app.command()(seed)
+app.command()(dead)
+app.command()(requeue)
 
 
 @app.command()

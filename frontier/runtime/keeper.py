@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
+from frontier.runtime.starts import forget_call, started_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -155,9 +156,18 @@ class Keeper:
 
     async def _reclaim(self, taken: Acquired) -> None:
         keys = self._keys.partition(taken.lease.partition)
-        (reply,) = await self._patience.run([list_reserved(keys)])
+        reply, started = await self._patience.run(
+            [list_reserved(keys), started_call(keys)]
+        )
         entries = older(reply, taken.lease)
-        calls = requeue_calls(keys, taken.lease, self._order, entries, delivered=True)
+        ids = {int(number) for number in started}
+        calls = []
+        # What was started comes first again, so it is put back last.
+        for delivered in (False, True):
+            some = [entry for entry in entries if (entry[0] in ids) is delivered]
+            calls += requeue_calls(
+                keys, taken.lease, self._order, some, delivered=delivered
+            )
         for result in await self._patience.run(calls):
             try:
                 back, dead = requeued(result, taken.lease)
@@ -166,6 +176,7 @@ class Keeper:
                 return
             self.reclaimed += back
             self.dead += dead
+        await self._patience.run([forget_call(keys)])
 
     async def _renew(self) -> None:
         began = time.monotonic()

@@ -29,11 +29,13 @@ from frontier.runtime.acks import Acks
 from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
+from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
+from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
 from frontier.store.embedded import EmbeddedStore
 
@@ -171,6 +173,7 @@ class Node:
             on_verdicts=self._on_verdicts,
             on_risen=self._on_risen,
         )
+        self._starts = Starts(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -188,6 +191,7 @@ class Node:
             self.inbox,
             self.outbox,
             archived=self._archived,
+            on_acked=self._starts.end,
         )
         self._keeper = Keeper(
             patience,
@@ -216,6 +220,7 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
+        loops.append(self._starts.run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -262,7 +267,10 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        return self.inbox.take()
+        reservation = self.inbox.take()
+        if reservation is not None:
+            self._starts.begin(reservation)
+        return reservation
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -387,11 +395,4 @@ class Node:
                 self.inbox.learn(partition, [queue])
             if ring.owners and (owner := ring.owner(partition)) != self.config.node_id:
                 hints.setdefault(owner, []).append(f"{partition} {queue}")
-        calls = []
-        for owner, lines in hints.items():
-            key = self.keys.hints(owner)
-            calls.append(Call.command("RPUSH", key, *lines))
-            calls.append(
-                Call.command("PEXPIRE", key, int(self.config.lease_ttl * 2000))
-            )
-        return calls
+        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))

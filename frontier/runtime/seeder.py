@@ -28,6 +28,7 @@ from frontier.queues.push import (
     push_plan,
     pushed_one,
 )
+from frontier.runtime.hints import hint_calls
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
@@ -113,7 +114,8 @@ class Seeder:
             waiting[partition].append(push)
         while waiting:
             batches = _take(waiting)
-            self._tell(self._send(batches, waiting))
+            risen = self._send(batches, waiting)
+            tell_holders(self._store, self._keys, risen)
 
     def _send(
         self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
@@ -151,34 +153,26 @@ class Seeder:
             urls += len(pushes)
         return [*calls, joined(plans)]
 
-    def _tell(self, risen: list[tuple[int, str]]) -> None:
-        """Wake the holders of queues that were empty.
 
-        Who holds a partition is read from its lease, so no ring is needed. Where
-        nobody does, whoever acquires it learns that something is ready there.
-        """
-        partitions = sorted({partition for partition, _ in risen})
-        holders = self._store.run(
-            [
-                Call.command("HGET", self._keys.partition(p).lease, "holder")
-                for p in partitions
-            ]
-        )
-        by_partition = dict(zip(partitions, holders, strict=True))
-        hints: dict[str, list[str]] = defaultdict(list)
-        for partition, queue in risen:
-            if holder := by_partition[partition]:
-                name = holder.decode("utf-8", "replace")
-                hints[name].append(f"{partition} {queue}")
-        calls = []
-        for name, lines in hints.items():
-            key = self._keys.hints(name)
-            calls += [
-                Call.command("RPUSH", key, *lines),
-                Call.command("PEXPIRE", key, HINT_MS),
-            ]
-        if calls:
-            self._store.run(calls)
+def tell_holders(
+    store: BlockingStore, keys: CrawlKeys, risen: list[tuple[int, str]]
+) -> None:
+    """Wake the holders of queues, each with its partition, that were empty.
+
+    Who holds a partition is read from its lease, so no ring is needed. Where
+    nobody does, whoever acquires it learns that something is ready there.
+    """
+    partitions = sorted({partition for partition, _ in risen})
+    holders = store.run(
+        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions]
+    )
+    by_partition = dict(zip(partitions, holders, strict=True))
+    hints: dict[str, list[str]] = defaultdict(list)
+    for partition, queue in risen:
+        if holder := by_partition[partition]:
+            name = holder.decode("utf-8", "replace")
+            hints[name].append(f"{partition} {queue}")
+    store.run(hint_calls(keys, hints, HINT_MS))
 
 
 def _take(waiting: dict[int, list[Push]]) -> list[tuple[int, list[Push]]]:

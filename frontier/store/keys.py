@@ -117,6 +117,11 @@ class PartitionKeys:
         return f"{self.tag}:reserved"
 
     @property
+    def started(self) -> str:
+        """Set of the ids of reservations that were started; expires in a day."""
+        return f"{self.tag}:started"
+
+    @property
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"

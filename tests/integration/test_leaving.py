@@ -9,15 +9,17 @@ import time
 import pytest
 from conftest import ROOT, until
 
+from frontier.errors import FrontierError
 from frontier.inspection.snapshot import snapshot
+
+COMMAND = [sys.executable, "-m", "frontier"]
 
 
 @pytest.fixture
 def frontier(cluster):
     def frontier(*arguments):
         return subprocess.run(
-            [sys.executable, "-m", "frontier", *arguments]
-            + ["--store-dir", str(cluster.store_dir)],
+            [*COMMAND, *arguments, "--store-dir", str(cluster.store_dir)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -52,7 +54,7 @@ def running(serve, cluster):
 def nodes(cluster):
     try:
         seen = snapshot(cluster.store, "frontier", "site-1")
-    except Exception:  # it is only just being created
+    except FrontierError:  # it is only just being created
         return {}
     return {node.node_id: node for node in seen.nodes}
 
@@ -110,15 +112,13 @@ def test_a_live_node_that_is_removed_stops(cluster, frontier, running):
 def test_a_signal_hands_over_at_once_also_while_pages_are_slow(
     cluster, running, number
 ):
-    server = running(urls=60, delay=4, FRONTIER_LEASE_TTL="600")
+    server = running(urls=130, delay=3, FRONTIER_LEASE_TTL="600")
     cluster.nodes["node-1"].send_signal(number)
     began = time.monotonic()
     until(lambda: nodes(cluster)["node-2"].held >= 1000, "the hand-over", 10)
     waited = time.monotonic() - began
-    was_there = cluster.nodes["node-1"].poll() is None
 
     assert waited < 2
-    assert was_there, "it still waits for its pages"
     assert cluster.wait("node-1") == [0]
     assert "Spider closed (shutdown)" in cluster.text_of("node-1")
     cluster.nodes["node-2"].terminate()

@@ -11,7 +11,9 @@ from conftest import ROOT, until
 
 from frontier.conf import Config
 from frontier.coordination import crawls
+from frontier.hashing import partition_of
 from frontier.inspection.snapshot import snapshot
+from frontier.queues.codec import encode
 from frontier.runtime.shape import crawl_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
@@ -214,3 +216,48 @@ def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, command):
     assert cluster.wait("node-1") == [0]
     assert f"{seeds[1]}/empty" in server.requests().fetched()
     assert "finished" in cluster.text_of("node-1")
+
+
+def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
+    serve, cluster, said
+):
+    server = serve(urls=130, hosts=1, calendar_months=12)
+    seed = server.seeds[0].rstrip("/")
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={seed}/about", "-a", "scope=prefix"),
+        FRONTIER_KEEP_ALIVE="True",
+        FRONTIER_LEASE_TTL="60",
+    )
+    until(lambda: server.requests() and server.requests().entries, "the first page")
+    until(lambda: counts(cluster).acked and not counts(cluster).reserved, "its ack")
+    host = seed.partition("//")[2]
+    partition = KEYS.partition(partition_of(host, 1024))
+    values = [
+        b"delivered 3 times\n0:%s\n2" % host.encode()
+        + encode({"url": f"{seed}/post/{n}", "dont_filter": True})[1:]
+        for n in range(2)
+    ]
+    cluster.store.run(
+        [
+            Call.command("RPUSH", partition.dead, *values, b"\x1b[2Jnonsense"),
+            Call.command("HINCRBY", partition.counts, "dead", 3),
+        ]
+    )
+    _, result, _ = said("crawl", "dead")
+
+    assert result["dead"] == 3
+    assert [letter["url"] for letter in result["letters"]] == [
+        *(f"{seed}/post/{n}" for n in range(2)),
+        "",
+    ]
+    assert said("crawl", "requeue")[0] == 2
+    code, result, messages = said("crawl", "requeue", f"{seed}/post/1", f"{seed}/nope")
+    assert (code, result["requeued"], result["left"]) == (6, 1, 2)
+    assert f"{seed}/nope" in messages
+    until(lambda: f"{seed}/post/1" in server.requests().fetched(), "the page", 3)
+    assert said("crawl", "requeue", "--all")[1]["requeued"] == 1
+    until(lambda: f"{seed}/post/0" in server.requests().fetched(), "the other", 3)
+    assert counts(cluster).dead == 1
+    cluster.nodes["node-1"].terminate()
+    assert cluster.wait() == [0]
