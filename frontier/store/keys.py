@@ -54,7 +54,7 @@ class CrawlKeys:
         return f"{self._tag()}:reports"
 
     def starts(self) -> str:
-        """Hash: digest of a seed list to ``done``."""
+        """Hash: digest of a seed list to ``done``, or to how many lines of it are."""
         return f"{self._tag()}:starts"
 
     def start_lock(self, start_id: str) -> str:
@@ -97,7 +97,7 @@ class PartitionKeys:
     def counts(self) -> str:
         """Hash ``{ready, pushed, seq, acked, dead}``.
 
-        *ready* is a level, *pushed*, *acked* and *dead* only grow, *seq* is the
+        *ready* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
         last id given to a reservation.
         """
         return f"{self.tag}:counts"

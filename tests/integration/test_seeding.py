@@ -211,8 +211,8 @@ def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, command):
 
     assert cluster.nodes["node-1"].poll() is None
     loading.stdin.write(f"{seeds[1]}/empty\n")
-    loading.stdin.close()
-    assert loading.wait(30) == 0
+    loading.communicate(timeout=30)
+    assert loading.returncode == 0
     assert cluster.wait("node-1") == [0]
     assert f"{seeds[1]}/empty" in server.requests().fetched()
     assert "finished" in cluster.text_of("node-1")
