@@ -24,6 +24,7 @@ FACES = {
     "scheduler",
     "seeding",
     "spidermiddlewares",
+    "startfeed",
 }
 SERVICES = {"archive", "coordination", "queues", "seen"}
 

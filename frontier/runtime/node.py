@@ -133,6 +133,7 @@ class Node:
         )
         revive = self._revive if self._embedded is not None else None
         self._patience = Patience(self._store, revive)
+        self.run = self._patience.run
         once = self._patience.once
         self.keys = await crawls.enter(
             once, config.namespace, self._spider, config.crawl_id, crawl_shape(config)
