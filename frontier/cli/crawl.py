@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.exits import ExitCode
+from frontier.cli.letters import dead, requeue
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -24,12 +25,16 @@ from frontier.cli.options import (
 )
 from frontier.cli.output import complain, show, show_json
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
+from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from frontier.inspection.views import CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
+app.command()(seed)
+app.command()(dead)
+app.command()(requeue)
 
 
 @app.command()

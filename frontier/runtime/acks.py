@@ -43,6 +43,7 @@ class Acks:
         outbox: Outbox,
         *,
         archived: Callable[[], Awaitable[None]],
+        on_acked: Callable[[list[Reservation]], None] = lambda _: None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -50,6 +51,7 @@ class Acks:
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
+        self._on_acked = on_acked
         self._completed: list[Reservation] = []
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -108,3 +110,4 @@ class Acks:
                 self._inbox.lose(lease)
         for reservation in completed:
             self._inbox.settle(reservation)
+        self._on_acked(completed)
