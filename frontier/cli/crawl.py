@@ -23,6 +23,7 @@ from frontier.cli.options import (
     connected,
 )
 from frontier.cli.output import complain, show, show_json
+from frontier.cli.rebuilding import rebuild
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.errors import ConfigurationError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from frontier.inspection.views import CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
+app.command()(rebuild)
 
 
 @app.command()

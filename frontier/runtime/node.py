@@ -30,6 +30,7 @@ from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
+from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
@@ -94,6 +95,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._embedded: EmbeddedStore | None = None
         self.archive: Archive | None = None
+        self._journal = Journaling()
         self._budget: Budget | None = None
         self.finished = False
         self.opened_at = time.time()
@@ -142,6 +144,7 @@ class Node:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
+        self._journal = await Journaling.begin(config, self.keys, self._spider)
         self._build()
         await self._keeper.beat()
         self._start()
@@ -167,6 +170,7 @@ class Node:
             seen_shape(config),
             on_verdicts=self._on_verdicts,
             on_risen=self._on_risen,
+            journal=self._journal.pushed,
         )
         self.inbox = Inbox(
             patience,
@@ -185,6 +189,7 @@ class Node:
             self.inbox,
             self.outbox,
             archived=self._archived,
+            journal=self._journal.acked,
         )
         self._keeper = Keeper(
             patience,
@@ -334,6 +339,7 @@ class Node:
         if self.archive is not None:
             await self.archive.close()
             self.archive = None
+        await self._journal.close()
         if hasattr(self, "_store"):
             await self._store.close()
         if self._embedded is not None:
@@ -342,6 +348,11 @@ class Node:
     async def _archived(self) -> None:
         if self.archive is not None:
             await self.archive.durable()
+        await self.journaled()
+
+    async def journaled(self) -> None:
+        """Return when what the store has of this node is in its journal too."""
+        await self._journal.durable()
 
     async def _revive(self) -> None:
         """Start the embedded store again, should its process have died."""
