@@ -184,17 +184,12 @@ class Rebuild:
         state = self._store.call(Call.command("HGET", meta, "state"))
         if state is None:
             shape = json.dumps(dict(self._header.shape))
-            self._store.run(
-                [
-                    Call.to(CRAWL_OPEN, [meta], [shape, self._header.spider]),
-                    Call.command("HSET", meta, "state", REBUILDING),
-                    Call.command(
-                        "SADD",
-                        RegistryKeys(self._keys.namespace).crawls(),
-                        self._keys.crawl_id,
-                    ),
-                ]
-            )
+            # One by one: a script that the server has yet to load runs late.
+            spider = self._header.spider
+            self._store.call(Call.to(CRAWL_OPEN, [meta], [shape, spider]))
+            self._store.call(Call.command("HSET", meta, "state", REBUILDING))
+            registry = RegistryKeys(self._keys.namespace).crawls()
+            self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
         elif state != REBUILDING.encode():
             raise ConfigurationError(
                 f"the crawl {self._keys.crawl_id} is in the store already; "
