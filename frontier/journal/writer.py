@@ -223,17 +223,24 @@ class Journal:
             with contextlib.suppress(FileExistsError):
                 self._file = os.open(self._path, flags, 0o644)
                 break
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._kept = 0
-        self._append(frame(header))
-        _sync_directory(self._directory)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._kept = 0
+            self._append(frame(header))
+            _sync_directory(self._directory)
+        except OSError:  # nothing may be written to a file without a header
+            file, self._file = self._file, None
+            os.close(file)
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            raise
 
     def _publish(self) -> None:
         if self._file is not None:
             self._path.rename(self._path.with_name(self._path.name[: -len(OPEN)]))
-            _sync_directory(self._directory)
             file, self._file = self._file, None
             os.close(file)
+            _sync_directory(self._directory)
 
 
 def mend(directory: Path) -> list[tuple[Path, int]]:
