@@ -230,8 +230,9 @@ class Config:
 
     def as_settings(self) -> dict[str, str]:
         """Every setting's name and its value in effect, as text."""
+        values = {PREFIX + f.name.upper(): getattr(self, f.name) for f in fields(self)}
         return {
-            PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)
+            name: "" if value is None else str(value) for name, value in values.items()
         }
 
 

@@ -46,6 +46,7 @@ class Parts:
         self.patience = options.get("patience") or Patience(store)
         self.clock = Clock()
         self.verdicts = []
+        self.journal = []
         self.risen = []
         self.ready = asyncio.Event()
         self.busy = False
@@ -63,6 +64,9 @@ class Parts:
                 zip(pushes, verdicts, strict=True)
             ),
             on_risen=self._on_risen,
+            journal=lambda partition, pushes: self.journal.extend(
+                (partition, push.queue, push.item) for push in pushes
+            ),
         )
         self.inbox = Inbox(
             self.patience,
@@ -81,6 +85,7 @@ class Parts:
             self.inbox,
             self.outbox,
             archived=lambda: self.archived(),
+            journal=lambda *done: self.journal.append(("ack", *done)),
         )
         self.keeper = Keeper(
             self.patience,
