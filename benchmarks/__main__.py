@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, ring, seen
+from benchmarks import memory, ring, seen, simulate
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "memory": memory.run,
     "ring": ring.run,
     "seen": seen.run,
+    "simulate": simulate.run,
 }
 
 
