@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, seen, warc
+from benchmarks import memory, ring, seen, simulate, warc
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "memory": memory.run,
+    "ring": ring.run,
     "seen": seen.run,
+    "simulate": simulate.run,
     "warc": warc.run,
 }
 

@@ -26,7 +26,7 @@ FACES = {
     "spidermiddlewares",
     "startfeed",
 }
-SERVICES = {"archive", "coordination", "queues", "seen"}
+SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
@@ -45,7 +45,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
-    {"carryover", "inspection", "runtime"},
+    {"carryover", "inspection", "rebuild", "runtime"},
     FACES,
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
@@ -59,7 +59,7 @@ GUARDED = {
     "warcio": {"archive"},
     "fastwarc": {"archive"},
     "uhashring": {"ring"},
-    "msgpack": {"queues"},
+    "msgpack": {"journal", "queues"},
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}
 

@@ -24,6 +24,7 @@ from frontier.cli.options import (
     connected,
 )
 from frontier.cli.output import complain, show, show_json
+from frontier.cli.rebuilding import rebuild
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError
@@ -35,6 +36,7 @@ app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=Tr
 app.command()(seed)
 app.command()(dead)
 app.command()(requeue)
+app.command()(rebuild)
 
 
 @app.command()

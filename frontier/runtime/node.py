@@ -31,6 +31,7 @@ from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
 from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
+from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
@@ -99,6 +100,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._embedded: EmbeddedStore | None = None
         self.archive: Archive | None = None
+        self._journal = Journaling()
         self._budget: Budget | None = None
         self.finished = False
         self.opened_at = time.time()
@@ -149,6 +151,7 @@ class Node:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
+        self._journal = await Journaling.begin(config, self.keys, self._spider)
         self._build()
         await self._keeper.beat()
         self._start()
@@ -174,6 +177,7 @@ class Node:
             seen_shape(config),
             on_verdicts=self._on_verdicts,
             on_risen=self._on_risen,
+            journal=self._journal.pushed,
         )
         self._starts = Starts(patience, keys)
         self.inbox = Inbox(
@@ -194,6 +198,7 @@ class Node:
             self.outbox,
             archived=self._archived,
             on_acked=self._starts.end,
+            journal=self._journal.acked,
         )
         self._keeper = Keeper(
             patience,
@@ -357,6 +362,7 @@ class Node:
         if self.archive is not None:
             await self.archive.close()
             self.archive = None
+        await self._journal.close()
         if hasattr(self, "_store"):
             await self._store.close()
         if self._embedded is not None:
@@ -365,6 +371,11 @@ class Node:
     async def _archived(self) -> None:
         if self.archive is not None:
             await self.archive.durable()
+        await self.journaled()
+
+    async def journaled(self) -> None:
+        """Return when what the store has of this node is in its journal too."""
+        await self._journal.durable()
 
     async def _revive(self) -> None:
         """Start the embedded store again, should its process have died."""

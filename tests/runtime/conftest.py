@@ -47,6 +47,7 @@ class Parts:
         self.patience = options.get("patience") or Patience(store)
         self.clock = Clock()
         self.verdicts = []
+        self.journal = []
         self.risen = []
         self.ready = asyncio.Event()
         self.busy = False
@@ -64,6 +65,9 @@ class Parts:
                 zip(pushes, verdicts, strict=True)
             ),
             on_risen=self._on_risen,
+            journal=lambda partition, pushes: self.journal.extend(
+                (partition, push.queue, push.item) for push in pushes
+            ),
         )
         self.inbox = Inbox(
             self.patience,
@@ -84,6 +88,7 @@ class Parts:
             self.outbox,
             archived=lambda: self.archived(),
             on_acked=self.starts.end,
+            journal=lambda *done: self.journal.append(("ack", *done)),
         )
         self.keeper = Keeper(
             self.patience,
