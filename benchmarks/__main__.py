@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, seen
+from benchmarks import memory, ring, seen, simulate, warc
 from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "chaos": chaos.run,
     "memory": memory.run,
+    "ring": ring.run,
     "seen": seen.run,
+    "simulate": simulate.run,
+    "warc": warc.run,
 }
 
 

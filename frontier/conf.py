@@ -95,6 +95,10 @@ def _path(value: Any) -> Path:
     return Path(text)
 
 
+def _optional_path(value: Any) -> Path | None:
+    return _path(value) if value else None
+
+
 def _choice(*choices: str) -> Parser:
     def parse(value: Any) -> str:
         if value not in choices:
@@ -152,6 +156,8 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     crawl_id: str = _setting("", _optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    journal_dir: Path | None = _setting(None, _optional_path)
+    """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, _boolean)
     """Whether the crawl waits for new seeds when nothing is queued."""
     lease_ttl: float = _setting(15.0, _real(0.5, 3600.0))
@@ -224,8 +230,9 @@ class Config:
 
     def as_settings(self) -> dict[str, str]:
         """Every setting's name and its value in effect, as text."""
+        values = {PREFIX + f.name.upper(): getattr(self, f.name) for f in fields(self)}
         return {
-            PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)
+            name: "" if value is None else str(value) for name, value in values.items()
         }
 
 

@@ -18,9 +18,22 @@ RATIOS = {
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
+        "bytes_per_url_set32",
         "bytes_per_url_bloom",
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
+    },
+    "ring": {
+        "max_over_mean_3",
+        "max_over_mean_10",
+        "max_over_mean_100",
+        "moved_over_ideal_join_3",
+        "moved_over_ideal_leave_3",
+        "moved_over_ideal_join_10",
+        "moved_over_ideal_leave_10",
+        "takeover_1e6_over_1e3",
+        "queue_bytes_moved_by_join",
+        "idle_redis_core_percent",
     },
     "seen": {
         "new_default_vs_scrapy_redis",
@@ -33,7 +46,9 @@ RATIOS = {
         "false_seen_bloom_1x",
         "false_seen_bloom_4x",
         "bloom_rate_asked",
+        "new_whole_vs_scrapy_redis_whole",
     },
+    "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"},
 }
 
 
@@ -72,6 +87,18 @@ def test_a_url_takes_few_bytes():
 
     assert memory["bytes_per_url_default"] <= 12
     assert memory["bytes_per_url_default"] < memory["bytes_per_url_scrapy_redis"] / 5
+
+
+def test_the_ring_is_balanced_and_moves_little_and_no_data():
+    ring = measure("ring")["ratios"]
+
+    for size, most in ((3, 1.06), (10, 1.06), (100, 1.08)):
+        assert ring[f"max_over_mean_{size}_worst"] <= most
+    for size in (3, 10):
+        assert ring[f"moved_over_ideal_join_{size}"] <= 1.15
+        assert ring[f"moved_over_ideal_leave_{size}"] <= 1.15
+    assert ring["queue_bytes_moved_by_join"] == 0
+    assert ring["takeover_1e6_over_1e3"] < 3
 
 
 def test_competitors_take_turns_in_both_orders():

@@ -6,7 +6,9 @@ What always holds:
     confirmed it, however long the store is away.
 2.  Every push gets exactly one verdict, in the order of `put` per partition: a
     partition is in one flight at a time.
-3.  `flush` returns when everything put before it is in the store.
+3.  `flush` returns when everything put before it is in the store, and has been
+    handed to the journal if there is one. All of it is, also what was seen: the
+    node that had the verdict "new" may have died before its journal had it.
 """
 
 from __future__ import annotations
@@ -49,12 +51,14 @@ class Outbox:
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_risen: Callable[[list[tuple[int, str]]], list[Call]],
+        journal: Callable[[int, Sequence[Push]], None] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
         self._shape = shape
         self._on_verdicts = on_verdicts
         self._on_risen = on_risen
+        self._journal = journal
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
@@ -156,6 +160,8 @@ class Outbox:
                 del self._flying[partition]
                 self._stored[partition] += len(pushes)
                 self.pending -= len(pushes)
+                if self._journal is not None:
+                    self._journal(partition, pushes)
                 self._on_verdicts(pushes, done.verdicts)
             batches = again
         if hints := self._on_risen(risen):
