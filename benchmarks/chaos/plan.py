@@ -1,9 +1,10 @@
 """What happens to a crawl, drawn from a seed.
 
-1.  The same seed draws the same plan, for ever: what is drawn from is a list
-    of kinds in a fixed order, so a new kind goes to its end and is drawn only
-    by those who ask for it.
-2.  Every plan kills at least one node.
+1.  The same seed draws the same plan from the same kinds, in their order.
+2.  A kind is a member of `Kind` and a method of its name, after ``_``, of
+    `benchmarks.chaos.trial.Trial`. What needs another store, a fail-over of a
+    Sentinel or a migration of slots, goes into a list beside `KINDS`.
+3.  Every plan kills at least one node.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What may happen; `benchmarks.chaos.trial` has a method of each name."""
+    """What may happen."""
 
     KILL = "kill"
     """kill -9 of a node; another one is started."""
@@ -28,6 +29,8 @@ class Kind(StrEnum):
     """One more node."""
     LEAVE = "leave"
     """SIGTERM of a node: a clean exit."""
+    DRAIN = "drain"
+    """A node is told through the store to hand over and exit."""
     RESTART = "restart"
     """kill -9 of the store, which is started again on its append-only file."""
     PAUSE = "pause"
@@ -38,11 +41,10 @@ class Kind(StrEnum):
     """All connections to the store are cut, with what is on its way."""
 
 
-NODE_KINDS = (Kind.KILL, Kind.FREEZE, Kind.JOIN, Kind.LEAVE)
+NODE_KINDS = (Kind.KILL, Kind.FREEZE, Kind.JOIN, Kind.LEAVE, Kind.DRAIN)
 STORE_KINDS = (Kind.RESTART, Kind.PAUSE, Kind.SLOW, Kind.CUT)
 KINDS = NODE_KINDS + STORE_KINDS
-"""What a plan is drawn from unless the caller says otherwise. Those that need
-another store (a Sentinel, a Redis Cluster) belong into lists of their own."""
+"""What a plan is drawn from unless the caller says otherwise."""
 
 _SECONDS: dict[Kind, tuple[float, float]] = {
     Kind.FREEZE: (1.2, 2.5),  # times the lease
@@ -73,7 +75,7 @@ class Event:
             text += f" {self.seconds:.2f}" + (
                 " leases" if self.kind == Kind.FREEZE else " s"
             )
-        if self.kind in {Kind.KILL, Kind.FREEZE, Kind.LEAVE}:
+        if self.kind in {Kind.KILL, Kind.FREEZE, Kind.LEAVE, Kind.DRAIN}:
             text += f" node {self.pick}"
         return text + (", successor with its id" if self.same_id else "")
 

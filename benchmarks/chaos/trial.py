@@ -28,6 +28,7 @@ from benchmarks.chaos.nodes import Process
 from benchmarks.chaos.oracle import Facts, Wrong, extra_fetches, judge
 from benchmarks.chaos.records import Records, read_archive
 from benchmarks.chaos.wire import Wire
+from frontier.errors import UnknownNode
 from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
@@ -297,6 +298,20 @@ class Trial:
         if node is not None:
             self._note(f"SIGTERM to {node.name}")
             node.leave()
+
+    def _drain(self, event: Event) -> None:
+        if self._away:
+            self._note("nobody can be told while the store is away")
+            return
+        node = self._pick(event, least=2)
+        if node is not None:
+            try:
+                self._witness.drain(node.node_id)
+            except UnknownNode as error:  # it is just starting
+                self._note(f"{node.name} is not drained: {error}")
+                return
+            self._note(f"drain {node.name}")
+            node.touched = True
 
     def _restart(self, event: Event) -> None:
         if not self._lose_the_store():
