@@ -17,13 +17,13 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import redis
 
-from benchmarks.chaos.durable import DurableStore, Lease, Witness
+from benchmarks.chaos.durable import DurableStore, Witness
+from benchmarks.chaos.graves import Graves
 from benchmarks.chaos.nodes import Process
 from benchmarks.chaos.oracle import Facts, extra_fetches, judge
 from benchmarks.chaos.outcome import Outcome
@@ -38,6 +38,7 @@ from frontier.testing.site import Site
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from benchmarks.chaos.durable import Lease
     from benchmarks.chaos.plan import Event, Plan
 
 LEASE = 2.0
@@ -63,15 +64,6 @@ STRAIN = 0.5
 """Seconds for which a node has a slow wire before it is killed, if it has."""
 
 
-@dataclass(slots=True)
-class _Grave:
-    """A node that was killed, and what it held then."""
-
-    name: str
-    since: float
-    held: list[Lease]
-
-
 class Trial:
     """Makes *plan* happen to a crawl, once."""
 
@@ -85,7 +77,7 @@ class Trial:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = itertools.count()
         self._in_flight: Counter[str] = Counter()
-        self._graves: list[_Grave] = []
+        self._graves = Graves()
         self._wires: dict[str, Wire] = {}
         """By the name of the process that it belongs to."""
         self._delay = 0.0
@@ -165,21 +157,9 @@ class Trial:
         """See who holds what, and whether the dead are replaced."""
         if self._away:
             return
-        now = time.monotonic()
-        current = {(lease.partition, lease.token) for lease in self._witness.leases()}
-        taken = {partition for partition, _ in current}
-        for grave in list(self._graves):
-            waiting = [
-                lease
-                for lease in grave.held
-                if lease.partition not in taken
-                or (lease.partition, lease.token) in current
-            ]
-            if not waiting:
-                seconds = now - grave.since
-                self._note(f"{grave.name}'s partitions are held again: {seconds:.2f} s")
-                self._outcome.recovery = max(self._outcome.recovery, seconds)
-                self._graves.remove(grave)
+        for name, seconds in self._graves.healed(self._witness.leases()):
+            self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
+            self._outcome.recovery = max(self._outcome.recovery, seconds)
 
     def _start(self, node_id: str | None = None) -> None:
         number = next(self._names)
@@ -240,8 +220,7 @@ class Trial:
         self._outcome.kills += 1
         self._note(f"kill {node.name}")
         self._excuse(node.node_id)
-        if held:
-            self._graves.append(_Grave(node.name, since, held))
+        self._graves.add(node.name, since, held)
         self._when_the_store_is_back(lambda: self._start(successor))
 
     def _held_by(self, node_id: str) -> list[Lease]:
@@ -341,7 +320,7 @@ class Trial:
         self._reserved_before = self._witness.reserved()
         self._in_flight.update(itertools.chain(*self._reserved_before.values()))
         self._away += 1
-        self._graves.clear()  # an outage prolongs a recovery, and rightly
+        self._graves.forget()  # an outage prolongs a recovery, and rightly
         return True
 
     def _regain_the_store(self) -> None:
