@@ -46,6 +46,12 @@ RATIOS = {
         "false_seen_bloom_4x",
         "bloom_rate_asked",
     },
+    "simulate": {
+        "redis_cores_100_nodes",
+        "redis_cores_100_nodes_idle",
+        "lease_kb_per_s_100_nodes",
+        "store_gb_1e10_urls",
+    },
 }
 
 
