@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, ring, seen, simulate
+from benchmarks import memory, ring, seen, simulate, warc
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,
+    "warc": warc.run,
 }
 
 

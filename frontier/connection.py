@@ -38,6 +38,10 @@ REFUSED = "frontier_refused"
 """Why a spider closes whose node cannot take part."""
 FAILED = "frontier_failed"
 """Why a spider closes whose node cannot go on."""
+DRAINED = "frontier_drained"
+"""Why a spider closes whose node was told to by ``frontier node drain``."""
+REMOVED = "frontier_removed"
+"""Why a spider closes whose node was taken out by ``frontier node remove``."""
 
 _connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
 
@@ -158,9 +162,23 @@ class Connection:
         if slot is not None and slot.closing is None:
             slot.nextcall.schedule()
 
+    @property
+    def closing(self) -> bool:
+        """Whether the engine waits for what is in progress, and then closes."""
+        slot = self._crawler.engine._slot
+        return slot is not None and slot.closing is not None
+
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
         return any(r not in self.reservations for r in self.in_progress())
+
+    def obey(self, order: str) -> None:
+        """Close the spider, once, because an operator wants this node to go."""
+        if self.closing:
+            return
+        reason = {"drain": DRAINED}.get(order, REMOVED)
+        logger.info("an operator wants this node to go: %s", reason)
+        deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
 
     def fail(self, error: BaseException) -> None:
         """Close the spider because the frontier of this node does not work."""

@@ -6,7 +6,8 @@ What always holds:
 2.  No node owns more than `LOAD` times its share by weight, rounded up: the
     walk along the ring goes past a node that is full ("Consistent Hashing with
     Bounded Loads", Mirrokni et al., 2017).
-3.  A ring never changes. Another membership is another ring.
+3.  A member of weight 0, which is about to leave, owns nothing.
+4.  A ring never changes. Another membership is another ring.
 
 Partitions stand evenly spaced on the ring; only the nodes' points are hashed.
 That and the number of points keep most nodes below their bound by themselves,
@@ -41,8 +42,8 @@ class Ring:
     def __init__(self, members: Sequence[Member], partitions: int) -> None:
         self.members = tuple(sorted(members, key=lambda m: m.node_id))
         self.owners: tuple[str, ...] = ()
-        """The owner of each partition; empty if there is no member."""
-        if self.members:
+        """The owner of each partition; empty if no member wants any."""
+        if any(member.weight for member in self.members):
             self.owners = tuple(_owners(self.members, partitions))
 
     def owner(self, partition: int) -> str:
@@ -59,7 +60,8 @@ class Ring:
         return {member.node_id: counts[member.node_id] for member in self.members}
 
 
-def _owners(members: Sequence[Member], partitions: int) -> list[str]:
+def _owners(everybody: Sequence[Member], partitions: int) -> list[str]:
+    members = [member for member in everybody if member.weight]
     total = sum(member.weight for member in members)
     room = {
         member.node_id: math.ceil(partitions * member.weight / total * LOAD)

@@ -43,6 +43,7 @@ from frontier.queues.push import (
 )
 from frontier.requests import Recorder, from_record, queue_key
 from frontier.seen.recent import Recent
+from frontier.startfeed import feed_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from frontier.queues.partition import Reservation
+    from frontier.startfeed import StartFeed
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +79,8 @@ class Scheduler(BaseScheduler):
         self._counts: Counter[str] = Counter()
         self._guards: dict[Request, list[Reservation]] = {}
         self._guarded: dict[int, int] = {}
+        self._leaving = False
+        self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
 
@@ -104,12 +108,15 @@ class Scheduler(BaseScheduler):
         if not self._connection.opened:
             return
         self._sweeper = asyncio.create_task(self._sweep_on())
+        self._feed = feed_of(self._crawler, self._node, spider)
 
     def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
         """Leave the crawl; it goes on without this node, or with it later."""
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
+        if self._feed is not None:
+            await self._feed.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweep(set())
@@ -209,6 +216,10 @@ class Scheduler(BaseScheduler):
         """Stop this node: its frontier does not work any more."""
         self._connection.fail(error)
 
+    def on_order(self, order: str) -> None:
+        """Close the spider: an operator wants this node to go."""
+        self._connection.obey(order)
+
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
         return bool(
@@ -294,6 +305,11 @@ class Scheduler(BaseScheduler):
         while True:
             await asyncio.sleep(SWEEP)
             self._sweep(self._connection.in_progress())
+            if self._connection.closing and not self._leaving:
+                self._leaving = True
+                if self._feed is not None:
+                    self._feed.stop()
+                self._node.leave()
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""

@@ -22,7 +22,9 @@ FACES = {
     "requests",
     "robots",
     "scheduler",
+    "seeding",
     "spidermiddlewares",
+    "startfeed",
 }
 SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
@@ -38,6 +40,7 @@ LAYERS = [
         "planning",
         "ring",
         "scope",
+        "seedlines",
         "seeds",
     },
     {"store"},

@@ -18,6 +18,7 @@ RATIOS = {
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
+        "bytes_per_url_set32",
         "bytes_per_url_bloom",
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
@@ -45,6 +46,7 @@ RATIOS = {
         "false_seen_bloom_1x",
         "false_seen_bloom_4x",
         "bloom_rate_asked",
+        "new_whole_vs_scrapy_redis_whole",
     },
     "simulate": {
         "redis_cores_100_nodes",
@@ -52,6 +54,7 @@ RATIOS = {
         "lease_kb_per_s_100_nodes",
         "store_gb_1e10_urls",
     },
+    "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"},
 }
 
 

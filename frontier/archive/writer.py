@@ -21,10 +21,11 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import zlib
 from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
+
+from isal import isal_zlib
 
 from frontier.archive import records
 from frontier.digest import labelled
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
 OPEN = ".open"
 """Suffix of a file that is being written, or whose writer died."""
 
-COMPRESSION_LEVEL = 6
-_GZIP = 31  # zlib: gzip framing with the largest window; writes mtime 0
+COMPRESSION_LEVEL = 2
+"""Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""
+_GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _NAME_LIMIT = 100
@@ -292,7 +294,7 @@ def compress(record: Record) -> Iterator[bytes]:
     One member per record is what WARC 1.1 (annex D.2) recommends, so that a
     reader can start at any record.
     """
-    compressor = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, _GZIP)
+    compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
     ready: list[bytes] = []
     size = 0
     for part in record.parts:

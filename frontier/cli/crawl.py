@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.exits import ExitCode
+from frontier.cli.letters import dead, requeue
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -25,12 +26,16 @@ from frontier.cli.options import (
 from frontier.cli.output import complain, show, show_json
 from frontier.cli.rebuilding import rebuild
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
+from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from frontier.inspection.views import CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
+app.command()(seed)
+app.command()(dead)
+app.command()(requeue)
 app.command()(rebuild)
 
 
@@ -150,5 +155,7 @@ def _row(crawl: CrawlSummary) -> list[str]:
     if crawl.finished_ms:
         lasted = duration((crawl.finished_ms - crawl.created_ms) / 1000)
     when = f"{created:%Y-%m-%d %H:%M:%S}"
-    nodes = str(crawl.nodes)
-    return [crawl.crawl_id, crawl.spider, crawl.state, when, lasted, nodes]
+    state, nodes = crawl.state, str(crawl.nodes)
+    if crawl.kind == "dupefilter":
+        state, nodes = crawl.kind, "-"
+    return [crawl.crawl_id, crawl.spider, state, when, lasted, nodes]

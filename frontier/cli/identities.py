@@ -72,6 +72,11 @@ class Identities:
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
         self._fingerprint = made.fingerprint
 
+    def fingerprint(self, request: Request) -> bytes:
+        """What *request* is to the crawl."""
+        found: bytes = self._fingerprint(request)
+        return found
+
     def of(self, url: str, place: str = "") -> Identity:
         """What a GET of *url*, with neither headers nor body, is.
 

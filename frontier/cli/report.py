@@ -47,6 +47,9 @@ class WarcFiles:
 
 def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
     """The whole report of *seen*, whose WARC files are *files*."""
+    if seen.kind == "dupefilter":
+        yield from _alone(seen)
+        return
     lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
     yield Text()
@@ -57,6 +60,19 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
     )
     yield from _dead_letters(seen)
     yield from _files(files)
+
+
+def _alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    """What there is to say of what a duplicate filter alone has seen."""
+    yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: a duplicate filter's")
+    yield Text()
+    yield facts(
+        [
+            ("begun", f"{duration(seen.seconds)} ago; it has no end"),
+            ("nodes, queue", "none: its processes use another scheduler"),
+            ("in the set", f"{seen.queue.seen:,} URLs"),
+        ]
+    )
 
 
 def node_table(seen: CrawlSnapshot) -> Table:

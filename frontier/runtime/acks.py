@@ -44,6 +44,7 @@ class Acks:
         outbox: Outbox,
         *,
         archived: Callable[[], Awaitable[None]],
+        on_acked: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[[int, str, bytes], None] | None = None,
     ) -> None:
         self._patience = patience
@@ -52,6 +53,7 @@ class Acks:
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
+        self._on_acked = on_acked
         self._journal = journal
         self._completed: list[Reservation] = []
         self._some = asyncio.Event()
@@ -118,3 +120,4 @@ class Acks:
                         self._journal(done.lease.partition, done.queue, done.item)
         for reservation in completed:
             self._inbox.settle(reservation)
+        self._on_acked(completed)

@@ -180,7 +180,8 @@ class Cascade:
         async def run(calls: Sequence[Call]) -> list[Any]:
             return store.run(calls)
 
-        shape = crawl_shape(self._config) | {"FRONTIER_QUEUE_KEY": "fingerprint"}
+        shape = crawl_shape(self._config, self._settings)
+        shape["FRONTIER_QUEUE_KEY"] = crawls.BY_FINGERPRINT
         namespace = self._config.namespace
         entering = crawls.enter(run, namespace, self._spider, self.crawl_id, shape)
         try:

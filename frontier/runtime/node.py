@@ -29,12 +29,14 @@ from frontier.runtime.acks import Acks
 from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
+from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
+from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
 from frontier.store.embedded import EmbeddedStore
 
@@ -65,6 +67,9 @@ class Owner(Protocol):
 
     def on_failure(self, error: BaseException) -> None:
         """The node cannot go on."""
+
+    def on_order(self, order: str) -> None:
+        """An operator wants it to ``drain``, or says ``remove``."""
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
@@ -130,9 +135,11 @@ class Node:
         )
         revive = self._revive if self._embedded is not None else None
         self._patience = Patience(self._store, revive)
+        self.run = self._patience.run
         once = self._patience.once
+        shape = crawl_shape(config, settings)
         self.keys = await crawls.enter(
-            once, config.namespace, self._spider, config.crawl_id, crawl_shape(config)
+            once, config.namespace, self._spider, config.crawl_id, shape
         )
         member = Member(config.node_id, config.node_weight)
         ttl = config.lease_ttl
@@ -144,7 +151,7 @@ class Node:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
-        self._journal = await Journaling.begin(config, self.keys, self._spider)
+        self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._build()
         await self._keeper.beat()
         self._start()
@@ -172,6 +179,7 @@ class Node:
             on_risen=self._on_risen,
             journal=self._journal.pushed,
         )
+        self._starts = Starts(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -189,6 +197,7 @@ class Node:
             self.inbox,
             self.outbox,
             archived=self._archived,
+            on_acked=self._starts.end,
             journal=self._journal.acked,
         )
         self._keeper = Keeper(
@@ -203,6 +212,7 @@ class Node:
             report=self._owner.report,
             busy=self._owner.is_busy,
             on_finished=self._on_finished,
+            on_order=self._owner.on_order,
         )
         self._ending = Ending(
             patience,
@@ -217,6 +227,7 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
+        loops.append(self._starts.run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -263,7 +274,10 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        return self.inbox.take()
+        reservation = self.inbox.take()
+        if reservation is not None:
+            self._starts.begin(reservation)
+        return reservation
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -293,6 +307,15 @@ class Node:
     def reclaimed(self) -> int:
         """How many reservations of dead nodes this one put back."""
         return self._keeper.reclaimed
+
+    def leave(self) -> None:
+        """Give back what is not started, and each partition when it is done.
+
+        The node is a member until it is closed, but owns nothing any more.
+        """
+        self.inbox.stopped = True
+        if not self.finished:
+            self._keeper.leave()
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
@@ -385,11 +408,4 @@ class Node:
                 self.inbox.learn(partition, [queue])
             if ring.owners and (owner := ring.owner(partition)) != self.config.node_id:
                 hints.setdefault(owner, []).append(f"{partition} {queue}")
-        calls = []
-        for owner, lines in hints.items():
-            key = self.keys.hints(owner)
-            calls.append(Call.command("RPUSH", key, *lines))
-            calls.append(
-                Call.command("PEXPIRE", key, int(self.config.lease_ttl * 2000))
-            )
-        return calls
+        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))

@@ -11,7 +11,7 @@ What always holds:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier import bloom
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
+BY_FINGERPRINT = "fingerprint"
+"""``FRONTIER_QUEUE_KEY`` in the shape of a crawl of the duplicate filter alone."""
 MAX_MEMBERS = 500
 """Members per call: more would keep the server for longer than a push does."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
@@ -48,6 +50,8 @@ SHAPE = (
     "FRONTIER_BLOOM_CAPACITY",
     "FRONTIER_BLOOM_ERROR_RATE",
     "FRONTIER_BLOOM_NATIVE",
+    "REQUEST_FINGERPRINTER_CLASS",
+    "canonicalization",
 )
 """Settings without which a seen-set cannot be read."""
 
@@ -129,7 +133,11 @@ def checked_shape(shape: Any) -> Config:
     for name in SHAPE:
         if name not in shape:
             raise ConfigurationError(f"there is no {name}")
-    return Config.from_settings(shape)
+    if shape["FRONTIER_QUEUE_KEY"] != BY_FINGERPRINT:
+        return Config.from_settings(shape)
+    given = {name: shape[name] for name in shape if name != "FRONTIER_QUEUE_KEY"}
+    # No setting can say so: nothing is queued by it.
+    return replace(Config.from_settings(given), queue_key=BY_FINGERPRINT)
 
 
 def layout_of(reply: Sequence[bytes | None]) -> Layout:

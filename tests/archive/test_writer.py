@@ -282,7 +282,7 @@ def test_a_large_record_is_compressed_in_pieces():
 
     blocks = list(compress(Noise))
 
-    assert len(blocks) > 3
+    assert len(blocks) > 2
     assert max(map(len, blocks)) < 3 << 20
     assert gzip.decompress(b"".join(blocks)) == Noise.parts[0]
 

@@ -58,3 +58,11 @@ def terminal(tmp_path):
             os.close(ours)
 
     return run
+
+
+@pytest.fixture
+def server(servers):
+    """One kind of server: what a command does with it is tested below the commands."""
+    found = servers("valkey-9")
+    found.check()
+    return found

@@ -18,6 +18,7 @@ from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
+from frontier.runtime.starts import Starts
 from frontier.store.client import Call
 
 TTL = 60.0
@@ -78,6 +79,7 @@ class Parts:
             cap=cap,
             on_ready=self.ready.set,
         )
+        self.starts = Starts(self.patience, crawl)
         self.acks = Acks(
             self.patience,
             crawl,
@@ -85,6 +87,7 @@ class Parts:
             self.inbox,
             self.outbox,
             archived=lambda: self.archived(),
+            on_acked=self.starts.end,
             journal=lambda *done: self.journal.append(("ack", *done)),
         )
         self.keeper = Keeper(

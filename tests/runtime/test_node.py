@@ -15,7 +15,7 @@ class Owner:
 
     def __init__(self):
         self.ready, self.finished = asyncio.Event(), asyncio.Event()
-        self.verdicts, self.failures = [], []
+        self.verdicts, self.failures, self.orders = [], [], []
         self.busy = False
 
     def on_ready(self):
@@ -30,6 +30,9 @@ class Owner:
 
     def on_failure(self, error):
         self.failures.append(error)
+
+    def on_order(self, order):
+        self.orders.append(order)
 
     def is_busy(self):
         return self.busy

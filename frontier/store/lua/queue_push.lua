@@ -1,11 +1,10 @@
 -- queue_push: queue the URLs that were not seen, and mark them, in one step.
 --
--- KEYS[1]  counts  of the first plan: hash {ready, pushed, seq, acked, dead}
--- KEYS[2...]       then its other keys, then those of the next plan. In each plan
---                  1 is `counts`, 2 `queues`, the sorted set of queues that have
---                  ready URLs, 3 `seen`, the hash {buckets, count, blooms, last,
---                  era}; from 4 on Bloom generations, then buckets of the set and
---                  ready lists
+-- KEYS[1...]       those of the first plan, then those of the next. In each plan
+--                  1 is `counts`, the hash {ready, pushed, seq, acked, dead}, 2
+--                  `queues`, the sorted set of queues that have ready URLs, 3
+--                  `seen`, the hash {buckets, count, blooms, last, era}; from 4 on
+--                  Bloom generations, then buckets of the set and ready lists
 -- ARGV[1...] plans  a partition each, msgpack [keys, layout, base, room, made,
 --                  splits, lists, modes, marks, members, places, targets, items]:
 --                  keys     how many of the KEYS are the plan's
@@ -38,7 +37,7 @@
 -- and ten times as quick to ask. Once a set was given up (era > 0), Bloom is
 -- asked about what the present one does not have.
 
-local floor, call = math.floor, redis.call
+local floor = math.floor
 
 -- The first bit of a mark in a filter of so many, and what takes it to the next;
 -- a number in Lua keeps the first 53 bits of a mark. As in frontier.bloom.
@@ -55,12 +54,12 @@ end
 local function split(keys, splits)
   for _, one in ipairs(splits) do
     local moved = {}
-    for _, member in ipairs(call('SMEMBERS', keys[one[1]])) do
+    for _, member in ipairs(redis.call('SMEMBERS', keys[one[1]])) do
       if member >= one[3] then moved[#moved + 1] = member end
     end
     if #moved > 0 then
-      call('SREM', keys[one[1]], unpack(moved))
-      call('SADD', keys[one[2]], unpack(moved))
+      redis.call('SREM', keys[one[1]], unpack(moved))
+      redis.call('SADD', keys[one[2]], unpack(moved))
     end
   end
 end
@@ -72,7 +71,7 @@ local function has(keys, made, generations, mark)
     local x, a, b = steps(mark, size)
     local found = true
     for i = 1, made[generation][2] do
-      if call('GETBIT', keys[3 + generation], x) == 0 then
+      if redis.call('GETBIT', keys[3 + generation], x) == 0 then
         found = false
         break
       end
@@ -86,12 +85,12 @@ end
 -- Whether the filters have the mark; if not, the last has it from now on.
 local function ask(keys, made, blooms, mark)
   local filter, size = keys[3 + blooms], made[blooms][1]
-  if size == 0 then return call('BF.ADD', filter, mark) == 0 end
+  if size == 0 then return redis.call('BF.ADD', filter, mark) == 0 end
   if has(keys, made, blooms - 1, mark) then return true end
   local x, a, b = steps(mark, size)
   local had = true
   for i = 1, made[blooms][2] do
-    if call('SETBIT', filter, x, 1) == 0 then had = false end
+    if redis.call('SETBIT', filter, x, 1) == 0 then had = false end
     x, a = (x + a) % size, (a + b + i - 1) % size
   end
   return had
@@ -101,7 +100,7 @@ end
 local function note(filter, made, marks)
   local size, hashes = made[1], made[2]
   if size == 0 then
-    if #marks > 0 then call('BF.MADD', filter, unpack(marks)) end
+    if #marks > 0 then redis.call('BF.MADD', filter, unpack(marks)) end
     return
   end
   local ops, n = {}, 0
@@ -116,11 +115,11 @@ local function note(filter, made, marks)
       while a >= size do a = a - size end
     end
     if n > 4000 then
-      call('BITFIELD', filter, unpack(ops, 1, n))
+      redis.call('BITFIELD', filter, unpack(ops, 1, n))
       n = 0
     end
   end
-  if n > 0 then call('BITFIELD', filter, unpack(ops, 1, n)) end
+  if n > 0 then redis.call('BITFIELD', filter, unpack(ops, 1, n)) end
 end
 
 -- Appends the URLs that are new to their lists; returns those that were empty.
@@ -140,21 +139,21 @@ local function queue(keys, lists, targets, items, verdicts)
   end
   for target, list in pairs(waiting) do
     local key, name, score = unpack(lists[target])
-    if call('RPUSH', keys[key], unpack(list)) == #list then
-      call('ZADD', keys[2], score, name)
+    if redis.call('RPUSH', keys[key], unpack(list)) == #list then
+      redis.call('ZADD', keys[2], score, name)
       risen[#risen + 1] = target
     end
   end
   if queued > 0 then
-    call('HINCRBY', keys[1], 'ready', queued)
-    call('HINCRBY', keys[1], 'pushed', queued)
+    redis.call('HINCRBY', keys[1], 'ready', queued)
+    redis.call('HINCRBY', keys[1], 'pushed', queued)
   end
   return risen
 end
 
 local function push(keys, layout, base, room, made, splits, lists, modes, marks, members,
     places, targets, items)
-  local stored = call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era')
+  local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era')
   local buckets, count = tonumber(stored[1] or base), tonumber(stored[2] or '0')
   local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
   local era, urls = tonumber(stored[5] or '0'), #modes
@@ -171,10 +170,10 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
   if #made > blooms then
     blooms, last = blooms + 1, 0
     if made[1][1] == 0 then
-      call('BF.RESERVE', keys[3 + blooms], made[1][3], made[1][2], 'EXPANSION', 2)
+      redis.call('BF.RESERVE', keys[3 + blooms], made[1][3], made[1][2], 'EXPANSION', 2)
     else
       -- The highest bit first, so that the bitmap is allocated once and exactly.
-      call('SETBIT', keys[3 + blooms], made[blooms][1] - 1, 0)
+      redis.call('SETBIT', keys[3 + blooms], made[blooms][1] - 1, 0)
     end
   end
   if #members == 0 then members = marks end
@@ -198,9 +197,9 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
     for place, group in pairs(groups) do
       local fresh, mine, asked, known = {}, {}, group[2], nil
       if #asked == 1 and era == 0 then -- one command is enough
-        known = {1 - call('SADD', keys[place], asked[1])}
+        known = {1 - redis.call('SADD', keys[place], asked[1])}
       else
-        known = call('SMISMEMBER', keys[place], unpack(asked))
+        known = redis.call('SMISMEMBER', keys[place], unpack(asked))
       end
       for j, i in ipairs(group[1]) do
         local member, verdict = asked[j], 'n'
@@ -216,7 +215,7 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
       end
       count = count + #fresh
       if #fresh > 0 and (#asked > 1 or era > 0) then
-        call('SADD', keys[place], unpack(fresh))
+        redis.call('SADD', keys[place], unpack(fresh))
       end
     end
     if has_bloom then
@@ -240,9 +239,9 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
   local risen = {}
   if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts) end
   if grows then
-    call('HSET', keys[3], 'buckets', buckets, 'count', count, 'blooms', blooms, 'last', last)
+    redis.call('HSET', keys[3], 'buckets', buckets, 'count', count, 'blooms', blooms, 'last', last)
   elseif count ~= had_count or last ~= had_last then
-    call('HSET', keys[3], 'count', count, 'last', last)
+    redis.call('HSET', keys[3], 'count', count, 'last', last)
   end
   return {1, buckets, count, blooms, last, era, table.concat(verdicts), risen}
 end
