@@ -32,6 +32,8 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
     journals = [tmp_path / "j1", tmp_path / "j2"]
     for node, journal in zip(("node-1", "node-2"), journals, strict=True):
         cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    for node in cluster.nodes:
+        until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
     until(served(server, count), "the middle of the crawl")
     lose_everything(cluster)
     before = server.requests()
@@ -62,6 +64,8 @@ def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_pa
     journal = tmp_path / "j"  # of all nodes of this machine
     for node in ("node-1", "node-2"):
         cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    for node in cluster.nodes:
+        until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
     until(served(server, 60), "a beginning")
     cluster.kill("node-1")
     until(served(server, 160), "the middle of the crawl")
