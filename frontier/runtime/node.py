@@ -151,7 +151,7 @@ class Node:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
-        self._journal = await Journaling.begin(config, self.keys, self._spider)
+        self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._build()
         await self._keeper.beat()
         self._start()
