@@ -31,6 +31,9 @@ class Owner:
     def on_failure(self, error):
         self.failures.append(error)
 
+    def on_order(self, order):
+        self.orders = order
+
     def is_busy(self):
         return self.busy
 
