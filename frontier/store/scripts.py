@@ -28,6 +28,7 @@ def _read(name: str) -> Script:
 
 
 CRAWL_ALLOT = _read("crawl_allot")
+CRAWL_CLOSE = _read("crawl_close")
 CRAWL_FINISH = _read("crawl_finish")
 CRAWL_OPEN = _read("crawl_open")
 CRAWL_RETIRE = _read("crawl_retire")
