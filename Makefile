@@ -1,6 +1,7 @@
 # make crawl                          crawl the built-in site with two nodes
 # make crawl SEEDS=URL|FILE NODES=3   crawl the web from seeds of yours
 # make test, make lint                what .ci/run does
+# make chaos                          kill, freeze and cut: twenty seeds, four minutes
 # make clean                          remove caches; crawls, archives and .venv stay
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ NODES ?= 2
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
-.PHONY: crawl test lint clean
+.PHONY: crawl test chaos lint clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -19,6 +20,9 @@ endif
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -q
+
+chaos: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -m chaos tests/chaos
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
