@@ -19,6 +19,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from frontier.conf import Config
 from frontier.errors import FrontierError
+from frontier.gate import Gate
 from frontier.runtime.node import Node
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Connection:
         """Not empty if the crawl began with what others saw; see `carry_call`."""
         self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
         """What each request from the store stands on."""
+        self.sent: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
+        """When each request was sent, in seconds since the Unix epoch."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
         """Where the exchange of each request is being written."""
         self.starting = False
@@ -119,6 +122,12 @@ class Connection:
             self._end_badly()
             return
         self._opened = True
+        self._guard()
+
+    def _guard(self) -> None:
+        """Stand between Scrapy's downloader slots and its handlers."""
+        if self._crawler.engine is not None:
+            Gate(self._crawler, self)
 
     def _refuse(self) -> None:
         raise CloseSpider(REFUSED)

@@ -17,6 +17,7 @@ FACES = {
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
+    "gate",
     "links",
     "pipelines",
     "requests",

@@ -33,6 +33,7 @@ from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
@@ -180,6 +181,7 @@ class Node:
             journal=self._journal.pushed,
         )
         self._starts = Starts(patience, keys)
+        self._manners = Manners(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -228,6 +230,8 @@ class Node:
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
         loops.append(self._starts.run)
+        if self.config.queue_key != "url":  # else there is no host to spare
+            loops.append(self._manners.run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -283,6 +287,11 @@ class Node:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
 
+    def sent(self, reservation: Reservation, delay: float) -> None:
+        """Note that a request was sent, and for how long to leave its host alone."""
+        if self.config.queue_key != "url":
+            self._manners.sent(reservation, delay)
+
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
         return crawls.StartLock(
@@ -325,6 +334,7 @@ class Node:
                 await self.acks.drain()
                 await self.outbox.flush()
                 await self._archived()
+                await self._manners.flush()
         except TimeoutError:
             logger.error(  # noqa: TRY400 (the traceback would say nothing more)
                 "the store does not answer; what this node had in flight will be "

@@ -122,6 +122,11 @@ class PartitionKeys:
         return f"{self.tag}:started"
 
     @property
+    def polite(self) -> str:
+        """Hash: queue key to ``<token> <time, ms>``: when it may be asked again."""
+        return f"{self.tag}:polite"
+
+    @property
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"
