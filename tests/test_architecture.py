@@ -20,6 +20,7 @@ FACES = {
     "gate",
     "links",
     "pipelines",
+    "places",
     "requests",
     "robots",
     "scheduler",

@@ -139,6 +139,14 @@ class Inbox:
         """Whether anything is known to be ready in *partition*."""
         return bool(self._known.get(partition))
 
+    def ready_by_key(self) -> dict[str, int]:
+        """How much is known to be ready of each queue key that is held here."""
+        found: dict[str, int] = defaultdict(int)
+        for partition in self._leases.held:
+            for queue, count in self._known.get(partition, {}).items():
+                found[split_name(queue)[1]] += count
+        return dict(found)
+
     async def look(self, partitions: Iterable[int]) -> None:
         """Learn the queues of *partitions* from the store."""
         looked = list(partitions)

@@ -22,10 +22,12 @@ from frontier.coordination import crawls
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.model import Member
 from frontier.queues.push import Push
 from frontier.runtime.acks import Acks
+from frontier.runtime.addresses import Addresses
+from frontier.runtime.advice import Advice
 from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
@@ -182,6 +184,7 @@ class Node:
         )
         self._starts = Starts(patience, keys)
         self._manners = Manners(patience, keys)
+        self.addresses = Addresses(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -215,6 +218,7 @@ class Node:
             busy=self._owner.is_busy,
             on_finished=self._on_finished,
             on_order=self._owner.on_order,
+            before_release=self._manners.flush,
         )
         self._ending = Ending(
             patience,
@@ -232,6 +236,8 @@ class Node:
         loops.append(self._starts.run)
         if self.config.queue_key != "url":  # else there is no host to spare
             loops.append(self._manners.run)
+            if self.config.host_shards == 1:
+                loops.append(Advice(self._membership, self.inbox).run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -261,19 +267,15 @@ class Node:
         *,
         fingerprint: bytes,
         queue_key: str,
+        partition: int,
         priority: int,
         item: bytes,
         mode: str,
         tag: Any,
     ) -> None:
-        """Have a URL tested and queued; never waits.
-
-        With ``FRONTIER_QUEUE_KEY = "url"`` *queue_key* spreads URLs over the
-        partitions but each partition has one queue.
-        """
-        partition = partition_of(queue_key, self.config.partitions)
-        key = "*" if self.config.queue_key == "url" else queue_key
-        push = Push(mode, mark(fingerprint), f"{priority}:{key}", priority, item, tag)
+        """Have a URL tested and queued; never waits."""
+        queue = f"{priority}:{queue_key}"
+        push = Push(mode, mark(fingerprint), queue, priority, item, tag)
         self.outbox.put(partition, push)
 
     def take(self) -> Reservation | None:
@@ -291,6 +293,10 @@ class Node:
         """Note that a request was sent, and for how long to leave its host alone."""
         if self.config.queue_key != "url":
             self._manners.sent(reservation, delay)
+
+    def holds(self, partition: int) -> bool:
+        """Whether this node has a current lease on *partition*."""
+        return self._leases.current(partition) is not None
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""

@@ -69,6 +69,10 @@ class CrawlKeys:
         """String ``drain`` or ``remove``: what an operator wants of this node."""
         return f"{self._tag()}:order:{node_id}"
 
+    def addresses(self) -> str:
+        """Hash: host to its address, where the queue key is ``ip``."""
+        return f"{self._tag()}:addresses"
+
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
         return PartitionKeys(f"{{{self.namespace}:{self.crawl_id}:{number}}}")
