@@ -99,7 +99,6 @@ class Scheduler(BaseScheduler):
         self._stats = self._crawler.stats
         self._fingerprinter = self._crawler.request_fingerprinter
         self._by_url = self._connection.fingerprints_are_scrapys()
-        self._places = self._connection.places
         self._recorder = Recorder(spider)
         self._logs_debug = logger.isEnabledFor(logging.DEBUG)
         self._connection.attach(self)
@@ -109,6 +108,7 @@ class Scheduler(BaseScheduler):
         self._node = self._connection.node
         if not self._connection.opened:
             return
+        self._places = self._connection.places
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 

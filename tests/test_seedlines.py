@@ -7,9 +7,9 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.conf import Config
+from frontier.places import Places
 from frontier.queues.codec import decode
 from frontier.seeding import SeedPushes
-from frontier.places import Places
 from frontier.seedlines import Seed, SeedFault, is_plain, read_line
 
 URL = "http://a.example/x"

@@ -1,0 +1,86 @@
+"""One delay per host for the whole cluster, whoever has the host."""
+
+import itertools
+import signal
+
+import pytest
+from conftest import until
+
+from frontier.inspection.snapshot import snapshot
+
+DELAY = 0.5
+SLACK = 0.04
+"""Seconds between a request's sending and its arrival, at most."""
+
+
+@pytest.fixture
+def polite(serve, cluster):
+    def polite(nodes, **settings):
+        server = serve(urls=130, hosts=6, calendar_months=1)
+        for number in range(nodes):
+            seeds = f"seeds={','.join(server.seeds)}"
+            cluster.start(
+                f"node-{number}",
+                "-a",
+                seeds,
+                DOWNLOAD_DELAY=DELAY,
+                DOWNLOAD_DELAY_JITTER=0,
+                FRONTIER_LEASE_TTL=2,
+                **settings,
+            )
+        until(lambda: pages(server) > 10, "pages", 20)
+        return server
+
+    return polite
+
+
+def pages(server):
+    return len(server.requests().entries) if server.requests() else 0
+
+
+def gaps(server):
+    """Seconds between requests to one host; robots.txt has no delay in Scrapy."""
+    starts = {}
+    for entry in server.requests().entries:
+        if not entry.url.endswith("/robots.txt"):
+            starts.setdefault(entry.host, []).append(entry.start)
+    for times in starts.values():
+        yield from (b - a for a, b in itertools.pairwise(sorted(times)))
+
+
+def complete(server):
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.unexpected(server.expected) == set()
+
+
+def test_no_host_is_asked_sooner_through_joins_leaves_kills_and_frozen_nodes(
+    polite, cluster
+):
+    server = polite(2)
+    late = ("-a", f"seeds={','.join(server.seeds)}")
+    settings = {
+        "DOWNLOAD_DELAY": DELAY,
+        "DOWNLOAD_DELAY_JITTER": 0,
+        "FRONTIER_LEASE_TTL": 2,
+    }
+    cluster.start("node-2", *late, **settings)
+    until(lambda: alive(cluster) == 3, "a third node")
+    cluster.nodes["node-0"].send_signal(signal.SIGTERM)
+    cluster.wait("node-0")
+    cluster.nodes["node-1"].send_signal(signal.SIGSTOP)
+    until(lambda: alive(cluster) == 1, "the frozen node's removal")
+    count = pages(server)
+    until(lambda: pages(server) > count + 15, "pages of the node that is left")
+    cluster.nodes["node-1"].send_signal(signal.SIGCONT)
+    until(lambda: alive(cluster) == 2, "the frozen node's return")
+    cluster.kill("node-2")
+    cluster.start("node-3", *late, **settings)
+
+    assert cluster.wait("node-1", "node-3") == [0, 0]
+    complete(server)
+    assert min(gaps(server)) >= DELAY - SLACK
+
+
+def alive(cluster):
+    return len(snapshot(cluster.store, "frontier", "site-1").nodes)
