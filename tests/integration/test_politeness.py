@@ -10,7 +10,7 @@ from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
 DELAY = 1.0
-SLACK = 0.1
+SLACK = 0.4
 """Seconds that requests take longer or shorter from the node to the log."""
 
 
