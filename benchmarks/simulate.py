@@ -111,7 +111,8 @@ def run(server: Server, options: Options) -> Report:
     }
     for crowd in crowds:
         row = {k: float(v) for k, v in crowd._asdict().items()} | reckoned(crowd, costs)
-        results[f"nodes_{crowd.nodes}"] = {k: rounded(v) for k, v in row.items()}
+        row |= {k: rounded(v) for k, v in row.items() if k != "partitions"}
+        results[f"nodes_{crowd.nodes}"] = row
     for urls in URLS:
         results[f"urls_{urls:.0e}".replace("+", "")] = memory(urls, costs)
     last = results[f"nodes_{chosen[-1]}"]
@@ -394,8 +395,10 @@ def _shown(value: float) -> str:
 
 
 def _draw(path: Path, results: Mapping[str, Mapping[str, float]]) -> None:
-    pyplot = import_module("matplotlib.figure")
-    figure = pyplot.Figure(figsize=(10, 4.2), layout="constrained")
+    names = {"svg.hashsalt": "frontier", "svg.fonttype": "none"}
+    import_module("matplotlib").rcParams.update(names)
+    made = import_module("matplotlib.figure")
+    figure = made.Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     rows = [row for name, row in results.items() if name.startswith("nodes_")]
     nodes = [row["nodes"] for row in rows]

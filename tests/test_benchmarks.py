@@ -48,6 +48,12 @@ RATIOS = {
         "bloom_rate_asked",
         "new_whole_vs_scrapy_redis_whole",
     },
+    "simulate": {
+        "redis_cores_100_nodes",
+        "redis_cores_100_nodes_idle",
+        "lease_kb_per_s_100_nodes",
+        "store_gb_1e10_urls",
+    },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"},
 }
 

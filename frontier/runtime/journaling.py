@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from frontier.journal.entries import Header, Pushed
 from frontier.journal.writer import Journal
-from frontier.runtime.shape import crawl_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Self
 
     from frontier.conf import Config
     from frontier.queues.push import Push
@@ -25,8 +24,10 @@ class Journaling:
         self._journal = journal
 
     @classmethod
-    async def begin(cls, config: Config, keys: CrawlKeys, spider: str) -> Self:
-        """Open the journal of this node in the crawl of *keys*.
+    async def begin(
+        cls, config: Config, keys: CrawlKeys, spider: str, shape: Mapping[str, Any]
+    ) -> Self:
+        """Open the journal of this node in the crawl of *keys*, created as *shape*.
 
         Raises:
             ArchiveError: It cannot be written.
@@ -34,7 +35,6 @@ class Journaling:
         directory = config.journal_dir
         if directory is None:
             return cls()
-        shape = crawl_shape(config)
         header = Header(keys.namespace, keys.crawl_id, spider, config.node_id, shape)
         return cls(await asyncio.to_thread(Journal, directory, header))
 

@@ -22,10 +22,12 @@ from frontier.coordination import crawls
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.model import Member
 from frontier.queues.push import Push
 from frontier.runtime.acks import Acks
+from frontier.runtime.addresses import Addresses
+from frontier.runtime.advice import Advice
 from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
@@ -33,6 +35,7 @@ from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
@@ -151,7 +154,7 @@ class Node:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
-        self._journal = await Journaling.begin(config, self.keys, self._spider)
+        self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._build()
         await self._keeper.beat()
         self._start()
@@ -180,6 +183,8 @@ class Node:
             journal=self._journal.pushed,
         )
         self._starts = Starts(patience, keys)
+        self._manners = Manners(patience, keys)
+        self.addresses = Addresses(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -213,6 +218,7 @@ class Node:
             busy=self._owner.is_busy,
             on_finished=self._on_finished,
             on_order=self._owner.on_order,
+            before_release=self._manners.flush,
         )
         self._ending = Ending(
             patience,
@@ -228,6 +234,10 @@ class Node:
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
         loops.append(self._starts.run)
+        if self.config.queue_key != "url":  # else there is no host to spare
+            loops.append(self._manners.run)
+            if self.config.host_shards == 1:
+                loops.append(Advice(self._membership, self.inbox).run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -257,19 +267,15 @@ class Node:
         *,
         fingerprint: bytes,
         queue_key: str,
+        partition: int,
         priority: int,
         item: bytes,
         mode: str,
         tag: Any,
     ) -> None:
-        """Have a URL tested and queued; never waits.
-
-        With ``FRONTIER_QUEUE_KEY = "url"`` *queue_key* spreads URLs over the
-        partitions but each partition has one queue.
-        """
-        partition = partition_of(queue_key, self.config.partitions)
-        key = "*" if self.config.queue_key == "url" else queue_key
-        push = Push(mode, mark(fingerprint), f"{priority}:{key}", priority, item, tag)
+        """Have a URL tested and queued; never waits."""
+        queue = f"{priority}:{queue_key}"
+        push = Push(mode, mark(fingerprint), queue, priority, item, tag)
         self.outbox.put(partition, push)
 
     def take(self) -> Reservation | None:
@@ -282,6 +288,15 @@ class Node:
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
+
+    def sent(self, reservation: Reservation, delay: float) -> None:
+        """Note that a request was sent, and for how long to leave its host alone."""
+        if self.config.queue_key != "url":
+            self._manners.sent(reservation, delay)
+
+    def holds(self, partition: int) -> bool:
+        """Whether this node has a current lease on *partition*."""
+        return self._leases.current(partition) is not None
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
@@ -325,6 +340,7 @@ class Node:
                 await self.acks.drain()
                 await self.outbox.flush()
                 await self._archived()
+                await self._manners.flush()
         except TimeoutError:
             logger.error(  # noqa: TRY400 (the traceback would say nothing more)
                 "the store does not answer; what this node had in flight will be "

@@ -28,6 +28,7 @@ def _read(name: str) -> Script:
 
 
 CRAWL_ALLOT = _read("crawl_allot")
+CRAWL_CLOSE = _read("crawl_close")
 CRAWL_FINISH = _read("crawl_finish")
 CRAWL_OPEN = _read("crawl_open")
 CRAWL_RETIRE = _read("crawl_retire")
@@ -48,6 +49,7 @@ QUEUE_RESERVE = _read("queue_reserve")
 QUEUE_REVIVE = _read("queue_revive")
 SEED_DONE = _read("seed_done")
 SEED_HOLD = _read("seed_hold")
+QUEUE_SENT = _read("queue_sent")
 SEEN_FORGET = _read("seen_forget")
 SEEN_GIVE_UP = _read("seen_give_up")
 SEEN_READ = _read("seen_read")

@@ -261,3 +261,25 @@ def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
     assert counts(cluster).dead == 1
     cluster.nodes["node-1"].terminate()
     assert cluster.wait() == [0]
+
+
+def test_a_crawl_that_nobody_runs_is_closed(cluster, command, said, an_open_crawl):
+    def close(*arguments):
+        process = command("crawl", "close", "site-1", *arguments)
+        _, messages = process.communicate(timeout=60)
+        return process.returncode, messages
+
+    assert said("crawl", "seed", "http://a.example/")[0] == 0
+    assert "1 requests of site-1 are not done" in close()[1]
+    now = cluster.store.call(Call.command("TIME"))[0] * 1000
+    cluster.store.call(Call.command("HSET", KEYS.nodes(), "n", f"{now} 1 0"))
+    assert close("--yes")[0] == 5
+    cluster.store.run(
+        [
+            Call.command("HDEL", KEYS.nodes(), "n"),
+            Call.command("HDEL", KEYS.meta(), "seeding_ms"),
+        ]
+    )
+    assert close("--yes")[0] == 0
+    assert snapshot(cluster.store, "frontier", "site-1").state == "finished"
+    assert said("crawl", "seed", "http://a.example/")[0] == 4
