@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frontier.archive.commit import commit
 from frontier.archive.index import Entry, decode, encode
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from frontier.model import Original
     from frontier.store.client import BlockingStore
-
-BATCH = 500
-"""Digests per round trip of a commit."""
 
 
 class Collection:
@@ -94,29 +92,7 @@ class Collection:
 
     def commit(self) -> int:
         """Offer the crawl's digests to all crawls; return how many it has."""
-        key, count, cursor = self._keys.crawl(self._crawl_id), 0, 0
-        while True:
-            cursor, chunk = self._store.call(
-                Call.command("HSCAN", key, cursor, "COUNT", BATCH)
-            )
-            self._store.run(
-                [
-                    Call.command(
-                        "HSETNX", self._keys.alldupes(), digest, self._crawl_id
-                    )
-                    for digest in chunk
-                ]
-            )
-            count += len(chunk)
-            if not int(cursor):
-                break
-        self._store.run(
-            [
-                Call.command("SADD", self._keys.committed(), self._crawl_id),
-                Call.command("SREM", self._keys.uncommitted(), self._crawl_id),
-            ]
-        )
-        return count
+        return commit(self._store, self._keys, self._crawl_id).digests
 
     def _note(
         self, found: dict[str, Original], digest: str, value: bytes | None, crawl: str
