@@ -10,10 +10,12 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from frontier.archive.commit import commit
+from frontier.archive.commit import cancel, commit
 from frontier.archive.index import Entry, decode, encode
+from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys
 
@@ -90,9 +92,17 @@ class Collection:
             ]
         )
 
-    def commit(self) -> int:
-        """Offer the crawl's digests to all crawls; return how many it has."""
-        return commit(self._store, self._keys, self._crawl_id).digests
+    def commit(self) -> int | None:
+        """Offer the crawl's digests to all crawls; return how many it has.
+
+        ``None`` if it was canceled: nothing is left of it in the index then.
+        """
+        try:
+            return commit(self._store, self._keys, self._crawl_id).digests
+        except CrawlCanceled:
+            with contextlib.suppress(NotUncommitted):  # somebody else was quicker
+                cancel(self._store, self._keys, self._crawl_id, running=False)
+            return None
 
     def _note(
         self, found: dict[str, Original], digest: str, value: bytes | None, crawl: str

@@ -99,7 +99,10 @@ class Archive:
     async def commit(self) -> None:
         """Offer the crawl's payloads to later ones."""
         count = await asyncio.to_thread(self._collection.commit)
-        logger.info("committed %d payload digests to the collection", count)
+        if count is None:
+            logger.info("canceled: no payload digests are committed to the collection")
+        else:
+            logger.info("committed %d payload digests to the collection", count)
 
     async def close(self) -> None:
         """Finish, if that was not done, and disconnect."""

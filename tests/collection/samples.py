@@ -1,13 +1,17 @@
+import contextlib
 import gzip
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 from frontier.archive.index import decode
+from frontier.cli import main
 from frontier.collection.importing import Import
 from frontier.collection.opening import read_manifest
 from frontier.collection.sources import sources
@@ -92,8 +96,7 @@ class Index:
                 root=root,
                 broken=run.broken,
             )
-        done = run.run(found, removal=removal)
-        return done
+        return run.run(found, removal=removal)
 
     def hash(self, key):
         found = self("HGETALL", key)
@@ -151,6 +154,20 @@ class Index:
         )
 
     def run(self, *arguments, cwd=None):
-        process = self.process(*arguments, cwd=cwd)
-        out, err = process.communicate(timeout=60)
-        return process.returncode, out, err
+        """Run ``frontier collection`` here; return its code and what it said."""
+        out, err = io.StringIO(), io.StringIO()
+        words = ["frontier", "collection", *map(str, arguments)]
+        given = {"REDIS_URL": self.url, "FRONTIER_COLLECTION": self.name}
+        code = 0
+        with (
+            mock.patch.object(sys, "argv", words),
+            mock.patch.dict(os.environ, given),
+            contextlib.chdir(cwd or "."),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return code, out.getvalue(), err.getvalue()
