@@ -297,7 +297,7 @@ def check(
         keys = CollectionKeys(collection)
         found = Check(store, keys, repair=repair, progress=progress).run()
     if as_json:
-        show_json({**asdict(found), "sound": found.sound})
+        show_json(found.as_dict())
     else:
         show(findings_report(found))
     if not found.sound:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.archive.index import decode
 from frontier.collection.importing import match
@@ -69,6 +69,18 @@ class Findings:
     def sound(self) -> bool:
         """Whether nothing is wrong, or not any more."""
         return all(self.repaired[f] >= n for f, n in self.faults.items())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, with the short names of the faults."""
+        return {
+            "sound": self.sound,
+            "digests": self.digests,
+            "faults": {fault.name.lower(): n for fault, n in self.faults.items()},
+            "repaired": {fault.name.lower(): n for fault, n in self.repaired.items()},
+            "examples": {fault.name.lower(): x for fault, x in self.examples.items()},
+            "waiting": self.waiting,
+            "unfinished": self.unfinished,
+        }
 
     def add(self, fault: Fault, example: str) -> None:
         """Count one *fault*."""
