@@ -27,7 +27,6 @@ _DATE = re.compile(
 )
 _decode = json.JSONDecoder().raw_decode
 _USUAL = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})|(?:sha-?1:)?([A-Z2-7]{32})")
-_PLAIN_URL = re.compile(r"[!-~]+")
 
 
 class Capture(NamedTuple):
@@ -138,7 +137,7 @@ def _capture(
 ) -> Capture:
     if not _DATE.fullmatch(date):
         raise ValueError(f"{date[:20]!r} is no date of 14 or 17 digits")
-    if not _PLAIN_URL.fullmatch(url):
+    if not (url.isascii() and url.isprintable()) or " " in url:
         url = target_uri(url)
     if len(url) > MAX_URL:
         raise ValueError(f"its URL has more than {MAX_URL:,} characters")
