@@ -14,6 +14,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from frontier.archive.commit import cancel, commit
+from frontier.archive.committed import Committed
 from frontier.archive.index import Entry, decode, encode
 from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
@@ -30,12 +31,23 @@ class Collection:
     """The index as one crawl sees it; see `frontier.archive.index.Index`."""
 
     def __init__(
-        self, store: BlockingStore, name: str, crawl_id: str, *, revisits: bool
+        self,
+        store: BlockingStore,
+        name: str,
+        crawl_id: str,
+        *,
+        revisits: bool,
+        filter_bytes: int = 0,
     ) -> None:
         self._store = store
         self._keys = CollectionKeys(name)
         self._crawl_id = crawl_id
         self._revisits = revisits
+        self.committed: Committed | None = None
+        """What is not looked up, because no committed crawl has it."""
+        if revisits and filter_bytes:
+            self.committed = Committed(store, self._keys, filter_bytes)
+            self.committed.renew()
 
     def begin(self) -> None:
         """Register the crawl as uncommitted."""
@@ -55,13 +67,7 @@ class Collection:
         """
         if not digests or not self._revisits:
             return {}
-        own_key = self._keys.crawl(self._crawl_id)
-        owners, own = self._store.run(
-            [
-                Call.command("HMGET", self._keys.alldupes(), *digests),
-                Call.command("HMGET", own_key, *digests),
-            ]
-        )
+        owners, own = self._owners(digests)
         found: dict[str, Original] = {}
         for digest, value in zip(digests, own, strict=True):
             self._note(found, digest, value, self._crawl_id)
@@ -76,6 +82,33 @@ class Collection:
         for (digest, crawl_id), value in zip(others, values, strict=True):
             self._note(found, digest, value, crawl_id)
         return found
+
+    def _owners(
+        self, digests: Sequence[str]
+    ) -> tuple[list[bytes | None], list[bytes | None]]:
+        """The committed crawls that have *digests*, and this crawl's own values."""
+        own = Call.command("HMGET", self._keys.crawl(self._crawl_id), *digests)
+        known = self.committed.now if self.committed is not None else None
+        if self.committed is None or known is None:
+            if self.committed is not None:
+                self.committed.renew()
+            owners, values = self._store.run([self._owners_of(digests), own])
+            return owners, values
+        suspects = [digest for digest in digests if digest in known]
+        calls = [*self.committed.stamp_calls(), own]
+        if suspects:
+            calls.append(self._owners_of(suspects))
+        *stamp, values = (replies := self._store.run(calls))[:4]
+        found = dict(zip(suspects, replies[4] if suspects else [], strict=True))
+        if self.committed.stamp(stamp) != known.stamp:
+            self.committed.renew()
+            rest = [digest for digest in digests if digest not in found]
+            if rest:
+                found |= zip(rest, self._store.call(self._owners_of(rest)), strict=True)
+        return [found.get(digest) for digest in digests], values
+
+    def _owners_of(self, digests: Sequence[str]) -> Call:
+        return Call.command("HMGET", self._keys.alldupes(), *digests)
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add *entries*, whose records are on disk, as the crawl's own."""

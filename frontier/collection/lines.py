@@ -25,6 +25,7 @@ _DATE = re.compile(
     r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
     r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)(?:[0-9]{3})?"
 )
+_BARE = frozenset({"md5", "sha256", "sha384", "sha512"})
 _decode = json.JSONDecoder().raw_decode
 _USUAL = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})|(?:sha-?1:)?([A-Z2-7]{32})")
 
@@ -48,7 +49,8 @@ def spelled(text: str) -> str:
     """Return a digest as the index spells it, without a label.
 
     SHA-1 is in base32 and upper case, all others are in hex and lower case:
-    that is what Heritrix, pywb and Browsertrix write.
+    that is what Heritrix, pywb and Browsertrix write. Those that could be taken
+    for another algorithm keep their label.
 
     Raises:
         ValueError: It is not a digest of an algorithm that is known.
@@ -58,6 +60,8 @@ def spelled(text: str) -> str:
     digest = parse(text)
     if digest.algorithm == "sha1":
         return base64.b32encode(digest.value).decode("ascii")
+    if digest.algorithm not in _BARE:
+        return f"{digest.algorithm}:{digest.value.hex()}"
     return digest.value.hex()
 
 

@@ -37,7 +37,11 @@ class Archive:
     def __init__(self, config: Config, store: BlockingStore, crawl_id: str) -> None:
         self._store = store
         self._collection = Collection(
-            store, config.collection, crawl_id, revisits=config.revisit_enabled
+            store,
+            config.collection,
+            crawl_id,
+            revisits=config.revisit_enabled,
+            filter_bytes=config.revisit_filter_bytes,
         )
         directory = config.warc_dir
         try:
