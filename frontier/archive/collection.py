@@ -125,6 +125,22 @@ class Collection:
             ]
         )
 
+    def count(self, captures: int, revisits: int, conserved_bytes: int) -> None:
+        """Add to the crawl's counts. To repeat it would count twice."""
+        counts = {
+            "totalUrls": captures,
+            "dupeUrls": revisits,
+            "conservedSize": conserved_bytes,
+        }
+        key = self._keys.counts(self._crawl_id)
+        self._store.run(
+            [
+                Call.command("HINCRBY", key, name, value)
+                for name, value in counts.items()
+                if value
+            ]
+        )
+
     def commit(self) -> int | None:
         """Offer the crawl's digests to all crawls; return how many it has.
 

@@ -12,7 +12,7 @@ from frontier.archive.policy import may_be_revisit
 from frontier.archive.repair import repair
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.writer import WarcWriter
-from frontier.errors import ArchiveError
+from frontier.errors import ArchiveError, StoreError
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
@@ -71,6 +71,7 @@ class Archive:
             policy=may_be_revisit if config.revisit_enabled else _never,
         )
         self._sequence = -1
+        self._counted = False
 
     def _commit_finished(self, config: Config) -> None:
         """Commit crawls that ended, but whose last node died before it could."""
@@ -99,6 +100,20 @@ class Archive:
     async def finish(self) -> None:
         """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)
+        if not self._counted:
+            self._counted = True
+            await asyncio.to_thread(self._count)
+
+    def _count(self) -> None:
+        """Add what was written to the crawl's counts; a node that is killed does not.
+
+        They are figures for people, and nothing is decided by them.
+        """
+        done = self.counters
+        try:
+            self._collection.count(done.exchanges, done.revisits, done.conserved_bytes)
+        except StoreError as error:
+            logger.warning("the collection's counts lack this node's: %s", error)
 
     async def commit(self) -> None:
         """Offer the crawl's payloads to later ones."""

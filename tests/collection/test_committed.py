@@ -71,7 +71,7 @@ def test_what_is_new_is_not_looked_up_among_all(old, crawl):
 
 
 def test_what_was_committed_is_found(old, crawl):
-    crawl, store = crawl
+    crawl, _ = crawl
 
     found = crawl.lookup([digest(n) for n in range(490, 510)])
 
@@ -87,7 +87,7 @@ def test_what_other_nodes_of_the_crawl_have_added_is_found(old, crawl):
 
 
 def test_what_was_committed_after_the_filter_was_made_is_found(old, crawl):
-    crawl, store = crawl
+    crawl, _ = crawl
     add(old, "later", ["late"])
     assert crawl.lookup([digest("late")]) == {}
 
