@@ -12,7 +12,7 @@ KEYS = CollectionKeys("")
 
 
 def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cluster):
-    server = serve(urls=60, hosts=2, delay=0.05)
+    server = serve(urls=70, hosts=2, delay=0.05)
     seeds = f"seeds={','.join(server.seeds)}"
     cluster.start("a1", "-a", seeds)
     until(lambda: cluster.store_dir.exists(), "a store")
