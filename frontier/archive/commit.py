@@ -6,7 +6,8 @@ What always holds:
     where there are none, counts are added by the one call that makes the crawl a
     committed one. The end is the same.
 2.  A cursor of a commit is used again only on the run of the server that gave it
-    out: another run hashes with another seed, and a cursor would skip digests.
+    out, as another run hashes with another seed, and only if the crawl has as many
+    digests as then: a cursor would skip some.
 3.  A crawl is canceled only while nobody else can have seen its digests.
 """
 
@@ -67,7 +68,8 @@ def commit(
         CrawlCanceled: It was canceled.
         StoreUnavailable: Repeat it.
     """
-    server = _run_of(store)
+    held = store.call(Call.command("HLEN", keys.crawl(crawl_id)))
+    server = f"{_run_of(store)} {held}"
     state = keys.committing(crawl_id)
     found, run = store.call(Call.command("HMGET", state, "cursor", "server"))
     begun = found is not None and run == server.encode()

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from frontier.collection.lines import Capture, cdx, crawl_log
 from frontier.collection.opening import opened
+from frontier.collection.overview import queued_name
 from frontier.collection.sources import Kind, from_queue
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
@@ -132,6 +133,7 @@ class Import:
             except SourceBroken as error:
                 self.broken(error)
                 self._unqueue(source)
+        self._tidy()
         if removal or self._compat:
             kept = {s.crawl_id for s in sources if s.listed or not self._compat}
             self._count_removed(kept)
@@ -182,6 +184,23 @@ class Import:
             ]
         )
         return new
+
+    def _tidy(self) -> None:
+        """Take off the queue what is in the index, however it came there."""
+        keys = self._keys
+        texts = self._store.call(Call.command("LRANGE", keys.queue(), 0, -1))
+        named = [(text, name) for text in texts if (name := queued_name(text))]
+        there = self._store.run(
+            [Call.command("SISMEMBER", keys.done(), name) for _, name in named]
+        )
+        for (text, name), done in zip(named, there, strict=True):
+            if done:
+                self._store.run(
+                    [
+                        Call.command("LREM", keys.queue(), 0, text),
+                        Call.command("SREM", keys.queued(), name),
+                    ]
+                )
 
     def _unqueue(self, source: Source) -> None:
         self._store.run(

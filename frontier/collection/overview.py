@@ -142,6 +142,11 @@ def _name(entry: bytes) -> str:
     return text(entry) if name is None else printable(name)
 
 
+def queued_name(entry: bytes) -> str | None:
+    """The name in *entry*, of the queue of imports; ``None`` if it has none."""
+    return _field(entry, "name")
+
+
 def filename(entry: bytes) -> str | None:
     """The file name in *entry*, of the list of a crawl's files; ``None`` if none."""
     return _field(entry, "filename")

@@ -71,6 +71,20 @@ def test_a_cursor_of_another_run_of_the_server_is_not_used(index):
     assert commit(index.store, index.keys, "a").digests == CHUNK * 2
 
 
+def test_what_was_added_after_a_commit_was_cut_off_is_offered_too(index):
+    crawled(index, "a", range(CHUNK * 3))
+
+    def stop(count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(index.store, index.keys, "a", stop)
+    crawled(index, "a", range(CHUNK * 3, CHUNK * 3 + 500))
+    commit(index.store, index.keys, "a")
+
+    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3 + 500
+
+
 def test_the_first_capture_stays_the_original(index):
     crawled(index, "a", [1, 2])
     crawled(index, "b", [2, 3])

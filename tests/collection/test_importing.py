@@ -300,6 +300,19 @@ def test_what_was_left_in_the_queue_is_imported_without_a_target(index, manifest
     assert index.members(index.keys.done()) == {"a1x.wacz"}
 
 
+def test_what_was_queued_from_elsewhere_leaves_the_queue_when_it_is_done(
+    index, manifest
+):
+    entry = {"name": "a1.wacz", "url": "/elsewhere/a1.wacz", "crawlId": "a"}
+    index("LPUSH", index.keys.queue(), json.dumps(entry), "no json")
+    index("SADD", index.keys.queued(), "a1.wacz")
+
+    assert index.put(manifest).complete
+
+    assert index("LRANGE", index.keys.queue(), 0, -1) == [b"no json"]
+    assert index.members(index.keys.queued()) == set()
+
+
 def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_path):
     a = make_wacz(tmp_path / "a.wacz", [line(1)])
     b = make_wacz(tmp_path / "b.wacz", [line(2)])

@@ -7,7 +7,7 @@
 -- ARGV[1]  crawl     its id
 -- ARGV[2]  cursor    where to go on in the hash; '0' at first
 -- ARGV[3]  count     about how many digests to offer
--- ARGV[4]  server    the run of the server, in which alone a cursor means something
+-- ARGV[4]  server    the run of the server and the crawl's digests, where a cursor means something
 --
 -- Returns {cursor, digests, added}; the cursor is '0' at the end. Or {}, and
 -- nothing is done, if the crawl was canceled. A digest that is there is kept.
