@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from frontier.archive.index import decode
-from frontier.collection.importing import match
 from frontier.collection.lines import spelled
 from frontier.collection.overview import COUNTS, filename, pairs, size
 from frontier.collection.purging import SHADOWS, require_idle
+from frontier.collection.revisits import match
 from frontier.inspection.untrusted import printable, whole
 from frontier.store.client import Call
 from frontier.store.scripts import COLLECTION_MEND

@@ -25,19 +25,19 @@ from typing import TYPE_CHECKING
 
 from frontier.collection.lines import Capture, cdx, crawl_log
 from frontier.collection.opening import opened
-from frontier.collection.overview import queued_name
-from frontier.collection.sources import Kind, from_queue
+from frontier.collection.queueing import Queue
+from frontier.collection.revisits import match_all, resolve, some_wait
+from frontier.collection.sources import Kind
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
 from frontier.store.scripts import (
     COLLECTION_BEGIN,
     COLLECTION_IMPORT,
     COLLECTION_IMPORTED,
-    COLLECTION_MATCH,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Self
@@ -53,10 +53,6 @@ FREE = 1_000
 """Bytes of a redundant record that are not counted: a revisit has them too."""
 NAMED = 5
 """Wrong lines that are named, of each source; the others are counted."""
-ATTEMPTS = 10
-"""Times that waiting revisits are matched, if others change them meanwhile."""
-PAGE = 5_000
-"""Keys that one call of SCAN looks at."""
 
 
 @dataclass(slots=True)
@@ -107,6 +103,7 @@ class Import:
         self._verify = verify
         self._say = say
         self._bar = bar
+        self._queue = Queue(store, keys)
         self._waiting = False
         """Whether there may be revisits that came before their original."""
 
@@ -124,16 +121,16 @@ class Import:
         Raises:
             StoreUnavailable: Repeat it.
         """
-        waiting = self._queue(sources)
-        self._waiting = self._some_wait()
+        waiting = self._new(sources)
+        self._waiting = some_wait(self._store, self._keys)
         for number, source in enumerate(waiting):
             self._set_progress(number / len(waiting))
             try:
                 self._import(source)
             except SourceBroken as error:
                 self.broken(error)
-                self._unqueue(source)
-        self._tidy()
+                self._queue.remove(source.queued(), source.name)
+        self._queue.tidy()
         if removal or self._compat:
             kept = {s.crawl_id for s in sources if s.listed or not self._compat}
             self._count_removed(kept)
@@ -148,67 +145,23 @@ class Import:
 
         Those that lead to no file below *root* are left out, and named.
         """
-        texts = self._store.call(Call.command("LRANGE", self._keys.queue(), 0, -1))
-        found = []
-        for text in reversed(texts):
-            try:
-                found.append(from_queue(text, root))
-            except SourceBroken as error:
-                self.broken(error)
-        return found
+        return self._queue.sources(root, self.broken)
 
-    def _queue(self, sources: Sequence[Source]) -> list[Source]:
+    def _new(self, sources: Sequence[Source]) -> list[Source]:
         """Queue *sources*; return those that are not in the index."""
-        keys = self._keys
-        there = self._store.run(
-            [Call.command("SISMEMBER", keys.done(), s.name) for s in sources]
-        )
+        known = self._queue.known(sources)
         named: set[str] = set()
         new = []
-        for source, known in zip(sources, there, strict=True):
-            if known:
+        for source, there in zip(sources, known, strict=True):
+            if there:
                 self.done.known += 1
             elif source.name in named:
                 self.broken(SourceBroken(source.url, f"a second {source.name!r}"))
             else:
                 named.add(source.name)
                 new.append(source)
-        added = self._store.run(
-            [Call.command("SADD", keys.queued(), s.name) for s in new]
-        )
-        self._store.run(
-            [
-                Call.command("LPUSH", keys.queue(), source.queued())
-                for source, first in zip(new, added, strict=True)
-                if first
-            ]
-        )
+        self._queue.add(new)
         return new
-
-    def _tidy(self) -> None:
-        """Take off the queue what is in the index, however it came there."""
-        keys = self._keys
-        texts = self._store.call(Call.command("LRANGE", keys.queue(), 0, -1))
-        named = [(text, name) for text in texts if (name := queued_name(text))]
-        there = self._store.run(
-            [Call.command("SISMEMBER", keys.done(), name) for _, name in named]
-        )
-        for (text, name), done in zip(named, there, strict=True):
-            if done:
-                self._store.run(
-                    [
-                        Call.command("LREM", keys.queue(), 0, text),
-                        Call.command("SREM", keys.queued(), name),
-                    ]
-                )
-
-    def _unqueue(self, source: Source) -> None:
-        self._store.run(
-            [
-                Call.command("LREM", self._keys.queue(), 0, source.queued()),
-                Call.command("SREM", self._keys.queued(), source.name),
-            ]
-        )
 
     def _import(self, source: Source) -> None:
         uncommitted = self._keys.uncommitted()
@@ -292,9 +245,10 @@ class Import:
         keys, crawl_id = self._keys, source.crawl_id
         originals = [c for c in chunk if not c.revisit]
         revisits = [c for c in chunk if c.revisit]
-        conserved, waiting = self._resolve(originals, revisits)
+        conserved, waiting = resolve(self._store, keys, originals, revisits)
         if self._waiting and originals:
-            self._match(originals)
+            first = {self._rev_name(c): c.size for c in reversed(originals)}
+            match_all(self._store, keys, first)
         flat: list[str | int] = []
         for digest, _, date, url, size, _ in originals:
             flat += (digest, f"{index} {date} {url} {size}", size)
@@ -335,54 +289,6 @@ class Import:
             self.done.originals += len(originals)
             self.done.revisits += len(revisits)
 
-    def _resolve(
-        self, originals: list[Capture], revisits: list[Capture]
-    ) -> tuple[int, list[Capture]]:
-        """Bytes that *revisits* leave out, and those of them that have to wait."""
-        if not revisits:
-            return 0, []
-        sizes = self._sizes({c.digest for c in revisits})
-        for capture in originals:
-            sizes.setdefault(capture.digest, capture.size)
-        conserved, waiting = 0, []
-        for capture in revisits:
-            size = sizes.get(capture.digest)
-            if size:
-                conserved += max(0, size - capture.size)
-            else:
-                waiting.append(capture)
-        return conserved, waiting
-
-    def _sizes(self, digests: Iterable[str]) -> dict[str, int]:
-        """The sizes of the committed originals of *digests*."""
-        wanted = sorted(digests)
-        owners = self._store.call(Call.command("HMGET", self._keys.alldupes(), *wanted))
-        owned = [
-            (digest, owner.decode("utf-8", "replace"))
-            for digest, owner in zip(wanted, owners, strict=True)
-            if owner is not None
-        ]
-        values = self._store.run(
-            [Call.command("HGET", self._keys.crawl(c), d) for d, c in owned]
-        )
-        found = {}
-        for (digest, _), value in zip(owned, values, strict=True):
-            size = (value or b"").rpartition(b" ")[2]
-            if size.isdigit() and 0 < len(size) < 16:
-                found[digest] = int(size)
-        return found
-
-    def _match(self, originals: list[Capture]) -> None:
-        """Count what revisits left out that waited for one of *originals*."""
-        first = {self._rev_name(c): c.size for c in reversed(originals)}
-        names = [self._keys.rev_count(name) for name in first]
-        if not self._store.call(Call.command("EXISTS", *names)):
-            return
-        there = self._store.run([Call.command("EXISTS", name) for name in names])
-        for name, found in zip(first, there, strict=True):
-            if found:
-                match(self._store, self._keys, name, first[name])
-
     def _rev_name(self, capture: Capture) -> str:
         return capture.given if self._compat else capture.digest
 
@@ -416,18 +322,6 @@ class Import:
             )
         )
 
-    def _some_wait(self) -> bool:
-        """Whether revisits wait for their original, from this import or others."""
-        pattern, cursor = self._keys.rev_count("*"), b"0"
-        while True:
-            cursor, names = self._store.call(
-                Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE)
-            )
-            if names:
-                return True
-            if int(cursor) == 0:
-                return False
-
     def _set_progress(self, part: float) -> None:
         shown = f"{part:.6g}"
         name = self._keys.allcounts()
@@ -455,33 +349,6 @@ class Import:
                 total,
             )
         )
-
-
-def match(store: BlockingStore, keys: CollectionKeys, digest: str, size: int) -> bool:
-    """Count what the revisits of *digest* left out that waited; *size* is known.
-
-    Returns whether none waits any more.
-    """
-    for _ in range(ATTEMPTS):
-        crawls = store.call(Call.command("HKEYS", keys.rev_count(digest)))
-        if not crawls:
-            return True
-        ids = [crawl.decode("utf-8", "replace") for crawl in crawls]
-        done = store.call(
-            Call.to(
-                COLLECTION_MATCH,
-                [
-                    keys.rev_count(digest),
-                    keys.rev_size(digest),
-                    keys.allcounts(),
-                    *(keys.counts(crawl_id) for crawl_id in ids),
-                ],
-                [size, *ids],
-            )
-        )
-        if done:
-            return True
-    return False
 
 
 class Behind:
