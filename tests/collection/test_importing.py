@@ -5,8 +5,14 @@ import json
 import shutil
 
 import pytest
+from fastwarc import ArchiveIterator
 
+from frontier.archive.index import decode
+from frontier.archive.writer import WarcWriter
+from frontier.digest import sha256_hex
 from frontier.errors import SourceBroken
+from frontier.model import Original
+from tests.archive.samples import NOON, an_exchange
 from tests.collection.samples import (
     digest,
     line,
@@ -274,6 +280,60 @@ def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
         sha1: "0 20200101000000 http://old.example/a 777",
         sha1.replace("B7", "C7"): "1 20200203040506123 http://log.example/b 5000",
     }
+
+
+@pytest.fixture
+def warc(tmp_path):
+    """A WARC file with three originals and a revisit of the first."""
+    writer = WarcWriter(tmp_path, "old", "node", 10**9, {}, lambda: NOON)
+    for number in (1, 2, 3):
+        exchange = an_exchange(url=f"http://a/{number}", body=b"%d" % number * 1000)
+        stored = writer.append(exchange, sha256_hex(exchange.response_body))
+        if number == 1:
+            first = Original("http://a/1", stored.date, "old", stored.length)
+    again = an_exchange(url="http://a/again", body=b"1" * 1000)
+    writer.append(again, sha256_hex(again.response_body), first)
+    writer.close()
+    return next(tmp_path.glob("*.warc.gz"))
+
+
+def test_a_warc_file_is_imported_without_an_index(index, warc):
+    done = index.put(warc, crawl_id="old")
+
+    assert (done.originals, done.revisits, done.wrong_lines) == (3, 1, 0)
+    found = index.hash(index.keys.crawl("old"))
+    assert set(found) == {sha256_hex(b"%d" % n * 1000) for n in (1, 2, 3)}
+    offsets = {}
+    with warc.open("rb") as stream:
+        for record in ArchiveIterator(stream, parse_http=False):
+            offsets[record.stream_pos] = record.headers.get("WARC-Target-URI")
+    ends = [*sorted(offsets)[1:], warc.stat().st_size]
+    sizes = {end - start for start, end in zip(sorted(offsets), ends, strict=True)}
+    assert {decode(value).length for value in found.values()} <= sizes
+    (entry,) = index.waczs("old")
+    assert entry["filename"] == warc.name
+    assert entry["size"] == warc.stat().st_size
+
+
+@pytest.mark.parametrize("cut", [1, 40, 700])
+def test_a_warc_file_that_is_cut_off_is_named(index, warc, cut):
+    warc.write_bytes(warc.read_bytes()[:-cut])
+
+    done = index.put(warc, crawl_id="old")
+
+    assert "cut off or damaged after byte" in done.broken[0]
+    assert set(index.everything()) == {"allcounts"}
+
+
+def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):
+    plain = tmp_path / "plain.warc"
+    with gzip.open(warc) as file:
+        plain.write_bytes(file.read())
+
+    assert index.put(plain, crawl_id="old").originals == 3
+    plain.write_bytes(plain.read_bytes()[:-7])
+    shutil.copy(plain, tmp_path / "cut.warc")
+    assert "cut off" in index.put(tmp_path / "cut.warc", crawl_id="old").broken[0]
 
 
 def test_a_crawl_that_is_not_committed_is_not_imported_into(index, tmp_path):
