@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -58,14 +59,16 @@ class Texts:
     """Names, for messages, and files that can be read again."""
 
     def verify(self) -> int:
-        """Read everything to its end; return how many lines there are.
+        """Read everything to its end; return about how many lines there are.
 
         Raises:
             SourceBroken: Something is cut off, damaged, or a bomb.
         """
         count = 0
-        for _, lines in self.blocks():
-            count += len(lines)
+        for name, file in self.files:
+            with _named(name):
+                for block in _text(file):
+                    count += block.count(b"\n")
         return count
 
     def blocks(self) -> Iterator[tuple[str, list[bytes | None]]]:
@@ -75,12 +78,9 @@ class Texts:
             SourceBroken: Something is cut off, damaged, or a bomb.
         """
         for name, file in self.files:
-            file.seek(0)
-            try:
+            with _named(name):
                 for lines in _split(file):
                     yield name, lines
-            except _BROKEN as error:
-                raise SourceBroken(name, str(error) or type(error).__name__) from error
 
     def close(self) -> None:
         """Close the files."""
@@ -121,16 +121,8 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
 
 def _split(file: IO[bytes]) -> Iterator[list[bytes | None]]:
     """Lines without their ends, some at a time; empty ones are left out."""
-    compressed = file.read(2) == GZIP
-    file.seek(0)
-    text: Any = file
-    if compressed:
-        text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
-    rest, too_long, total = b"", False, 0
-    while block := text.read(BLOCK):
-        total += len(block)
-        if compressed:
-            _limit(total, file.tell())
+    rest, too_long = b"", False
+    for block in _text(file):
         lines: list[bytes | None] = [*(rest + block).split(b"\n")]
         last = lines.pop() or b""
         if lines and too_long:
@@ -143,6 +135,31 @@ def _split(file: IO[bytes]) -> Iterator[list[bytes | None]]:
         yield [None]
     elif rest:
         yield [rest.rstrip(b"\r")]
+
+
+def _text(file: IO[bytes]) -> Iterator[bytes]:
+    """What is in *file*, some at a time, inflated if it is compressed."""
+    file.seek(0)
+    compressed = file.read(2) == GZIP
+    file.seek(0)
+    text: Any = file
+    if compressed:
+        text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
+    total = 0
+    while block := text.read(BLOCK):
+        total += len(block)
+        if compressed:
+            _limit(total, file.tell())
+        yield block
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say of what is broken which file it is."""
+    try:
+        yield
+    except _BROKEN as error:
+        raise SourceBroken(name, str(error) or type(error).__name__) from error
 
 
 def _limit(text: int, compressed: int) -> None:
