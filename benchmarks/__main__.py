@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, ring, seen, simulate, warc
+from benchmarks import archive, memory, ring, seen, simulate, warc
 from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
+    "archive": archive.run,
     "chaos": chaos.run,
     "memory": memory.run,
     "ring": ring.run,

@@ -193,6 +193,8 @@ class Config:
     """What is owned by one node at a time and takes turns."""
     revisit_enabled: bool = _setting(True, _boolean)
     """Whether payloads that are in the index become revisit records."""
+    revisit_filter_bytes: int = _setting(0, _whole(0, 2**33))
+    """Memory for a filter of what committed crawls have; 0 for none."""
     seen_recent_size: int = _setting(100_000, _whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, _either(64, 32))

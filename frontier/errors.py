@@ -20,6 +20,11 @@ FrontierError
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
+    ├── CollectionInUse     a crawl runs, or a source is imported; not now
+    ├── CommitBegun         others may refer to the crawl; it cannot be canceled
+    ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
+    ├── SourceBroken        a source cannot be imported; the others can
     └── WriterStopped       the archive cannot take records any more
 
 An error carries the facts as attributes. Its message is derived from them,
@@ -196,3 +201,47 @@ class ArchiveError(FrontierError):
 
 class WriterStopped(ArchiveError):
     """The writer thread ended; nothing submitted after that is on disk."""
+
+
+class CollectionInUse(ArchiveError):
+    """A collection is not purged now, because somebody adds to it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the collection is in use: {reason}")
+        self.reason = reason
+
+
+class CommitBegun(ArchiveError):
+    """A crawl cannot be canceled, because other crawls may refer to it."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(
+            f"the commit of {crawl_id} has begun, and other crawls may refer to its "
+            "payloads; commit it to the end"
+        )
+        self.crawl_id = crawl_id
+
+
+class CrawlCanceled(ArchiveError):
+    """A crawl was canceled; its payloads are not offered to others."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(f"the crawl {crawl_id} was canceled, and is not committed")
+        self.crawl_id = crawl_id
+
+
+class NotUncommitted(ArchiveError):
+    """The collection has nothing of a crawl that could be committed or canceled."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(f"the collection has no uncommitted crawl {crawl_id}")
+        self.crawl_id = crawl_id
+
+
+class SourceBroken(ArchiveError):
+    """A source, or a part of it, cannot be imported."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.source = source
+        self.reason = reason

@@ -47,7 +47,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
-    {"carryover", "inspection", "rebuild", "runtime"},
+    {"carryover", "collection", "inspection", "rebuild", "runtime"},
     FACES,
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -15,6 +15,13 @@ from benchmarks.server import private_server
 
 ROOT = Path(__file__).parents[1]
 RATIOS = {
+    "archive": {
+        "import_lines_per_second",
+        "commit_digests_per_second",
+        "import_vs_naive",
+        "commit_vs_hsetnx",
+        "import_peak_kb_grown_by_10x_input",
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",

@@ -68,6 +68,8 @@ class Counters:
     """Payload bytes of the originals, before compression."""
     revisit_bytes: int = 0
     """Payload bytes that the revisits left out, before compression."""
+    conserved_bytes: int = 0
+    """By how much smaller the revisits' records are than their originals'."""
     records: int = 0
     """Of all types, the warcinfo records included."""
     written_bytes: int = 0
@@ -237,6 +239,7 @@ class BatchWriter:
             if at.original is not None:
                 counters.revisits += 1
                 counters.revisit_bytes += size
+                counters.conserved_bytes += max(0, at.original.length - at.length)
             elif item.eligible:
                 counters.originals += 1
                 counters.original_bytes += size

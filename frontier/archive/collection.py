@@ -10,9 +10,13 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+from frontier.archive.commit import cancel, commit
+from frontier.archive.committed import Committed
 from frontier.archive.index import Entry, decode, encode
+from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys
 
@@ -22,20 +26,28 @@ if TYPE_CHECKING:
     from frontier.model import Original
     from frontier.store.client import BlockingStore
 
-BATCH = 500
-"""Digests per round trip of a commit."""
-
 
 class Collection:
     """The index as one crawl sees it; see `frontier.archive.index.Index`."""
 
     def __init__(
-        self, store: BlockingStore, name: str, crawl_id: str, *, revisits: bool
+        self,
+        store: BlockingStore,
+        name: str,
+        crawl_id: str,
+        *,
+        revisits: bool,
+        filter_bytes: int = 0,
     ) -> None:
         self._store = store
         self._keys = CollectionKeys(name)
         self._crawl_id = crawl_id
         self._revisits = revisits
+        self.committed: Committed | None = None
+        """What is not looked up, because no committed crawl has it."""
+        if revisits and filter_bytes:
+            self.committed = Committed(store, self._keys, filter_bytes)
+            self.committed.renew()
 
     def begin(self) -> None:
         """Register the crawl as uncommitted."""
@@ -55,13 +67,7 @@ class Collection:
         """
         if not digests or not self._revisits:
             return {}
-        own_key = self._keys.crawl(self._crawl_id)
-        owners, own = self._store.run(
-            [
-                Call.command("HMGET", self._keys.alldupes(), *digests),
-                Call.command("HMGET", own_key, *digests),
-            ]
-        )
+        owners, own = self._owners(digests)
         found: dict[str, Original] = {}
         for digest, value in zip(digests, own, strict=True):
             self._note(found, digest, value, self._crawl_id)
@@ -76,6 +82,33 @@ class Collection:
         for (digest, crawl_id), value in zip(others, values, strict=True):
             self._note(found, digest, value, crawl_id)
         return found
+
+    def _owners(
+        self, digests: Sequence[str]
+    ) -> tuple[list[bytes | None], list[bytes | None]]:
+        """The committed crawls that have *digests*, and this crawl's own values."""
+        own = Call.command("HMGET", self._keys.crawl(self._crawl_id), *digests)
+        known = self.committed.now if self.committed is not None else None
+        if self.committed is None or known is None:
+            if self.committed is not None:
+                self.committed.renew()
+            owners, values = self._store.run([self._owners_of(digests), own])
+            return owners, values
+        suspects = [digest for digest in digests if digest in known]
+        calls = [*self.committed.stamp_calls(), own]
+        if suspects:
+            calls.append(self._owners_of(suspects))
+        *stamp, values = (replies := self._store.run(calls))[:4]
+        found = dict(zip(suspects, replies[4] if suspects else [], strict=True))
+        if self.committed.stamp(stamp) != known.stamp:
+            self.committed.renew()
+            rest = [digest for digest in digests if digest not in found]
+            if rest:
+                found |= zip(rest, self._store.call(self._owners_of(rest)), strict=True)
+        return [found.get(digest) for digest in digests], values
+
+    def _owners_of(self, digests: Sequence[str]) -> Call:
+        return Call.command("HMGET", self._keys.alldupes(), *digests)
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add *entries*, whose records are on disk, as the crawl's own."""
@@ -92,31 +125,33 @@ class Collection:
             ]
         )
 
-    def commit(self) -> int:
-        """Offer the crawl's digests to all crawls; return how many it has."""
-        key, count, cursor = self._keys.crawl(self._crawl_id), 0, 0
-        while True:
-            cursor, chunk = self._store.call(
-                Call.command("HSCAN", key, cursor, "COUNT", BATCH)
-            )
-            self._store.run(
-                [
-                    Call.command(
-                        "HSETNX", self._keys.alldupes(), digest, self._crawl_id
-                    )
-                    for digest in chunk
-                ]
-            )
-            count += len(chunk)
-            if not int(cursor):
-                break
+    def count(self, captures: int, revisits: int, conserved_bytes: int) -> None:
+        """Add to the crawl's counts. To repeat it would count twice."""
+        counts = {
+            "totalUrls": captures,
+            "dupeUrls": revisits,
+            "conservedSize": conserved_bytes,
+        }
+        key = self._keys.counts(self._crawl_id)
         self._store.run(
             [
-                Call.command("SADD", self._keys.committed(), self._crawl_id),
-                Call.command("SREM", self._keys.uncommitted(), self._crawl_id),
+                Call.command("HINCRBY", key, name, value)
+                for name, value in counts.items()
+                if value
             ]
         )
-        return count
+
+    def commit(self) -> int | None:
+        """Offer the crawl's digests to all crawls; return how many it has.
+
+        ``None`` if it was canceled: nothing is left of it in the index then.
+        """
+        try:
+            return commit(self._store, self._keys, self._crawl_id).digests
+        except CrawlCanceled:
+            with contextlib.suppress(NotUncommitted):  # somebody else was quicker
+                cancel(self._store, self._keys, self._crawl_id, running=False)
+            return None
 
     def _note(
         self, found: dict[str, Original], digest: str, value: bytes | None, crawl: str

@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from frontier.cli.collection import app as collection
 from frontier.cli.crawl import app as crawl
 from frontier.cli.demo import demo
 from frontier.cli.exits import exit_code_of
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.add_typer(collection, name="collection")
 app.add_typer(crawl, name="crawl")
 app.add_typer(node, name="node")
 app.add_typer(seen, name="seen")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from enum import IntEnum
 
 from frontier.errors import (
+    CollectionInUse,
+    CommitBegun,
     ConfigurationError,
     CrawlClosed,
     FrontierError,
     NodeLives,
+    NotUncommitted,
     StoreError,
     UnknownCrawl,
     UnknownNode,
@@ -32,6 +35,8 @@ class ExitCode(IntEnum):
     """It was not stopped or removed, because it is in use."""
     INCOMPLETE = 6
     """Some of what was given could not be used; the rest was."""
+    FAULTY = 7
+    """What was checked has faults."""
     INTERRUPTED = 130
     """A signal ended it; the crawl is still open and can be resumed."""
 
@@ -42,8 +47,8 @@ def exit_code_of(error: FrontierError) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE
-    if isinstance(error, UnknownCrawl | UnknownNode | CrawlClosed):
+    if isinstance(error, UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted):
         return ExitCode.NOT_FOUND
-    if isinstance(error, NodeLives):
+    if isinstance(error, NodeLives | CollectionInUse | CommitBegun):
         return ExitCode.IN_USE
     return ExitCode.CRAWL_FAILED

@@ -19,6 +19,7 @@ RedisUrl = Annotated[
     str,
     typer.Option(
         "--redis-url",
+        "--redis",
         envvar="REDIS_URL",
         metavar="URL",
         help="Use this server instead of the embedded store.",

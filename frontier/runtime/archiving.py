@@ -12,7 +12,7 @@ from frontier.archive.policy import may_be_revisit
 from frontier.archive.repair import repair
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.writer import WarcWriter
-from frontier.errors import ArchiveError
+from frontier.errors import ArchiveError, StoreError
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
@@ -37,7 +37,11 @@ class Archive:
     def __init__(self, config: Config, store: BlockingStore, crawl_id: str) -> None:
         self._store = store
         self._collection = Collection(
-            store, config.collection, crawl_id, revisits=config.revisit_enabled
+            store,
+            config.collection,
+            crawl_id,
+            revisits=config.revisit_enabled,
+            filter_bytes=config.revisit_filter_bytes,
         )
         directory = config.warc_dir
         try:
@@ -67,6 +71,7 @@ class Archive:
             policy=may_be_revisit if config.revisit_enabled else _never,
         )
         self._sequence = -1
+        self._counted = False
 
     def _commit_finished(self, config: Config) -> None:
         """Commit crawls that ended, but whose last node died before it could."""
@@ -95,11 +100,28 @@ class Archive:
     async def finish(self) -> None:
         """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)
+        if not self._counted:
+            self._counted = True
+            await asyncio.to_thread(self._count)
+
+    def _count(self) -> None:
+        """Add what was written to the crawl's counts; a node that is killed does not.
+
+        They are figures for people, and nothing is decided by them.
+        """
+        done = self.counters
+        try:
+            self._collection.count(done.exchanges, done.revisits, done.conserved_bytes)
+        except StoreError as error:
+            logger.warning("the collection's counts lack this node's: %s", error)
 
     async def commit(self) -> None:
         """Offer the crawl's payloads to later ones."""
         count = await asyncio.to_thread(self._collection.commit)
-        logger.info("committed %d payload digests to the collection", count)
+        if count is None:
+            logger.info("canceled: no payload digests are committed to the collection")
+        else:
+            logger.info("committed %d payload digests to the collection", count)
 
     async def close(self) -> None:
         """Finish, if that was not done, and disconnect."""

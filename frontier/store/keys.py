@@ -181,5 +181,57 @@ class CollectionKeys:
         """Set of the ids of crawls whose digests every crawl sees."""
         return self._name("allcrawls")
 
+    def canceled(self) -> str:
+        """Set of the ids of crawls whose nodes forget their digests when they end."""
+        return self._name("canceledcrawls")
+
+    def counts(self, crawl_id: str) -> str:
+        """Hash ``{totalUrls, dupeUrls, conservedSize, totalCrawlSize}`` of a crawl."""
+        return self._name(f"h:{crawl_id}:counts")
+
+    def allcounts(self) -> str:
+        """Hash: the sums of the counts of all committed crawls, and a few more."""
+        return self._name("allcounts")
+
+    def waczs(self, crawl_id: str) -> str:
+        """List of JSON ``{filename, hash, size}``: the WACZ files of a crawl."""
+        return self._name(f"c:{crawl_id}:wacz")
+
+    def queue(self) -> str:
+        """List of JSON ``{name, url, crawlId, size, hash}``: sources to import."""
+        return self._name("src:q")
+
+    def queued(self) -> str:
+        """Set of the names of the sources in the queue."""
+        return self._name("src:qset")
+
+    def done(self) -> str:
+        """Set of the names of the sources, or WACZ files, that are in the index."""
+        return self._name("src:d")
+
+    def importing(self) -> str:
+        """Hash: name of a source to ``<WACZ index> <lines>``, how far its import is."""
+        return self._name("src:at")
+
+    def rev_count(self, digest: str) -> str:
+        """Hash: crawl to how many of its revisits came before their original."""
+        return self._name(f"rev:{digest}:c")
+
+    def rev_size(self, digest: str) -> str:
+        """Hash: crawl to the size of their records."""
+        return self._name(f"rev:{digest}:s")
+
+    def updated(self) -> str:
+        """String: when something was last imported or purged, in ISO 8601."""
+        return self._name("last_update_ts")
+
+    def committing(self, crawl_id: str) -> str:
+        """Hash ``{cursor, server}``: how far the commit of a crawl is."""
+        return self._name(f"commit:{crawl_id}")
+
+    def shadow(self, what: str) -> str:
+        """What a purge builds, beside the key *what* whose place it takes."""
+        return self._name(f"purge:{what}")
+
     def _name(self, what: str) -> str:
         return f"{self.collection}:{what}" if self.collection else what

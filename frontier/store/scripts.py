@@ -27,6 +27,15 @@ def _read(name: str) -> Script:
     return Script(name, source, digest)
 
 
+COLLECTION_BEGIN = _read("collection_begin")
+COLLECTION_CANCEL = _read("collection_cancel")
+COLLECTION_COMMIT = _read("collection_commit")
+COLLECTION_IMPORT = _read("collection_import")
+COLLECTION_IMPORTED = _read("collection_imported")
+COLLECTION_MATCH = _read("collection_match")
+COLLECTION_MEND = _read("collection_mend")
+COLLECTION_SETTLE = _read("collection_settle")
+COLLECTION_SWITCH = _read("collection_switch")
 CRAWL_ALLOT = _read("crawl_allot")
 CRAWL_CLOSE = _read("crawl_close")
 CRAWL_FINISH = _read("crawl_finish")

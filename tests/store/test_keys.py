@@ -21,6 +21,12 @@ ARGUMENTS = {
     "bloom": 0,
     "bucket": (0, 0),
     "crawl": "site-1",
+    "counts": "site-1",
+    "waczs": "site-1",
+    "committing": "site-1",
+    "rev_count": "abc",
+    "rev_size": "abc",
+    "shadow": "alldupes",
 }
 
 
@@ -86,9 +92,22 @@ def test_numbers_and_namespaces_are_told_apart():
 
 def test_the_index_has_the_names_that_browsertrix_gives_it():
     assert names_of(CollectionKeys("")) == {
+        "allcounts": "allcounts",
         "alldupes": "alldupes",
+        "canceled": "canceledcrawls",
         "committed": "allcrawls",
+        "committing": "commit:site-1",  # ours
+        "counts": "h:site-1:counts",
         "crawl": "h:site-1",
+        "done": "src:d",
+        "importing": "src:at",  # ours
+        "queue": "src:q",
+        "queued": "src:qset",
+        "rev_count": "rev:abc:c",
+        "rev_size": "rev:abc:s",
+        "shadow": "purge:alldupes",  # ours
         "uncommitted": "uncommittedcrawls",
+        "updated": "last_update_ts",
+        "waczs": "c:site-1:wacz",
     }
     assert CollectionKeys("c").alldupes() == "c:alldupes"

@@ -1,0 +1,83 @@
+"""The captures in a WARC file, as the lines of an index."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from typing import IO, TYPE_CHECKING, Any
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from frontier.archive.repair import whole_members
+from frontier.errors import SourceBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KINDS = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
+_GZIP = b"\x1f\x8b"
+_END = b"\r\n\r\n"
+
+
+def cdx_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """A CDXJ line for each response, revisit and resource record of *file*.
+
+    With what an index of payload digests needs: url, mime (that of revisits),
+    digest, and length, the compressed length of the record. The key is ``-``.
+
+    Raises:
+        SourceBroken: The file is cut off or damaged.
+    """
+    end = _whole(file, name)
+    pending: tuple[int, str, dict[str, str]] | None = None
+    found = False
+    try:
+        for record in ArchiveIterator(file, parse_http=False):
+            found = True
+            if pending is not None:
+                yield _line(pending, record.stream_pos)
+            pending = _facts(record) if record.record_type & _KINDS else None
+    except (OSError, ValueError, RuntimeError, EOFError) as error:
+        raise SourceBroken(name, f"no readable WARC: {error}") from error
+    if pending is not None:
+        yield _line(pending, end)
+    if not found:
+        raise SourceBroken(name, "there is no WARC record in it")
+
+
+def _whole(file: IO[bytes], name: str) -> int:
+    """The size of *file*; fastwarc says nothing where a file is cut off."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    start = file.read(2)
+    if start == _GZIP:
+        file.seek(0)
+        ends = deque(whole_members(file), 1)  # type: ignore[arg-type]
+        whole = ends[0] if ends else 0
+        if whole != size:
+            raise SourceBroken(name, f"cut off or damaged after byte {whole:,}")
+    else:
+        file.seek(max(0, size - len(_END)))
+        if size and file.read() != _END:
+            raise SourceBroken(name, "cut off: it does not end as a record does")
+    file.seek(0)
+    return size
+
+
+def _facts(record: Any) -> tuple[int, str, dict[str, str]]:
+    headers = record.headers
+    date = re.sub(r"[-T:Z]|\..*", "", headers.get("WARC-Date") or "")
+    facts = {
+        "url": (headers.get("WARC-Target-URI") or "").strip("<>"),
+        "digest": headers.get("WARC-Payload-Digest") or "",
+    }
+    if record.record_type == WarcRecordType.revisit:
+        facts["mime"] = "warc/revisit"
+    return record.stream_pos, date, facts
+
+
+def _line(pending: tuple[int, str, dict[str, str]], end: int) -> bytes:
+    start, date, facts = pending
+    made = json.dumps({**facts, "length": end - start})
+    return f"- {date} {made}\n".encode()

@@ -1,0 +1,375 @@
+"""``frontier collection``: what crawls share, and what other crawls have."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.holdings import (
+    collection_report,
+    collections_table,
+    findings_report,
+    purge_rows,
+)
+from frontier.cli.options import (
+    NAMESPACE,
+    STORE_DIR,
+    Json,
+    Namespace,
+    RedisUrl,
+    StoreDir,
+    Yes,
+    connected,
+)
+from frontier.cli.output import say, show, show_json
+from frontier.cli.progress import bar
+from frontier.cli.report import facts
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from frontier.collection.importing import Import, Imported
+    from frontier.collection.sources import Source
+
+app = typer.Typer(
+    help="Look after the index of payloads that crawls share.", no_args_is_help=True
+)
+
+Collection = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        envvar="FRONTIER_COLLECTION",
+        metavar="NAME",
+        help="The collection; the default one has no name.",
+    ),
+]
+CrawlId = Annotated[str, typer.Argument(metavar="CRAWL_ID")]
+Compat = Annotated[
+    str,
+    typer.Option(
+        metavar="TOOL",
+        help="browsertrix: index 0 for every WACZ, and its spelling throughout.",
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory that paths may lead to (default: the manifest's own).",
+    ),
+]
+
+
+@app.command("import")
+def import_sources(
+    targets: Annotated[
+        list[str] | None, typer.Argument(metavar="[TARGET]...", show_default=False)
+    ] = None,
+    crawl_id: Annotated[
+        str,
+        typer.Option(
+            "--crawl",
+            metavar="CRAWL_ID",
+            help="Of sources that no manifest names a crawl for (default: the path).",
+        ),
+    ] = "",
+    compat: Compat = "",
+    root: Root = None,
+    verify: Annotated[
+        bool, typer.Option(help="Compare local files with their manifest's hash.")
+    ] = True,
+    collection: Collection = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Let crawls refer to the payloads of others: a WACZ, WARC, CDX, crawl.log.
+
+    A TARGET is a path or a URL of one, or of a manifest that lists WACZ files.
+    What is in the index already is passed over; an import that was cut off goes
+    on where it was. Without a TARGET, with what is queued.
+    """
+    from frontier.collection.importing import Import
+    from frontier.store.keys import CollectionKeys
+
+    require_compat(compat)
+    with connected(redis_url, store_dir, create=True) as store:
+        keys = CollectionKeys(collection)
+        run = Import(store, keys, compat=bool(compat), verify=verify, say=say, bar=bar)
+        if targets:
+            sources, whole = _sources(run, targets, crawl_id, root)
+        else:
+            sources, whole = run.queued(root or Path.cwd()), False
+        done = run.run(sources, removal=whole)
+    _show_imported(done, as_json=as_json)
+    if not done.complete:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+@app.command("list")
+def list_all(
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    as_json: Json = False,
+) -> None:
+    """List the collections in the store."""
+    from frontier.collection.overview import collections, look
+    from frontier.store.keys import CollectionKeys
+
+    with connected(redis_url, store_dir) as store:
+        found = [look(store, CollectionKeys(name)) for name in collections(store)]
+    if as_json:
+        show_json({"collections": [asdict(view) for view in found]})
+    elif found:
+        show([collections_table(found)])
+    else:
+        show([Text("no collections yet")])
+
+
+@app.command()
+def status(
+    collection: Collection = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Tell what is in a collection: its crawls, its payloads, what waits."""
+    from frontier.collection.overview import look
+    from frontier.store.keys import CollectionKeys
+
+    with connected(redis_url, store_dir) as store:
+        seen = look(store, CollectionKeys(collection))
+    if as_json:
+        show_json(asdict(seen))
+    else:
+        show(collection_report(seen))
+
+
+@app.command()
+def commit(
+    crawl_id: CrawlId,
+    yes: Yes = False,
+    collection: Collection = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Offer a crawl's payloads to all crawls. One that was cut off goes on.
+
+    The last node of a crawl does it by itself.
+    """
+    from frontier.archive.commit import commit as run_commit
+    from frontier.collection.overview import runs
+    from frontier.errors import CollectionInUse, NotUncommitted
+    from frontier.store.client import Call
+    from frontier.store.keys import CollectionKeys
+
+    with connected(redis_url, store_dir) as store:
+        keys = CollectionKeys(collection)
+        digests, uncommitted, committed = store.run(
+            [
+                Call.command("HLEN", keys.crawl(crawl_id)),
+                Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
+                Call.command("SISMEMBER", keys.committed(), crawl_id),
+            ]
+        )
+        if not uncommitted and not committed:
+            raise NotUncommitted(crawl_id)
+        if runs(store, namespace, crawl_id) and not yes:
+            raise CollectionInUse(
+                f"{crawl_id} is open, and what its nodes add later is not committed "
+                "before it ends; close it, or say --yes"
+            )
+        with bar("digests", digests) as progress:
+            done = run_commit(store, keys, crawl_id, progress)
+    show(
+        [
+            facts(
+                [
+                    ("payload digests", f"{done.digests:,}"),
+                    ("new to the collection", f"{done.added:,}"),
+                    ("counted", "now" if done.first else "before"),
+                ]
+            )
+        ]
+    )
+
+
+@app.command()
+def cancel(
+    crawl_id: CrawlId,
+    yes: Yes = False,
+    collection: Collection = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Forget what an uncommitted crawl has put into the index. WARC files stay.
+
+    Of a crawl that is open, its last node forgets it when it ends.
+    """
+    from frontier.archive.commit import cancel as run_cancel
+    from frontier.collection.overview import runs
+    from frontier.errors import NotUncommitted
+    from frontier.store.client import Call
+    from frontier.store.keys import CollectionKeys
+
+    with connected(redis_url, store_dir) as store:
+        keys = CollectionKeys(collection)
+        digests, there = store.run(
+            [
+                Call.command("HLEN", keys.crawl(crawl_id)),
+                Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
+            ]
+        )
+        if not there:
+            raise NotUncommitted(crawl_id)
+        running = runs(store, namespace, crawl_id)
+        when = "when the crawl ends" if running else "now"
+        show([Text(f"{digests:,} payload digests of {crawl_id} are forgotten {when}")])
+        require_yes(yes=yes)
+        run_cancel(store, keys, crawl_id, running=running)
+
+
+@app.command()
+def purge(
+    manifest: Annotated[str, typer.Argument(metavar="MANIFEST")],
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also if it is empty, broken or unreadable."),
+    ] = False,
+    yes: Yes = False,
+    root: Root = None,
+    collection: Collection = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Take out of the index the crawls that a manifest does not list.
+
+    Tells what it would do, and does it with --yes. Not while a crawl runs.
+    """
+    from frontier.collection.purging import plan, require_idle
+    from frontier.collection.purging import purge as run_purge
+    from frontier.store.keys import CollectionKeys
+
+    keep = _crawls_of(manifest, root, force=force)
+    with connected(redis_url, store_dir) as store:
+        keys = CollectionKeys(collection)
+        require_idle(store, keys)
+        planned = plan(store, keys, keep)
+        if not as_json:
+            show([facts(purge_rows(planned))])
+        if not planned.removed:
+            left = planned.digests
+        else:
+            if planned.kept or force:
+                require_yes(yes=yes)
+            with bar("digests", None) as progress:
+                left = run_purge(store, keys, planned, force=force, progress=progress)
+    if as_json:
+        said = {name: getattr(planned, name) for name in ("kept", "removed", "unknown")}
+        show_json({**said, "digests_before": planned.digests, "digests": left})
+    else:
+        show([facts([("digests left", f"{left:,}")])])
+
+
+@app.command()
+def check(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair what has one right answer.")
+    ] = False,
+    collection: Collection = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Look for entries that lead nowhere, wrong counts, and what others left."""
+    from frontier.collection.checking import Check
+    from frontier.store.keys import CollectionKeys
+
+    with connected(redis_url, store_dir) as store, bar("digests", None) as progress:
+        keys = CollectionKeys(collection)
+        found = Check(store, keys, repair=repair, progress=progress).run()
+    if as_json:
+        show_json(found.as_dict())
+    else:
+        show(findings_report(found))
+    if not found.sound:
+        raise typer.Exit(ExitCode.FAULTY)
+
+
+def require_yes(*, yes: bool) -> None:
+    """Raise unless the operator has said that it is to be done."""
+    if not yes:
+        raise ConfigurationError("nothing was done; say --yes to do it")
+
+
+def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
+    """The crawls that *manifest* lists; with *force* whatever can be read of it."""
+    from frontier.collection.opening import read_manifest
+    from frontier.collection.sources import Kind, kind_of, sources
+    from frontier.errors import SourceBroken
+
+    faults: list[SourceBroken] = []
+    found: set[str] = set()
+    try:
+        if kind_of(manifest) is not Kind.MANIFEST:
+            faults.append(SourceBroken(manifest, "it is no manifest"))
+        else:
+            given = sources(manifest, read_manifest, root=root, broken=faults.append)
+            found = {source.crawl_id for source in given}
+    except SourceBroken as error:
+        faults.append(error)
+    if faults and not force:
+        raise ConfigurationError(
+            f"{faults[0]}; what it would list is lost if the rest is taken for all, "
+            "so nothing was done"
+        )
+    return found
+
+
+def require_compat(compat: str) -> None:
+    """Raise unless *compat* is empty or names a tool that is known."""
+    if compat not in {"", "browsertrix"}:
+        raise ConfigurationError(f"--compat {compat}: only browsertrix is known")
+
+
+def _sources(
+    run: Import, targets: list[str], crawl_id: str, root: Path | None
+) -> tuple[list[Source], bool]:
+    """What *targets* name, and whether they are one manifest, a whole collection."""
+    from frontier.collection.opening import read_manifest
+    from frontier.collection.sources import Kind, kind_of, sources
+    from frontier.errors import SourceBroken
+
+    found: list[Source] = []
+    for target in targets:
+        try:
+            found += sources(
+                target, read_manifest, crawl_id=crawl_id, root=root, broken=run.broken
+            )
+        except SourceBroken as error:
+            run.broken(error)
+    manifests = [kind_of(target) for target in targets] == [Kind.MANIFEST]
+    return found, manifests and not run.done.broken
+
+
+def _show_imported(done: Imported, *, as_json: bool) -> None:
+    if as_json:
+        show_json({**asdict(done), "complete": done.complete})
+        return
+    rows = [
+        ("sources imported", f"{done.sources:,}"),
+        ("in the index before", f"{done.known:,}"),
+        ("left out", f"{len(done.broken):,}"),
+        ("originals", f"{done.originals:,}"),
+        ("revisits", f"{done.revisits:,}"),
+        ("lines skipped", f"{done.wrong_lines:,}"),
+    ]
+    show([facts(rows)])

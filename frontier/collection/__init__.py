@@ -1,0 +1,1 @@
+"""What is done to a collection's digest index between crawls."""

@@ -1,0 +1,256 @@
+"""What is to be imported: WACZ files, lists of them, WARC files, indexes, logs.
+
+What always holds:
+
+1.  A manifest does not choose which files of this machine are read: the paths in
+    it lead to files below one directory, those in one from the network nowhere.
+2.  One entry that is wrong is named, and the others are there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+from frontier.errors import SourceBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_MANIFEST = 64 << 20
+"""Bytes of a manifest: some 200,000 WACZ files."""
+MAX_DEPTH = 5
+"""Manifests in manifests."""
+MAX_NAME = 2_000
+"""Characters of the name of a source, or of the id of a crawl."""
+_HASH = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
+
+
+class Kind(StrEnum):
+    """What a source is, by the end of its name."""
+
+    WACZ = "wacz"
+    MANIFEST = "manifest"
+    WARC = "warc"
+    CDX = "cdx"
+    CRAWL_LOG = "crawl.log"
+
+
+_KINDS = {
+    ".wacz": Kind.WACZ,
+    ".json": Kind.MANIFEST,
+    ".warc": Kind.WARC,
+    ".warc.gz": Kind.WARC,
+    ".cdx": Kind.CDX,
+    ".cdx.gz": Kind.CDX,
+    ".cdxj": Kind.CDX,
+    ".cdxj.gz": Kind.CDX,
+    ".log": Kind.CRAWL_LOG,
+    ".log.gz": Kind.CRAWL_LOG,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file, as it is queued in the store."""
+
+    name: str
+    """Its identity in the collection: what was imported under it is not again."""
+    url: str
+    """A path, or a URL."""
+    crawl_id: str
+    size: int | None = None
+    """In bytes, as a manifest has it."""
+    hash: str = ""
+    """SHA-256 as a manifest has it."""
+    listed: bool = False
+    """Whether its crawl was named, and not made up from its path."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it is."""
+        return kind_of(self.url)
+
+    def queued(self) -> str:
+        """What stands for it in the store's queue."""
+        entry: dict[str, Any] = {"name": self.name, "url": self.url}
+        entry["crawlId"] = self.crawl_id
+        return json.dumps(entry | self._facts(), separators=(",", ":"))
+
+    def entry(self, size: int | None = None, digest: str = "") -> str:
+        """What stands for it in the list of its crawl's files."""
+        facts = {"size": size, "hash": digest}
+        entry = {k: v for k, v in facts.items() if v} | self._facts()
+        return json.dumps({"filename": self.name, **entry}, separators=(",", ":"))
+
+    def sha256(self) -> str:
+        """Its hash in bare hex; empty if there is none.
+
+        Raises:
+            SourceBroken: It is no SHA-256.
+        """
+        if not self.hash:
+            return ""
+        if found := _HASH.fullmatch(self.hash):
+            return found[1].lower()
+        raise SourceBroken(self.url, f"its hash {self.hash[:80]!r} is no SHA-256")
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {"size": self.size, "hash": self.hash}
+        return {name: value for name, value in facts.items() if value}
+
+
+def is_url(text: str) -> bool:
+    """Whether *text* is a URL and no path."""
+    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text))
+
+
+def kind_of(url: str) -> Kind:
+    """What the file at *url* is.
+
+    Raises:
+        SourceBroken: Its name does not tell.
+    """
+    path = unquote(urlsplit(url).path) if is_url(url) else url
+    name = re.split(r"[/\\]", path.lower())[-1]
+    for end, kind in _KINDS.items():
+        if name.endswith(end):
+            return kind
+    ends = " ".join(_KINDS)
+    raise SourceBroken(url, f"its name ends in none of {ends}")
+
+
+def sources(
+    target: str,
+    read: Callable[[str], bytes],
+    *,
+    crawl_id: str = "",
+    root: Path | None = None,
+    broken: Callable[[SourceBroken], None],
+) -> Iterator[Source]:
+    """The sources that *target*, a path or URL, names, in their order.
+
+    *read* gives the content of a manifest. Paths in a local one lead from its
+    directory, and not out of *root*, by default that directory. What has no crawl
+    of its own is of *crawl_id*, else of a crawl that is named like its path.
+
+    Raises:
+        SourceBroken: *target* itself cannot be used.
+    """
+    if kind_of(target) is not Kind.MANIFEST:
+        url = target if is_url(target) else str(Path(target).absolute())
+        crawl = crawl_id or target
+        yield Source(_basename(target), url, crawl, listed=bool(crawl_id))
+        return
+    yield from _listed(target, read, crawl_id, root, broken, MAX_DEPTH)
+
+
+def from_queue(text: bytes, root: Path) -> Source:
+    """The source that *text*, of the store's queue, stands for.
+
+    Raises:
+        SourceBroken: It is none, or leads to no file below *root*.
+    """
+    where = "the queue"
+    try:
+        found = _entry(where, json.loads(text), "")
+    except (ValueError, RecursionError):
+        raise SourceBroken(where, f"{text[:80]!r} is not JSON") from None
+    url = _resolved(found.url, str(root / "queue"), root)
+    kind_of(url)
+    return replace(found, url=url)
+
+
+def _listed(
+    manifest: str,
+    read: Callable[[str], bytes],
+    crawl_id: str,
+    root: Path | None,
+    broken: Callable[[SourceBroken], None],
+    depth: int,
+) -> Iterator[Source]:
+    if depth < 0:
+        raise SourceBroken(manifest, "manifests in manifests, too deep")
+    for number, resource in enumerate(_resources(manifest, read(manifest))):
+        try:
+            found = _entry(f"{manifest}: resources[{number}]", resource, crawl_id)
+            url = _resolved(found.url, manifest, root)
+            if kind_of(url) is Kind.MANIFEST:
+                yield from _listed(url, read, crawl_id, root, broken, depth - 1)
+                continue
+        except SourceBroken as error:
+            broken(error)
+            continue
+        yield replace(found, url=url)
+
+
+def _resources(manifest: str, data: bytes) -> list[Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SourceBroken(manifest, f"not JSON: {error}") from None
+    resources = found.get("resources") if isinstance(found, dict) else None
+    if not isinstance(resources, list):
+        raise SourceBroken(manifest, "it has no list of resources")
+    return resources
+
+
+def _entry(where: str, resource: Any, crawl_id: str) -> Source:
+    if not isinstance(resource, dict):
+        raise SourceBroken(where, "it is no object")
+    path = resource.get("path") or resource.get("url")
+    if not isinstance(path, str) or not path:
+        raise SourceBroken(where, "it has no path")
+    name = resource.get("name") or _basename(path)
+    crawl = resource.get("crawlId") or ""
+    size, digest = resource.get("size"), resource.get("hash") or ""
+    for what, text in (("name", name), ("crawlId", crawl), ("path", path)):
+        if not isinstance(text, str) or len(text) > MAX_NAME or not text.isprintable():
+            raise SourceBroken(where, f"its {what} is no text of this world")
+    if size is not None and (
+        isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 2**50
+    ):
+        raise SourceBroken(where, f"its size {str(size)[:40]!r} cannot be right")
+    if not isinstance(digest, str) or len(digest) > 200:
+        raise SourceBroken(where, "its hash is no text")
+    made = Source(
+        name, path, crawl or crawl_id or path, size, digest, bool(crawl or crawl_id)
+    )
+    made.sha256()
+    return made
+
+
+def _resolved(path: str, manifest: str, root: Path | None) -> str:
+    """Where *path* in *manifest* leads.
+
+    Raises:
+        SourceBroken: To where it may not.
+    """
+    if is_url(path):
+        return path
+    if is_url(manifest):
+        if path.startswith("//"):
+            raise SourceBroken(path, "neither a URL nor a path")
+        return urljoin(manifest, path)
+    here = Path(manifest).resolve().parent
+    top = (root or here).resolve()
+    try:
+        found = (here / path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SourceBroken(path, f"no path: {error}") from None
+    if not found.is_relative_to(top):
+        raise SourceBroken(
+            path, f"{manifest} names a file outside {top}; allow it with --root"
+        )
+    return str(found)
+
+
+def _basename(path: str) -> str:
+    if is_url(path):
+        path = unquote(urlsplit(path).path)
+    return re.split(r"[/\\]", path.rstrip("/"))[-1] or path

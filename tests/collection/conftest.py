@@ -1,0 +1,22 @@
+import pytest
+
+from tests.collection.samples import Index
+
+
+@pytest.fixture
+def make_index(servers, unique):
+    made = []
+
+    def make(name=""):
+        index = Index(servers("valkey-9").url, f"{unique}{name}")
+        made.append(index)
+        return index
+
+    yield make
+    for index in made:
+        index.store.close()
+
+
+@pytest.fixture
+def index(make_index):
+    return make_index()

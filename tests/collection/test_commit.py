@@ -1,0 +1,158 @@
+"""A crawl's payloads are offered to all crawls, or forgotten."""
+
+import json
+
+import pytest
+
+from frontier.archive.collection import Collection
+from frontier.archive.commit import CHUNK, Canceled, cancel, commit
+from frontier.archive.index import Entry
+from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+from tests.collection.samples import digest
+
+DATE = "2026-01-02T03:04:05.678Z"
+
+
+def crawled(index, crawl_id, numbers):
+    """A crawl that has stored the payloads *numbers* and is not committed."""
+    crawl = Collection(index.store, index.name, crawl_id, revisits=True)
+    crawl.begin()
+    numbers = list(numbers)
+    for at in range(0, len(numbers), 1000):
+        part = numbers[at : at + 1000]
+        crawl.add([Entry(digest(n), DATE, f"http://a/{n}", 100) for n in part])
+    index("HSET", index.keys.counts(crawl_id), "totalUrls", 7, "dupeUrls", 3)
+    entry = json.dumps({"filename": f"{crawl_id}.wacz"})
+    index("RPUSH", index.keys.waczs(crawl_id), entry, "no json")
+    return crawl
+
+
+def test_a_commit_offers_everything_and_counts_once(index):
+    crawled(index, "a", range(CHUNK * 2 + 5))
+
+    done = commit(index.store, index.keys, "a")
+    again = commit(index.store, index.keys, "a")
+
+    assert (done.digests, done.added, done.first) == (2005, 2005, True)
+    assert (again.added, again.first) == (0, False)
+    found = index.everything()
+    assert set(found["alldupes"].values()) == {"a"}
+    assert len(found["alldupes"]) == 2005
+    assert found["allcounts"] == {"totalUrls": "7", "dupeUrls": "3"}
+    assert found["src:d"] == {"a.wacz"}
+    assert found["allcrawls"] == {"a"}
+    assert "uncommittedcrawls" not in found
+    assert "commit:a" not in found
+
+
+def test_a_commit_that_was_cut_off_goes_on_where_it_was(index):
+    crawled(index, "a", range(CHUNK * 3))
+    looked = []
+
+    def stop(count):
+        looked.append(count)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(index.store, index.keys, "a", stop)
+    done = commit(index.store, index.keys, "a")
+
+    assert done.digests + looked[0] == CHUNK * 3
+    assert done.digests < CHUNK * 3
+    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3
+
+
+def test_a_cursor_of_another_run_of_the_server_is_not_used(index):
+    crawled(index, "a", range(CHUNK * 2))
+    index("HSET", index.keys.committing("a"), "cursor", "3", "server", "before")
+
+    assert commit(index.store, index.keys, "a").digests == CHUNK * 2
+
+
+def test_what_was_added_after_a_commit_was_cut_off_is_offered_too(index):
+    crawled(index, "a", range(CHUNK * 3))
+
+    def stop(count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(index.store, index.keys, "a", stop)
+    crawled(index, "a", range(CHUNK * 3, CHUNK * 3 + 500))
+    commit(index.store, index.keys, "a")
+
+    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3 + 500
+
+
+def test_the_first_capture_stays_the_original(index):
+    crawled(index, "a", [1, 2])
+    crawled(index, "b", [2, 3])
+    commit(index.store, index.keys, "b")
+    commit(index.store, index.keys, "a")
+
+    assert index.hash(index.keys.alldupes())[digest(2)] == "b"
+
+
+def test_a_canceled_crawl_leaves_nothing(index):
+    crawled(index, "a", [1, 2])
+
+    assert cancel(index.store, index.keys, "a", running=False) is Canceled.FORGOTTEN
+
+    assert index.everything() == {}
+    with pytest.raises(NotUncommitted):
+        cancel(index.store, index.keys, "a", running=False)
+
+
+def test_a_running_crawl_forgets_when_it_ends(index):
+    crawl = crawled(index, "a", [1, 2])
+    cancel(index.store, index.keys, "a", running=True)
+    with pytest.raises(CrawlCanceled):
+        commit(index.store, index.keys, "a")
+    assert digest(1) in crawl.lookup([digest(1)])
+
+    assert crawl.commit() is None
+
+    assert index.everything() == {}
+
+
+def test_what_others_may_refer_to_is_not_canceled(index):
+    crawled(index, "a", range(CHUNK * 3))
+
+    def stop(count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(index.store, index.keys, "a", stop)
+
+    with pytest.raises(CommitBegun):
+        cancel(index.store, index.keys, "a", running=False)
+    commit(index.store, index.keys, "a")
+    with pytest.raises(NotUncommitted):
+        cancel(index.store, index.keys, "a", running=False)
+
+
+def test_the_commands(index, unique):
+    crawled(index, "a", [1, 2])
+    crawled(index, "b", [3])
+    open_crawl = CrawlKeys(unique, "c").meta()
+    index.store.call(Call.command("HSET", open_crawl, "state", "open"))
+    crawled(index, "c", [4])
+
+    assert index.run("commit", "x")[0] == 4
+    assert index.run("commit", "a")[0] == 0
+    assert index.run("commit", "c", "--namespace", unique)[0] == 5
+    code, out, _ = index.run("cancel", "b")
+    assert (code, "1 payload digests of b are forgotten now" in out) == (2, True)
+    assert index.run("cancel", "b", "--yes")[0] == 0
+    assert index.run("cancel", "c", "--yes", "--namespace", unique)[0] == 0
+
+    assert index.members(index.keys.canceled()) == {"c"}
+    code, out, _ = index.run("status", "--json")
+    said = json.loads(out)
+    states = {crawl["crawl_id"]: crawl["state"] for crawl in said["crawls"]}
+    assert states == {"a": "committed", "c": "canceled"}
+    assert (said["digests"], said["counts"]["totalUrls"]) == (2, 7)
+    listed = json.loads(index.run("list", "--json")[1])["collections"]
+    assert index.name in [each["name"] for each in listed]
+    assert "committed" in index.run("status")[1]

@@ -1,0 +1,165 @@
+"""Real processes, killed at points that are drawn, end where undisturbed ones do."""
+
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+
+import pytest
+
+from tests.collection.samples import (
+    digest,
+    line,
+    make_manifest,
+    make_wacz,
+    resource,
+    revisit,
+)
+
+DIGESTS = 15_000
+KILLS = 3
+
+
+@pytest.fixture(params=[secrets.randbits(32)], ids=lambda seed: f"seed{seed}")
+def dice(request):
+    return random.Random(request.param)
+
+
+@pytest.fixture(scope="session")
+def big_manifest(tmp_path_factory):
+    """Three WACZ files of two crawls, with revisits before and after originals."""
+    home = tmp_path_factory.mktemp("big")
+    digests = [digest(n) for n in range(12_000)]
+    found = []
+    for name, crawl, numbers in (
+        ("a1", "a", range(6_000)),
+        ("a2", "a", range(4_000, 9_000)),
+        ("b1", "b", range(8_000, 12_000)),
+    ):
+        lines = [line(n, digest=digests[n]) for n in numbers]
+        lines += [revisit(n, of=(n * 7) % 12_000) for n in numbers if n % 10 == 0]
+        lines += [revisit(n, of=f"never-{name}") for n in (1, 2)]
+        found.append(resource(make_wacz(home / f"{name}.wacz", lines), crawl))
+    return make_manifest(home / "all.json", found)
+
+
+def kill_when(process, done, point):
+    """Kill *process* when *done* has reached *point*; return whether it lived."""
+    while process.is_alive():
+        if done() >= point:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.join(60)
+    assert process.exitcode in {0, -signal.SIGKILL}
+    return process.exitcode != 0
+
+
+@pytest.mark.parametrize("compat", [(), ("--compat", "browsertrix")])
+def test_an_import(make_index, big_manifest, dice, compat):
+    calm, wild = make_index("calm"), make_index("wild")
+    calm.put(big_manifest, compat=bool(compat))
+    command = ("import", big_manifest, *compat)
+    killed = 0
+
+    def lines():
+        return int(wild.hash(wild.keys.allcounts()).get("totalUrls", 0))
+
+    for point in sorted(dice.randrange(0, 15_000) for _ in range(KILLS)):
+        killed += kill_when(wild.forked(*command), lines, point)
+    assert wild.run(*command)[0] == 0
+
+    assert killed >= 1
+    assert wild.everything() == calm.everything()
+
+
+def put_crawl(index, crawl_id, numbers, *, kept):
+    keys = index.keys
+    index("SADD", keys.committed() if kept else keys.uncommitted(), crawl_id)
+    numbers = list(numbers)
+    for at in range(0, len(numbers), 1_000):
+        part = [(digest(n), n) for n in numbers[at : at + 1_000]]
+        flat = [x for d, n in part for x in (d, f"0 20260102030405 http://a/{n} 9")]
+        index("HSET", keys.crawl(crawl_id), *flat)
+        if kept:
+            index("HSET", keys.alldupes(), *[x for d, _ in part for x in (d, crawl_id)])
+    index("HSET", keys.counts(crawl_id), "totalUrls", len(numbers), "dupeUrls", 5)
+    index("RPUSH", keys.waczs(crawl_id), json.dumps({"filename": f"{crawl_id}.wacz"}))
+    if kept:
+        index("SADD", keys.done(), f"{crawl_id}.wacz")
+        index("HINCRBY", keys.allcounts(), "totalUrls", len(numbers))
+        index("HINCRBY", keys.allcounts(), "dupeUrls", 5)
+
+
+def test_a_commit(make_index, dice):
+    calm, wild = make_index("calm"), make_index("wild")
+    for index in (calm, wild):
+        put_crawl(index, "first", range(0, DIGESTS, 3), kept=True)
+        put_crawl(index, "next", range(DIGESTS), kept=False)
+    before = wild("HLEN", wild.keys.alldupes())
+    assert calm.run("commit", "next")[0] == 0
+    killed = 0
+
+    for point in sorted(dice.randrange(before, DIGESTS) for _ in range(KILLS)):
+        process = wild.forked("commit", "next")
+        killed += kill_when(process, lambda: wild("HLEN", wild.keys.alldupes()), point)
+    assert wild.run("commit", "next")[0] == 0
+
+    assert killed >= 1
+    assert wild.everything() == calm.everything()
+
+
+def test_a_purge(make_index, dice, tmp_path):
+    calm, wild = make_index("calm"), make_index("wild")
+    for index in (calm, wild):
+        put_crawl(index, "x", range(0, DIGESTS, 2), kept=True)
+        put_crawl(index, "y", range(DIGESTS), kept=True)
+        put_crawl(index, "z", range(0, DIGESTS, 5), kept=True)
+    listed = [{"path": f"{name}.wacz", "crawlId": name} for name in ("y", "z")]
+    command = ("purge", make_manifest(tmp_path / "m.json", listed), "--yes")
+    shadow = wild.keys.shadow("alldupes")
+    whole = wild.everything()
+    assert calm.run(*command)[0] == 0
+    killed = 0
+
+    for point in sorted(dice.randrange(0, DIGESTS) for _ in range(KILLS)):
+        process = wild.forked(*command)
+        killed += kill_when(process, lambda: wild("HLEN", shadow), point)
+        seen = wild.everything()
+        if "x" in seen["allcrawls"]:  # nothing but the new index beside the old one
+            shadows = {key for key in seen if key.startswith("purge:")}
+            assert {k: v for k, v in seen.items() if k not in shadows} == whole
+    assert wild.run(*command)[0] == 0
+
+    assert killed >= 1
+    assert wild.everything() == calm.everything()
+    assert wild.members(wild.keys.committed()) == {"y", "z"}
+
+
+def test_a_source_that_vanishes_after_a_kill_is_named(
+    make_index, big_manifest, tmp_path
+):
+    home = tmp_path / "copy"
+    shutil.copytree(big_manifest.parent, home)
+    index = make_index()
+    manifest = home / "all.json"
+
+    def lines():
+        return int(index.hash(index.keys.allcounts()).get("totalUrls", 0))
+
+    process = index.process("import", manifest)
+    while lines() < 1:
+        assert process.poll() is None, process.stderr.read()
+    process.kill()
+    process.communicate(timeout=60)
+    (home / "a1.wacz").unlink()
+    code, _, err = index.run("import", manifest)
+
+    assert code == 6
+    assert "a1.wacz" in err
+    code, out, _ = index.run("status")
+    assert "a2.wacz" not in out
+    shutil.copy(big_manifest.parent / "a1.wacz", home)
+    assert index.run("import", manifest)[0] == 0
+    assert index.members(index.keys.done()) == {"a1.wacz", "a2.wacz", "b1.wacz"}
