@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.capture import exchange_of
 from frontier.connection import connection_of
+from frontier.wire import capture, exchange_of_wire
 
 if TYPE_CHECKING:
     from typing import Self
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from frontier.model import Exchange
 
 
 class CaptureMiddleware:
@@ -52,9 +54,23 @@ class CaptureMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Hand the exchange to the archive; its record is awaited by the ack."""
+        wire = self._connection.wires.pop(request, None)
+        if "cached" not in response.flags:  # of HttpCacheMiddleware: nothing was sent
+            started = self._started.get(request) or time.time()
+            self._archive(request, capture(request, response, wire, started))
+        return response
+
+    async def process_exception(
+        self,
+        request: Request,
+        exception: Exception,  # noqa: ARG002 (its name is Scrapy's)
+    ) -> None:
+        """Archive what came of a download that failed, if its head did."""
+        wire = self._connection.wires.pop(request, None)
+        if wire is not None and wire.response_head:
+            self._archive(request, exchange_of_wire(request, wire))
+
+    def _archive(self, request: Request, exchange: Exchange) -> None:
         archive = self._connection.node.archive
         if archive is not None and request.meta.get("archive", True):
-            started = self._started.get(request) or time.time()
-            exchange = exchange_of(request, response, started)
             self._connection.stored[request] = archive.submit(exchange)
-        return response

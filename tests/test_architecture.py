@@ -17,6 +17,7 @@ FACES = {
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
+    "handler",
     "links",
     "pipelines",
     "requests",
@@ -24,7 +25,10 @@ FACES = {
     "scheduler",
     "seeding",
     "spidermiddlewares",
+    "spool",
     "startfeed",
+    "tls",
+    "wire",
 }
 SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 

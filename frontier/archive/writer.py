@@ -47,6 +47,7 @@ _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _NAME_LIMIT = 100
+_NAME_DIGITS = 17  # to the millisecond
 
 
 @dataclass(slots=True)
@@ -310,7 +311,7 @@ def compress(record: Record) -> Iterator[bytes]:
 
 def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
     """Return the name of a WARC file; it is a plain name whatever the ids are."""
-    digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))
+    digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))[:_NAME_DIGITS]
     return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}.warc.gz"
 
 

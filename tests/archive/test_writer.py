@@ -61,7 +61,7 @@ def test_stored_tells_where_the_response_is(writer):
 
     digest = sha256_hex(exchange.response_body)
     assert stored.file == NAME
-    assert stored.date == "2026-01-01T00:00:00.123Z"
+    assert stored.date == "2026-01-01T00:00:00.123000Z"
     assert stored.payload_digest == f"sha256:{digest}"
     assert stored.record_id == record_id(exchange.url, stored.date, digest)
     assert stored.original is None
