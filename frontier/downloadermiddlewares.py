@@ -72,5 +72,7 @@ class CaptureMiddleware:
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
         archive = self._connection.node.archive
-        if archive is not None and request.meta.get("archive", True):
+        if archive is None or not request.meta.get("archive", True):
+            return
+        if archive.selection.takes(exchange):
             self._connection.stored[request] = archive.submit(exchange)

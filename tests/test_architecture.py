@@ -62,6 +62,7 @@ GUARDED = {
     "w3lib": FACES,
     "warcio": {"archive"},
     "fastwarc": {"archive"},
+    "fsspec": {"archive"},
     "uhashring": {"ring"},
     "msgpack": {"journal", "queues"},
 }

@@ -59,7 +59,7 @@ PAGES = {
     "/old": OLD + b"until the end",
     "/gzip": GZIP % len(ZIPPED) + ZIPPED,
     "/cut-gzip": GZIP % 30 + ZIPPED[:30],
-    "/brotli": b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nnot",
+    "/brotli": GZIP.replace(b"gzip", b"br") % 3 + b"not",
     "/error": b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy",
     "/moved": b"HTTP/1.1 302 Go\r\nLocation: /gone\r\nContent-Length: 0\r\n\r\n",
     "/robots.txt": PLAIN % 0,
