@@ -128,7 +128,7 @@ def _order(value: Any) -> Order:
 
 
 def _tiers(value: Any) -> tuple[str, ...]:
-    given = value.split(",") if isinstance(value, str) else list(value)
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else list(value)
     names = tuple(str(name).strip() for name in given if str(name).strip())
     for name in names:
         if name not in TIERS:
@@ -142,9 +142,10 @@ def _rules(value: Any) -> tuple[str, ...]:
     given = value.split() if isinstance(value, str) else list(value)
     for rule in map(str, given):
         kind, _, pattern = rule.partition(":")
-        if kind not in RULES or not pattern:
+        if kind not in RULES or not pattern or re.search(r"\s", pattern):
             raise ValueError(
-                f"{rule!r} must be one of {', '.join(RULES)} and a pattern"
+                f"{rule!r} must be one of {', '.join(RULES)}, a colon and a "
+                "pattern without spaces"
             )
         if kind == "status" and not re.fullmatch(r"[1-9](xx|[0-9]{2})", pattern):
             raise ValueError(f"{rule!r} must be like status:404 or status:4xx")
@@ -274,9 +275,14 @@ class Config:
     def as_settings(self) -> dict[str, str]:
         """Every setting's name and its value in effect, as text."""
         values = {PREFIX + f.name.upper(): getattr(self, f.name) for f in fields(self)}
-        return {
-            name: "" if value is None else str(value) for name, value in values.items()
-        }
+        return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    """*value* as its parser takes it."""
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return "" if value is None else str(value)
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -93,16 +93,16 @@ class Handler(HTTP11DownloadHandler):
                 response = await maybe_deferred_to_future(
                     agent.download_request(request)
                 )
-        except BaseException as error:
+        except Exception as error:
             wire.truncated = _reason(error)
-            wire.body = agent.spool.take()
+            wire.body = await agent.spool.take()
             lost = isinstance(error, ResponseDataLossError)
             if lost and not self._fail_on_dataloss_warned:
                 self._fail_on_dataloss_warned = True
                 logger.warning(get_dataloss_msg(request.url))
             raise
         wire.truncated = truncation(response.flags)
-        wire.body = agent.spool.take(response.body)
+        wire.body = await agent.spool.take(response.body)
         wire.complete = True
         return response
 
@@ -142,6 +142,7 @@ class _Reader(_ResponseReader):
     """Hands the body to a spool, and slows the server down where that is slow."""
 
     _bodybuf: Any
+    _ends = False
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
         super().connectionMade()
@@ -149,12 +150,21 @@ class _Reader(_ResponseReader):
 
     def _finish_response(self, *args: Any, **kwargs: Any) -> None:
         """Finish when the spool has all of the body, which may be now."""
+        self._ends = True
 
         def finish() -> None:
             if not self._finished.called:
                 super(_Reader, self)._finish_response(*args, **kwargs)
 
         self._bodybuf.whenever_written(finish)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        if not self._ends:
+            super().dataReceived(data)
+
+    def connectionLost(self, *args: Any) -> None:  # noqa: N802 (Twisted's name)
+        if not self._ends:
+            super().connectionLost(*args)
 
 
 class _Pool:

@@ -13,8 +13,10 @@ from tests.archive.test_writer import NAME, append
 @pytest.fixture
 def storage():
     MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
     yield MemoryFileSystem()
     MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
 def a_closed_file(writer):
