@@ -14,13 +14,13 @@ class RawSite:
     path to bytes.
     """
 
-    def __init__(self, pages, tls=None):
+    def __init__(self, pages, tls=None, address="127.0.0.1"):
         self.pages = pages
         self.requests = {}
         self._tls = tls
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((address, 0))
         self.port = self._listener.getsockname()[1]
-        self.origin = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.origin = f"{'https' if tls else 'http'}://{address}:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, path):
