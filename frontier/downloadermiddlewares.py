@@ -74,5 +74,9 @@ class CaptureMiddleware:
         archive = self._connection.node.archive
         if archive is None or not request.meta.get("archive", True):
             return
-        if archive.selection.takes(exchange):
+        if not archive.selection.takes(exchange):
+            self._crawler.stats.inc_value("frontier/archive/excluded")
+        else:
+            if exchange.truncated is not None:
+                self._crawler.stats.inc_value("frontier/archive/truncated")
             self._connection.stored[request] = archive.submit(exchange)

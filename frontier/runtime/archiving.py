@@ -67,6 +67,7 @@ class Archive:
         if config.warc_upload:
             remove = config.warc_upload_remove
             self._uploader = Uploader(config.warc_upload, directory, remove=remove)
+            # The last of all: with *remove* the file may be gone afterwards.
             writer.on_closed.append(self._uploader.add)
         for mended in repaired:
             if not mended.removed:
@@ -115,11 +116,8 @@ class Archive:
             await asyncio.wrap_future(self._thread.durable(self._sequence))
 
     async def finish(self) -> None:
-        """Write what is left, close the file, and have it sent where it goes."""
+        """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)
-        if self._uploader is not None:
-            uploader, self._uploader = self._uploader, None
-            await asyncio.to_thread(uploader.close)
 
     async def commit(self) -> None:
         """Offer the crawl's payloads to later ones."""
@@ -127,6 +125,9 @@ class Archive:
         logger.info("committed %d payload digests to the collection", count)
 
     async def close(self) -> None:
-        """Finish, if that was not done, and disconnect."""
+        """Finish, if that was not done, send the files that are left, disconnect."""
         await self.finish()
+        if self._uploader is not None:  # not in `finish`: nobody waits for it there
+            uploader, self._uploader = self._uploader, None
+            await asyncio.to_thread(uploader.close)
         self._store.close()
