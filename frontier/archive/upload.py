@@ -140,8 +140,12 @@ class Uploader:
         size = path.stat().st_size
         target = f"{self._root.rstrip('/')}/{path.name}"
         if self._size(target) != size:
-            self._storage.makedirs(self._root, exist_ok=True)
-            self._storage.put_file(str(path), target)
+            try:
+                self._storage.put_file(str(path), target)
+            except FileNotFoundError:  # no directory: object storage needs none
+                path.stat()
+                self._storage.makedirs(self._root, exist_ok=True)
+                self._storage.put_file(str(path), target)
             found = self._size(target)
             if found != size:
                 raise OSError(f"{found} bytes arrived of {size}")
