@@ -11,7 +11,7 @@ from tests.rawsite import RawSite
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: video/x\r\n"
 BLOCK = bytes(range(256)) * 4096
 WHOLE = BLOCK * 12
-LIMIT = 200_000_000
+LIMIT = 150_000_000
 
 
 def endless(connection):
