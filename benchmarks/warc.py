@@ -153,7 +153,7 @@ def _bare(exchanges: list[Exchange], directory: Path, library: Any, level: int) 
         for exchange in exchanges:
             for part in (
                 exchange.request_head + HEAD,
-                HEAD + exchange.response_head + exchange.response_body,
+                b"".join((HEAD, exchange.response_head, exchange.response_body)),
             ):
                 made = library.compressobj(level, library.DEFLATED, GZIP)
                 file.write(made.compress(part) + made.flush())

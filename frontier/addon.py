@@ -12,6 +12,7 @@ from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
 from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from frontier.connection import connection_of, one_message
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 
@@ -61,6 +61,10 @@ class Addon:
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)
+        handlers = settings["DOWNLOAD_HANDLERS"]
+        if connection.config.warc_enabled and isinstance(handlers, BaseSettings):
+            for scheme in ("http", "https"):
+                handlers.set(scheme, "frontier.handler.Handler", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
         if ScrapysRobotsTxtMiddleware not in chosen:
             places = {ScrapysRobotsTxtMiddleware: None, RobotsTxtMiddleware: 100}

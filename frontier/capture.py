@@ -1,7 +1,9 @@
 """Exchanges: what Scrapy sent and received, as bytes of HTTP/1.1.
 
-What Scrapy's handlers lose is lost here: the reason phrase (the standard one is
-written), the case of header names, the order between different names.
+This is for handlers other than ours, of which only Scrapy's objects are left
+(`frontier.wire` is for ours). What they lose is lost here: the reason phrase (the
+standard one is written), the case of header names, the order between different
+names, and which headers the handler itself added to the request.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from urllib.parse import urlsplit
 from frontier.model import Exchange
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy import Request
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
 """Undone by the handler; the body is archived without them."""
+_FLAGS = {"dataloss": "disconnect", "download_stopped": "unspecified"}
 
 
 def exchange_of(request: Request, response: Response, started: float) -> Exchange:
@@ -26,17 +31,32 @@ def exchange_of(request: Request, response: Response, started: float) -> Exchang
     return Exchange(
         url=request.url,
         started=started,
-        request_head=_request_head(request),
+        request_head=request_head_of(request),
         request_body=request.body,
         response_head=_response_head(response),
         response_body=response.body,
         status=response.status,
         ip=str(response.ip_address) if response.ip_address else None,
-        truncated="length" if "partial" in response.flags else None,
+        truncated=truncation(response.flags),
+        protocols=(response.protocol.lower(),) if response.protocol else (),
     )
 
 
-def _request_head(request: Request) -> bytes:
+def truncation(flags: Iterable[str]) -> str | None:
+    """The reason of WARC-Truncated that Scrapy's *flags* of a response give.
+
+    None for ``partial``: it flags every body that ends with the connection, as
+    those of HTTP/1.0 do, and such a body is taken to be whole (RFC 9112, section
+    6.3).
+    """
+    for flag in flags:
+        if flag in _FLAGS:
+            return _FLAGS[flag]
+    return None
+
+
+def request_head_of(request: Request) -> bytes:
+    """The head that *request* should have been sent with."""
     parts = urlsplit(request.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lines = [f"{request.method} {target} HTTP/1.1".encode("utf-8", "replace")]

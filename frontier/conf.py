@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PREFIX = "FRONTIER_"
 TIERS = ("recent", "bloom", "set")
 QUEUE_KEYS = ("host", "domain", "ip", "url")
+RULES = ("mime", "status", "url")
+"""Kinds of rules about what is archived."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -129,7 +131,7 @@ def _order(value: Any) -> Order:
 
 
 def _tiers(value: Any) -> tuple[str, ...]:
-    given = value.split(",") if isinstance(value, str) else list(value)
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else list(value)
     names = tuple(str(name).strip() for name in given if str(name).strip())
     for name in names:
         if name not in TIERS:
@@ -147,6 +149,34 @@ def _queue_key(value: Any) -> str:
     raise ValueError(
         f"must be one of {', '.join(QUEUE_KEYS)}, or a module's callable or its path"
     )
+
+
+def _rules(value: Any) -> tuple[str, ...]:
+    given = value.split() if isinstance(value, str) else list(value)
+    for rule in map(str, given):
+        kind, _, pattern = rule.partition(":")
+        if kind not in RULES or not pattern or re.search(r"\s", pattern):
+            raise ValueError(
+                f"{rule!r} must be one of {', '.join(RULES)}, a colon and a "
+                "pattern without spaces"
+            )
+        if kind == "status" and not re.fullmatch(r"[1-9](xx|[0-9]{2})", pattern):
+            raise ValueError(f"{rule!r} must be like status:404 or status:4xx")
+        if kind == "url":
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(
+                    f"{rule!r} is no regular expression: {error}"
+                ) from None
+    return tuple(map(str, given))
+
+
+def _upload_url(value: Any) -> str:
+    text = str(value or "")
+    if text and not re.fullmatch(r"[a-z][a-z0-9+]*://\S+", text):
+        raise ValueError("must be a URL, such as s3://bucket/path")
+    return text.rstrip("/")
 
 
 def _setting(default: Any, parser: Parser) -> Any:
@@ -209,12 +239,26 @@ class Config:
     """Where WARC files are written."""
     warc_enabled: bool = _setting(True, _boolean)
     """Whether exchanges are written to WARC files."""
+    warc_exclude: tuple[str, ...] = _setting((), _rules)
+    """Exchanges that are not archived, as rules ``mime:``, ``status:``, ``url:``."""
     warc_field: str = _setting("warc", _name)
     """Field of an item that `WarcPipeline` fills."""
     warc_fsync: str = _setting("batch", _choice("record", "batch", "close"))
     """When records are forced to disk: each, before acks, or at the file's end."""
+    warc_include: tuple[str, ...] = _setting((), _rules)
+    """Exchanges that are archived; empty for all. Rules as of ``warc_exclude``."""
     warc_max_bytes: int = _setting(1_000_000_000, _whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
+    warc_max_seconds: int = _setting(0, _whole(0, 10**8))
+    """Age after which a WARC file is closed; 0 for none."""
+    warc_payload: str = _setting("raw", _choice("raw", "decoded"))
+    """Whether bodies keep the content coding in which they were received."""
+    warc_spool_bytes: int = _setting(8_000_000, _whole(0, 10**12))
+    """Size of a body above which it is kept in a file, and not in memory."""
+    warc_upload: str = _setting("", _upload_url)
+    """Where each WARC file is copied when it is closed; empty for nowhere."""
+    warc_upload_remove: bool = _setting(False, _boolean)
+    """Whether a WARC file is removed here once it is there."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:
@@ -250,9 +294,14 @@ class Config:
     def as_settings(self) -> dict[str, str]:
         """Every setting's name and its value in effect, as text."""
         values = {PREFIX + f.name.upper(): getattr(self, f.name) for f in fields(self)}
-        return {
-            name: "" if value is None else str(value) for name, value in values.items()
-        }
+        return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    """*value* as its parser takes it."""
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return "" if value is None else str(value)
 
 
 def _unknown(name: str, known: list[str]) -> str:

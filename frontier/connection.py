@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
     from frontier.runtime.node import Owner
+    from frontier.wire import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ class Connection:
         """When each request was sent, in seconds since the Unix epoch."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
         """Where the exchange of each request is being written."""
+        self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
+        """What crossed the wire for each request; see `frontier.handler`."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
         self.origins: Any = None

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from frontier.model import Body
+
 ALGORITHM = "sha256"
 """The algorithm of every digest that this package computes."""
 
@@ -36,7 +38,7 @@ class PayloadDigest(NamedTuple):
     value: bytes
 
 
-def sha256_hex(payload: bytes) -> str:
+def sha256_hex(payload: Body) -> str:
     """Return the digest of *payload* as the index spells it: lower-case hex."""
     return hashlib.sha256(payload).hexdigest()
 

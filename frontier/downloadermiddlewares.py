@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from frontier.capture import exchange_of
 from frontier.connection import connection_of
+from frontier.wire import capture, exchange_of_wire
 
 if TYPE_CHECKING:
     from typing import Self
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from frontier.model import Exchange
 
 DOWNLOAD_SLOT = "download_slot"
 """Where Scrapy keeps the slot of a request, in its ``meta``."""
@@ -34,6 +36,7 @@ class CaptureMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._connection = connection_of(crawler)
+        self._crawler = crawler
         self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
@@ -48,11 +51,35 @@ class CaptureMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Hand the exchange to the archive; its record is awaited by the ack."""
-        archive = self._connection.node.archive
-        if archive is not None and request.meta.get("archive", True):
+        wire = self._connection.wires.pop(request, None)
+        if "cached" not in response.flags:  # of HttpCacheMiddleware: nothing was sent
             started = self._connection.sent.get(request) or time.time()
-            exchange = exchange_of(request, response, started)
-            self._connection.stored[request] = archive.submit(exchange)
+            self._archive(request, capture(request, response, wire, started))
+        self._unslot(request)
+        return response
+
+    async def process_exception(
+        self,
+        request: Request,
+        exception: Exception,  # noqa: ARG002 (its name is Scrapy's)
+    ) -> None:
+        """Archive what came of a download that failed, if its head did."""
+        wire = self._connection.wires.pop(request, None)
+        if wire is not None and wire.response_head:
+            self._archive(request, exchange_of_wire(request, wire))
+        self._unslot(request)
+
+    def _unslot(self, request: Request) -> None:
         if request not in self._slotted:
             request.meta.pop(DOWNLOAD_SLOT, None)
-        return response
+
+    def _archive(self, request: Request, exchange: Exchange) -> None:
+        archive = self._connection.node.archive
+        if archive is None or not request.meta.get("archive", True):
+            return
+        if not archive.selection.takes(exchange):
+            self._crawler.stats.inc_value("frontier/archive/excluded")
+        else:
+            if exchange.truncated is not None:
+                self._crawler.stats.inc_value("frontier/archive/truncated")
+            self._connection.stored[request] = archive.submit(exchange)

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from mmap import mmap
+
+Body = bytes | mmap
+"""Bytes of a body: in memory, or in a file without a name if they are many.
+
+Both have a length, are sliced to bytes and can be hashed; neither is changed.
+"""
 
 
 class Order(StrEnum):
@@ -44,12 +51,16 @@ class Exchange:
     request_body: bytes
     response_head: bytes
     """Status line and header lines, each ended by CRLF, then an empty line."""
-    response_body: bytes
+    response_body: Body
     """The entity body: transfer coding undone, content coding kept."""
     status: int
     ip: str | None = None
     truncated: str | None = None
-    """``length`` or ``time`` if the body was cut, else ``None``."""
+    """A reason of WARC-Truncated if the body was cut, else ``None``."""
+    protocols: tuple[str, ...] = ()
+    """Values of WARC-Protocol; empty if they are not known."""
+    cipher_suite: str | None = None
+    """Of TLS, as IANA names it; ``None`` if there is none, or none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ class Original:
 
     url: str
     date: str
-    """WARC-Date of the original, ``YYYY-MM-DDThh:mm:ss.mmmZ``."""
+    """WARC-Date of the original, to the second, millisecond or microsecond."""
     crawl_id: str
     length: int
     """Compressed length of the original's record, in bytes."""

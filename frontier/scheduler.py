@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DISK_DELAY = 0.1
+"""Seconds after which a full archive is looked at again."""
+
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 ONCE = "once"
@@ -81,6 +84,7 @@ class Scheduler(BaseScheduler):
         self._guards: dict[Request, list[Reservation]] = {}
         self._guarded: dict[int, int] = {}
         self._leaving = False
+        self._looking = False
         self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
@@ -165,6 +169,8 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """The next request to start, or ``None`` if there is none right now."""
+        if self._archive_is_full():
+            return None
         if self._local:
             return self._local.popleft()
         while (reservation := self._node.take()) is not None:
@@ -178,6 +184,19 @@ class Scheduler(BaseScheduler):
             self._stats.inc_value("scheduler/dequeued")
             return request
         return None
+
+    def _archive_is_full(self) -> bool:
+        """Whether the disk has to catch up; if so, the engine is woken later."""
+        if self._node.archive is None or not self._node.archive.full:
+            return False
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_later(DISK_DELAY, self._look_again)
+        return True
+
+    def _look_again(self) -> None:
+        self._looking = False
+        self._connection.wake_engine()
 
     # What the node tells its owner.
 

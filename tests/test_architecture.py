@@ -18,6 +18,7 @@ FACES = {
     "dupefilter",
     "extensions",
     "gate",
+    "handler",
     "links",
     "pipelines",
     "places",
@@ -26,7 +27,10 @@ FACES = {
     "scheduler",
     "seeding",
     "spidermiddlewares",
+    "spool",
     "startfeed",
+    "tls",
+    "wire",
 }
 SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
@@ -60,6 +64,7 @@ GUARDED = {
     "w3lib": FACES,
     "warcio": {"archive"},
     "fastwarc": {"archive"},
+    "fsspec": {"archive"},
     "uhashring": {"ring"},
     "msgpack": {"journal", "queues"},
 }

@@ -113,12 +113,14 @@ def test_the_rest_of_an_exchange_is_what_scrapy_says():
     response = Response(
         "http://a.example/",
         body=b"\x1f\x8b",
-        flags=["partial"],
+        flags=["dataloss"],
         ip_address=ipaddress.ip_address("::1"),
     )
     found = exchange(response=response)
 
     assert (found.url, found.started) == ("http://a.example/", 12.5)
     assert found.response_body == b"\x1f\x8b"
-    assert (found.ip, found.truncated) == ("::1", "length")
+    assert (found.ip, found.truncated) == ("::1", "disconnect")
+    ends_with_connection = exchange(response=Response("http://a/", flags=["partial"]))
+    assert ends_with_connection.truncated is None
     assert (exchange().ip, exchange().truncated) == (None, None)

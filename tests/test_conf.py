@@ -29,9 +29,9 @@ def test_every_default_is_a_value_that_can_be_given():
 
 
 def test_every_setting_in_effect_can_be_given_again_as_text():
-    config = read(node_id="n", order="dfs", seen_tiers="set", partitions=16)
+    rules = ["mime:text/*", "status:5xx", r"url:\.pdf$"]
+    config = read(node_id="n", order="dfs", partitions=16, warc_exclude=rules)
     text = config.as_settings()
-    text["FRONTIER_SEEN_TIERS"] = "set"
 
     assert sorted(text) == sorted(NAMES)
     assert Config.from_settings(text) == config

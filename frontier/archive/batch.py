@@ -90,7 +90,8 @@ class BatchWriter:
     """Writes batches of exchanges with one `WarcWriter` and one `Index`.
 
     *policy* tells which payloads are looked up and indexed; the empty one never
-    is. Once *stopping* is set, nothing is waited for any more.
+    is. *prepare* may change each exchange before. Once *stopping* is set, nothing
+    is waited for any more.
     """
 
     def __init__(
@@ -102,8 +103,11 @@ class BatchWriter:
         *,
         fsync: str = Fsync.BATCH,
         policy: Callable[[Exchange], bool] = may_be_revisit,
+        prepare: Callable[[Exchange], Exchange] | None = None,
     ) -> None:
         self.counters = Counters()
+        self.blocked = False
+        """Whether an `OSError` is being waited out."""
         self.unindexed = 0
         """How many originals on disk the index was never told of."""
         self._writer = writer
@@ -112,6 +116,7 @@ class BatchWriter:
         self._stopping = stopping
         self._fsync = Fsync(fsync)
         self._policy = policy
+        self._prepare = prepare
         self._index_given_up = False
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
@@ -120,6 +125,8 @@ class BatchWriter:
         Raises:
             WriterStopped: The disk failed and *stopping* is set.
         """
+        if self._prepare is not None:
+            exchanges = [self._prepare(exchange) for exchange in exchanges]
         items = [self._item(exchange) for exchange in exchanges]
         known = self._lookup(items)
         stored = self._store(items, known)
@@ -162,6 +169,7 @@ class BatchWriter:
             else:
                 break
         if attempt:
+            self.blocked = False
             logger.info("WARC files in %s are written again", self._writer.directory)
         return stored
 
@@ -225,8 +233,12 @@ class BatchWriter:
     def _wait_for_disk(self, attempt: int, error: OSError) -> None:
         directory = self._writer.directory
         if attempt == 0:
+            self.blocked = True
             logger.error(
-                "WARC files in %s cannot be written: %s; trying again", directory, error
+                "WARC files in %s cannot be written: %s; trying again, and nothing "
+                "more is fetched until it works",
+                directory,
+                error,
             )
         if self._stopping.is_set():
             raise WriterStopped(f"WARC files in {directory} cannot be written: {error}")

@@ -6,7 +6,8 @@ Browsertrix's layout, so that both tools can share one index::
     <WACZ index> <date, digits only> <URL without spaces> <record size>
 
 The WACZ index counts the crawl's WACZ files and is 0 while the crawl runs. The
-date has 17 digits (milliseconds) from a crawl and 14 from an imported CDX.
+date has 20 digits (microseconds) from a crawl, 17 (milliseconds) from an older
+one or from Browsertrix, and 14 from an imported CDX.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from frontier.model import Original
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DATE = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
+_DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _VALUE_LIMIT = 65_536
 """Longest value that is decoded, in characters."""
@@ -68,7 +69,7 @@ class Value:
 
     wacz_index: int
     date: str
-    """WARC-Date, with milliseconds if the value had them."""
+    """WARC-Date, as precise as the value was."""
     url: str
     length: int
 
@@ -102,19 +103,19 @@ def decode(value: str | bytes) -> Value | None:
 
 
 def date_digits(date: str) -> str:
-    """Return the digits of a WARC-Date: 17, or 14 if it has no milliseconds.
+    """Return the digits of a WARC-Date: 20, 17 or 14, as precise as it is.
 
     Raises:
         ValueError: It has another precision.
     """
     digits = re.sub(r"[-T:.Z]", "", date)
     if not _DATE.fullmatch(digits):
-        raise ValueError(f"not a WARC-Date to the second or millisecond: {date!r}")
+        raise ValueError(f"not a WARC-Date of 0, 3 or 6 decimals: {date!r}")
     return digits
 
 
 def warc_date_of_digits(digits: str) -> str:
-    """Return the WARC-Date of 14 or 17 digits, no more precise than they are.
+    """Return the WARC-Date of 14, 17 or 20 digits, no more precise than they are.
 
     WARC 1.1 (section 5.4) allows a fraction of a second. Zeros that the source
     did not have would make the date another than the original's.

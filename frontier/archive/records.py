@@ -22,7 +22,7 @@ from frontier.digest import labelled
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.model import Exchange, Original
+    from frontier.model import Body, Exchange, Original
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 CONFORMS_TO = (
@@ -44,7 +44,7 @@ class Record:
 
     record_id: str
     """``<urn:uuid:...>``."""
-    parts: tuple[bytes, ...]
+    parts: tuple[Body, ...]
     """Joined, they are the record with the two CRLFs that end it."""
 
 
@@ -53,7 +53,7 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
 
     It follows from what the index knows about an original, so that a revisit
     can name the record it refers to. Two responses share an id only if they are
-    of one URL, one millisecond and one payload.
+    of one URL, one microsecond and one payload.
     """
     return _identify("response", target_uri(url), date, digest_hex)
 
@@ -68,10 +68,13 @@ def target_uri(url: str) -> str:
 
 
 def warc_date(seconds: float) -> str:
-    """Return *seconds* since the Unix epoch as a WARC-Date in milliseconds."""
-    whole, milliseconds = divmod(round(seconds * 1000), 1000)
+    """Return *seconds* since the Unix epoch as a WARC-Date in microseconds.
+
+    WARC 1.1 (section 5.4) allows one to nine digits of a fraction.
+    """
+    whole, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
     moment = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
-    return f"{moment}.{milliseconds:03}Z"
+    return f"{moment}.{microseconds:06}Z"
 
 
 def crawl_urn(crawl_id: str) -> str:
@@ -126,6 +129,9 @@ def capture(
     common = [("WARC-Date", date), ("WARC-Target-URI", url)]
     if exchange.ip:
         common.append(("WARC-IP-Address", exchange.ip))
+    common += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
+    if exchange.cipher_suite:
+        common.append(("WARC-Cipher-Suite", exchange.cipher_suite))
     common.append(("WARC-Warcinfo-ID", warcinfo_id))
     request = [
         *common,
@@ -184,7 +190,7 @@ def _completeness(
 
 
 def _record(
-    kind: str, identifier: str, headers: list[tuple[str, str]], *block: bytes
+    kind: str, identifier: str, headers: list[tuple[str, str]], *block: Body
 ) -> Record:
     digest = hashlib.sha256()
     for part in block:

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.archive.batch import BatchWriter, Counters, Fsync
+from frontier.archive.batch import LONGEST_DELAY, BatchWriter, Counters, Fsync
 from frontier.archive.policy import may_be_revisit
 from frontier.errors import WriterStopped
 
@@ -50,7 +50,7 @@ class _Job:
         """Bytes that the exchange holds in memory, near enough."""
         x = self.exchange
         parts = (x.request_head, x.request_body, x.response_head, x.response_body)
-        return sum(map(len, parts))
+        return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 class ArchiveThread:
@@ -70,6 +70,7 @@ class ArchiveThread:
         *,
         fsync: str = Fsync.BATCH,
         policy: Callable[[Exchange], bool] = may_be_revisit,
+        prepare: Callable[[Exchange], Exchange] | None = None,
     ) -> None:
         self.pending = 0
         """Exchanges submitted and not yet durable."""
@@ -78,7 +79,13 @@ class ArchiveThread:
         self._stopping = threading.Event()
         self._writer = writer
         self._batches = BatchWriter(
-            writer, index, crawl_id, self._stopping, fsync=fsync, policy=policy
+            writer,
+            index,
+            crawl_id,
+            self._stopping,
+            fsync=fsync,
+            policy=policy,
+            prepare=prepare,
         )
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()
@@ -97,6 +104,11 @@ class ArchiveThread:
     def counters(self) -> Counters:
         """What was written so far; up to date after each batch."""
         return self._batches.counters
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the disk takes nothing at the moment."""
+        return self._batches.blocked
 
     @property
     def failure(self) -> BaseException | None:
@@ -173,10 +185,22 @@ class ArchiveThread:
     def _take(self) -> bool:
         """Move queued jobs to the batch; return whether there are any."""
         with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._stopping.is_set())
+            while not (self._queue or self._stopping.is_set()):
+                left = self._writer.seconds_left()
+                if left == 0:
+                    self._rotate()
+                    left = self._writer.seconds_left() and LONGEST_DELAY
+                self._changed.wait(left)
             count = min(len(self._queue), BATCH_SIZE)
             self._batch = [self._queue.popleft() for _ in range(count)]
         return bool(self._batch)
+
+    def _rotate(self) -> None:
+        """Close the file, which is old enough; nothing is waiting to be written."""
+        try:
+            self._writer.close()
+        except OSError as error:
+            logger.warning("a WARC file cannot be closed yet: %s", error)
 
     def _complete(self, stored: list[Stored]) -> None:
         with self._changed:

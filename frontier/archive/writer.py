@@ -13,12 +13,16 @@ What always holds:
 5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
     last `flush` or `sync` left it; nothing is appended before that has worked.
 
+6.  `WarcWriter.on_closed` is called once for each file that got its final name,
+    in the order of closing; what it raises is logged and changes nothing.
+
 Nothing here knows threads: a writer belongs to one thread at a time.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 from dataclasses import dataclass
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
     from frontier.archive.records import Record
     from frontier.model import Exchange, Original
 
+logger = logging.getLogger(__name__)
+
 OPEN = ".open"
 """Suffix of a file that is being written, or whose writer died."""
 
@@ -47,6 +53,7 @@ _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _NAME_LIMIT = 100
+_NAME_DIGITS = 17  # to the millisecond
 
 
 @dataclass(slots=True)
@@ -145,8 +152,9 @@ class WarcWriter:
     """Appends exchanges to a series of WARC files of one node.
 
     Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.warc.gz`` and
-    closed once they have *max_bytes* or more. *clock* gives seconds since the
-    Unix epoch, for names and for the dates of warcinfo records.
+    closed once they have *max_bytes* or more, or were begun *max_seconds* ago if
+    that is not 0. *clock* gives seconds since the Unix epoch, for names, ages and
+    the dates of warcinfo records.
     """
 
     def __init__(
@@ -157,12 +165,17 @@ class WarcWriter:
         max_bytes: int,
         warcinfo_fields: Mapping[str, str],
         clock: Callable[[], float],
+        max_seconds: float = 0,
     ) -> None:
         self.directory = directory
+        self.on_closed: list[Callable[[Path], None]] = []
+        """Called with the path of each file after it was closed, in this thread."""
         self.tally = Tally()
         self._crawl_id = crawl_id
         self._node_id = node_id
         self._max_bytes = max_bytes
+        self._max_seconds = max_seconds
+        self._begun = 0.0
         self._warcinfo_fields = dict(warcinfo_fields)
         self._clock = clock
         self._serial = 0
@@ -233,9 +246,26 @@ class WarcWriter:
     def close(self) -> None:
         """Put everything on disk and close the file; `append` opens another."""
         if self._file is not None:
-            self._file.publish()
+            file = self._file
+            file.publish()
             self._file = None
+            self._keep()
+            self.announce(self.directory / file.name)
         self._keep()
+
+    def seconds_left(self) -> float | None:
+        """How long the file may stay open; ``None`` without a file or a limit."""
+        if self._file is None or not self._max_seconds:
+            return None
+        return max(0.0, self._begun + self._max_seconds - self._clock())
+
+    def announce(self, path: Path) -> None:
+        """Tell `on_closed` of a file that was closed, here or by `repair`."""
+        for told in self.on_closed:
+            try:
+                told(path)
+            except Exception:
+                logger.exception("%s is closed, but what follows failed", path)
 
     def abandon(self) -> None:
         """Leave the file as it is, for `repair`."""
@@ -248,8 +278,8 @@ class WarcWriter:
 
         A file with a warcinfo record alone, after a rollback, is never full.
         """
-        full = file.size >= self._max_bytes and file.size > self._warcinfo_end
-        return full or file.published
+        full = file.size >= self._max_bytes or self.seconds_left() == 0
+        return (full and file.size > self._warcinfo_end) or file.published
 
     def _open(self) -> WarcFile:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -266,6 +296,7 @@ class WarcWriter:
         self._keep()
         self._warcinfo_id = info.record_id
         self._warcinfo_end = file.size
+        self._begun = self._clock()
         self._file = file
         return file
 
@@ -310,7 +341,7 @@ def compress(record: Record) -> Iterator[bytes]:
 
 def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
     """Return the name of a WARC file; it is a plain name whatever the ids are."""
-    digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))
+    digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))[:_NAME_DIGITS]
     return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}.warc.gz"
 
 

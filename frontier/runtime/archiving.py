@@ -7,10 +7,13 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
 from frontier.archive.policy import may_be_revisit
 from frontier.archive.repair import repair
+from frontier.archive.selection import Selection
 from frontier.archive.thread import ArchiveThread
+from frontier.archive.upload import Uploader
 from frontier.archive.writer import WarcWriter
 from frontier.errors import ArchiveError, StoreError
 from frontier.store.client import Call
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 logger = logging.getLogger(__name__)
+
+
+BACKLOG = 256 * 1024 * 1024
+"""Bytes of exchanges in memory above which the node waits for its disk."""
 
 
 def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
@@ -51,8 +58,6 @@ class Archive:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        for mended in repaired:
-            logger.info("%s", mended)
         writer = WarcWriter(
             directory,
             crawl_id,
@@ -60,7 +65,17 @@ class Archive:
             max_bytes=config.warc_max_bytes,
             warcinfo_fields=config.as_settings(),
             clock=time.time,
+            max_seconds=config.warc_max_seconds,
         )
+        self._uploader: Uploader | None = None
+        if config.warc_upload:
+            remove = config.warc_upload_remove
+            self._uploader = Uploader(config.warc_upload, directory, remove=remove)
+            # The last of all: with *remove* the file may be gone afterwards.
+            writer.on_closed.append(self._uploader.add)
+        for mended in repaired:
+            if not mended.removed:
+                writer.announce(directory / mended.file)
         self._collection.begin()
         self._commit_finished(config)
         self._thread = ArchiveThread(
@@ -69,9 +84,12 @@ class Archive:
             crawl_id,
             fsync=config.warc_fsync,
             policy=may_be_revisit if config.revisit_enabled else _never,
+            prepare=decoded if config.warc_payload == "decoded" else None,
         )
         self._sequence = -1
         self._counted = False
+        self.selection = Selection(config.warc_include, config.warc_exclude)
+        """What of the exchanges is to be submitted."""
 
     def _commit_finished(self, config: Config) -> None:
         """Commit crawls that ended, but whose last node died before it could."""
@@ -86,6 +104,11 @@ class Archive:
     def counters(self) -> Counters:
         """What was written so far."""
         return self._thread.counters
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be fetched until the disk has caught up."""
+        return self._thread.blocked or self._thread.pending_bytes > BACKLOG
 
     def submit(self, exchange: Exchange) -> Future[Stored]:
         """Have *exchange* written; the future ends in the writer thread."""
@@ -124,6 +147,9 @@ class Archive:
             logger.info("committed %d payload digests to the collection", count)
 
     async def close(self) -> None:
-        """Finish, if that was not done, and disconnect."""
+        """Finish, if that was not done, send the files that are left, disconnect."""
         await self.finish()
+        if self._uploader is not None:  # not in `finish`: nobody waits for it there
+            uploader, self._uploader = self._uploader, None
+            await asyncio.to_thread(uploader.close)
         self._store.close()

@@ -147,13 +147,13 @@ def test_without_an_address_the_header_is_left_out():
 @pytest.mark.parametrize(
     ("seconds", "date"),
     [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (NOON, "2026-01-01T00:00:00.123Z"),
-        (1_767_225_599.9996, "2026-01-01T00:00:00.000Z"),
-        (1_767_225_600.0049, "2026-01-01T00:00:00.005Z"),
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (NOON, "2026-01-01T00:00:00.123000Z"),
+        (1_767_225_599.9999998, "2026-01-01T00:00:00.000000Z"),
+        (1_767_225_600.004321, "2026-01-01T00:00:00.004321Z"),
     ],
 )
-def test_dates_have_milliseconds(seconds, date):
+def test_dates_have_microseconds(seconds, date):
     assert warc_date(seconds) == date
 
 

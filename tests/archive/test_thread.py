@@ -1,17 +1,20 @@
 import logging
 import os
+import queue
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from frontier.archive.thread import BATCH_SIZE, ArchiveThread
+from frontier.archive.writer import WarcWriter
 from frontier.digest import sha256_hex
 from frontier.errors import WriterStopped
 from tests.archive.judges import assert_sound, read_warcio
-from tests.archive.samples import an_exchange, names
+from tests.archive.samples import DictIndex, an_exchange, names
 
 ROOT = Path(__file__).parents[2]
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
@@ -339,3 +342,20 @@ def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, endin
     found = kinds(tmp_path, path.name)
     assert found == ["request", "response"] * (len(found) // 2)
     assert (len(found) == 40) == (ending == "recovers")
+
+
+def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
+    closed = queue.SimpleQueue()
+    writer = WarcWriter(
+        tmp_path, "crawl", "node", 10**9, {}, time.time, max_seconds=0.2
+    )
+    writer.on_closed.append(closed.put)
+    archive = ArchiveThread(writer, DictIndex(tmp_path), "crawl")
+    try:
+        archive.submit(an_exchange())[1].result(10)
+        path = closed.get(timeout=10)
+
+        assert path.suffix == ".gz"
+        assert names(tmp_path) == [path.name]
+    finally:
+        archive.close()

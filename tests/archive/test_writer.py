@@ -6,11 +6,17 @@ import pytest
 
 from frontier.archive import writer as module
 from frontier.archive.records import record_id
-from frontier.archive.writer import WarcFile, compress, file_name, safe_name
+from frontier.archive.writer import (
+    WarcFile,
+    WarcWriter,
+    compress,
+    file_name,
+    safe_name,
+)
 from frontier.digest import sha256_hex
 from frontier.model import Original
 from tests.archive.judges import assert_sound, read_fastwarc, read_warcio
-from tests.archive.samples import an_exchange, members, names, warc_headers
+from tests.archive.samples import NOON, an_exchange, members, names, warc_headers
 
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
 
@@ -61,7 +67,7 @@ def test_stored_tells_where_the_response_is(writer):
 
     digest = sha256_hex(exchange.response_body)
     assert stored.file == NAME
-    assert stored.date == "2026-01-01T00:00:00.123Z"
+    assert stored.date == "2026-01-01T00:00:00.123000Z"
     assert stored.payload_digest == f"sha256:{digest}"
     assert stored.record_id == record_id(exchange.url, stored.date, digest)
     assert stored.original is None
@@ -311,3 +317,36 @@ def test_the_same_exchanges_make_the_same_file(new_writer, tmp_path):
         contents.append((directory / NAME).read_bytes())
 
     assert all(a == b for a, b in itertools.pairwise(contents))
+
+
+def test_who_asks_is_told_of_each_file_that_was_closed(new_writer, tmp_path, caplog):
+    writer = new_writer(max_bytes=1)
+    told = []
+
+    def broken(path):
+        raise RuntimeError("no room for an index")
+
+    writer.on_closed += [broken, lambda path: told.append((path, path.exists()))]
+    stored = [append(writer, an_exchange(number)) for number in range(3)]
+    assert [path.name for path, _ in told] == [at.file for at in stored[:2]]
+    writer.close()
+    writer.close()
+
+    assert told == [(tmp_path / at.file, True) for at in stored]
+    assert "no room for an index" in caplog.text
+
+
+def test_an_old_file_is_closed_before_the_next_exchange(tmp_path):
+    now = [NOON]
+    writer = WarcWriter(tmp_path, "c", "n", 10**9, {}, lambda: now[0], max_seconds=60)
+    assert writer.seconds_left() is None
+    first = append(writer, an_exchange())
+    now[0] += 59
+    assert append(writer, an_exchange(1)).file == first.file
+    assert writer.seconds_left() == pytest.approx(1)
+    now[0] += 1
+    assert writer.seconds_left() == 0
+    assert append(writer, an_exchange(2)).file != first.file
+    writer.close()
+
+    assert len(names(tmp_path)) == 2

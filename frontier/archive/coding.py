@@ -1,0 +1,128 @@
+"""Content codings, undone before a payload is stored, where that is wanted.
+
+A body that cannot be decoded is stored as it was received: one of an unknown
+coding, one that is damaged or cut, one that grows beyond `LIMIT`. Then its head
+is as received too, so head and body always agree.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.model import Body, Exchange
+
+LIMIT = 256 * 1024 * 1024
+"""Most bytes that a body is decoded to."""
+
+_BLOCK = 1 << 16
+_CODING = re.compile(
+    rb"^(content-encoding[ \t]*:[ \t]*)([^\r\n]*)", re.IGNORECASE | re.MULTILINE
+)
+_LENGTH = re.compile(
+    rb"^(content-length[ \t]*:)[^\r\n]*\r\n", re.IGNORECASE | re.MULTILINE
+)
+_UNDONE = b"X-Archive-Orig-"
+
+
+class _Undecodable(Exception):
+    """The body is stored as it is."""
+
+
+def decoded(exchange: Exchange) -> Exchange:
+    """Return *exchange* without its content coding, or as it is.
+
+    Headers that are no longer true get the prefix ``X-Archive-Orig-``.
+    """
+    head, body = exchange.response_head, exchange.response_body
+    lines = _CODING.findall(head)
+    if not lines or not body:
+        return exchange
+    try:
+        for coding in reversed(b",".join(line[1] for line in lines).split(b",")):
+            body = _decode(coding.strip().lower(), body)
+    except _Undecodable:
+        return exchange
+    head = _CODING.sub(_UNDONE + rb"\1\2", head)
+    head = _LENGTH.sub(lambda line: _UNDONE + line[0], head)
+    head = head[:-2] + b"Content-Length: %d\r\n\r\n" % len(body)
+    return replace(exchange, response_head=head, response_body=body)
+
+
+def _decode(coding: bytes, body: Body) -> Body:
+    if coding in {b"identity", b""}:
+        return body
+    if coding in {b"gzip", b"x-gzip"}:
+        return _inflate(body, 31)
+    if coding == b"deflate":
+        try:
+            return _inflate(body, 15)
+        except _Undecodable:
+            return _inflate(body, -15)  # without the header that the RFC demands
+    if coding == b"br":
+        return _brotli(body)
+    raise _Undecodable
+
+
+def _inflate(body: Body, bits: int) -> bytes:
+    inflate = zlib.decompressobj(bits)
+
+    def step(block: bytes) -> bytes:
+        made = inflate.decompress(block, _BLOCK)
+        while inflate.unconsumed_tail:
+            rest = inflate.unconsumed_tail
+            made += inflate.decompress(rest, LIMIT - len(made) + 1)
+            if len(made) > LIMIT:
+                raise _Undecodable
+        return made
+
+    try:
+        found = _all(body, step)
+    except zlib.error:
+        raise _Undecodable from None
+    if not inflate.eof or inflate.unused_data:
+        raise _Undecodable
+    return found
+
+
+def _brotli(body: Body) -> bytes:
+    try:
+        brotli: Any = import_module("brotli")
+    except ImportError:
+        raise _Undecodable from None
+    decompressor = brotli.Decompressor()
+
+    def step(block: bytes) -> bytes:
+        made: bytes = decompressor.process(block, output_buffer_limit=_BLOCK)
+        parts, size = [made], len(made)
+        # Not can_accept_more_data(): it says yes while there is more to come.
+        while parts[-1] and not decompressor.is_finished():
+            parts.append(decompressor.process(b"", output_buffer_limit=_BLOCK))
+            size += len(parts[-1])
+            if size > LIMIT:
+                raise _Undecodable
+        return b"".join(parts)
+
+    try:
+        found = _all(body, step)
+    except (brotli.error, TypeError):  # TypeError: too old to have a limit
+        raise _Undecodable from None
+    if not decompressor.is_finished():
+        raise _Undecodable
+    return found
+
+
+def _all(body: Body, step: Callable[[bytes], bytes]) -> bytes:
+    parts, size = [], 0
+    for start in range(0, len(body), _BLOCK):
+        parts.append(step(body[start : start + _BLOCK]))
+        size += len(parts[-1])
+        if size > LIMIT:
+            raise _Undecodable
+    return b"".join(parts)

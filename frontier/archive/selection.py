@@ -1,0 +1,58 @@
+"""Which exchanges are archived, by mime type, status and URL.
+
+A rule is ``mime:text/*``, ``status:404``, ``status:5xx`` or ``url:REGEX``, which
+is searched anywhere in the URL. To be archived, an exchange has to match a rule
+of each kind that *include* names, and no rule of *exclude*.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frontier.model import Exchange
+
+    Test = Callable[[Exchange], bool]
+
+_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\s;,]+)", re.IGNORECASE)
+
+
+class Selection:
+    """Says of each exchange whether it is archived."""
+
+    def __init__(self, include: Iterable[str], exclude: Iterable[str]) -> None:
+        self._needed: dict[str, list[Test]] = {}
+        for rule in include:
+            kind = rule.partition(":")[0]
+            self._needed.setdefault(kind, []).append(_test(rule))
+        self._refused = [_test(rule) for rule in exclude]
+
+    def takes(self, exchange: Exchange) -> bool:
+        """Whether *exchange* is to be archived."""
+        if any(test(exchange) for test in self._refused):
+            return False
+        return all(
+            any(test(exchange) for test in tests) for tests in self._needed.values()
+        )
+
+
+def mime_of(head: bytes) -> str:
+    """The mime type that *head* says, in lower case; empty if it says none."""
+    found = _TYPE.search(head)
+    return found[1].decode("latin-1").lower() if found else ""
+
+
+def _test(rule: str) -> Test:
+    kind, _, pattern = rule.partition(":")
+    if kind == "mime":
+        wanted = pattern.lower()
+        return lambda exchange: fnmatchcase(mime_of(exchange.response_head), wanted)
+    if kind == "status":
+        digits = pattern.removesuffix("xx")
+        return lambda exchange: f"{exchange.status:03}".startswith(digits)
+    compiled = re.compile(pattern)
+    return lambda exchange: compiled.search(exchange.url) is not None

@@ -1,0 +1,264 @@
+"""The download handler: Scrapy's, and it keeps what crosses the wire.
+
+What Scrapy 2.19's HTTP/1.1 handler loses on the way to a `Response`: the reason
+phrase, the case and the order of header names, spaces around values, lines
+without a colon, the headers about the connection (among them the original
+Content-Length, if it is repeated), TLS version and cipher, the request as
+Twisted words it, and everything of a download that fails after the head came.
+
+It hooks Twisted's client protocol where the bytes pass, and changes nothing of
+what Scrapy makes of them. What always holds:
+
+1.  A `Wire` is made for each request, and belongs to that request alone.
+2.  A head of more than `MAX_HEAD` bytes fails the download; nothing keeps more.
+3.  The handler never waits: bodies go to disk in another thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy.core.downloader.handlers.http11 import (
+    HTTP11DownloadHandler,
+    _LenientHTTP11ClientFactory,
+    _LenientHTTP11ClientProtocol,
+    _LenientHTTPClientParser,
+    _ResponseReader,
+    _ScrapyAgent,
+)
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+    StopDownload,
+)
+from scrapy.utils._download_handlers import get_dataloss_msg, wrap_twisted_exceptions
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.web._newclient import STATUS, ParseError
+
+from frontier.capture import truncation
+from frontier.connection import connection_of
+from frontier.spool import Spool, SpoolDirectory
+from frontier.tls import tls_of
+from frontier.wire import Wire
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.internet.defer import Deferred
+    from twisted.web.client import Agent, HTTPConnectionPool
+    from twisted.web.iweb import IResponse
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD = 1 << 20
+"""Most bytes of a status line and headers; browsers stop at a quarter of it."""
+
+
+class Handler(HTTP11DownloadHandler):
+    """Downloads http and https as Scrapy does, and leaves a `Wire` behind.
+
+    Scrapy's own way to send is repeated here for one reason: its agent's class
+    is no parameter.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._pool._factory = _Factory
+        connection = connection_of(crawler)
+        self._wires = connection.wires
+        self._spools = SpoolDirectory(connection.config)
+
+    async def download_request(self, request: Request) -> Response:
+        """Download *request*; what crosses the wire is in the connection's `wires`."""
+        wire = self._wires[request] = Wire()
+        spider = self._crawler.spider
+        agent = _Agent(
+            contextFactory=self._contextFactory,
+            bindAddress=self._bind_address,
+            pool=self._pool,
+            maxsize=getattr(spider, "download_maxsize", self._default_maxsize),
+            warnsize=getattr(spider, "download_warnsize", self._default_warnsize),
+            fail_on_dataloss=self._fail_on_dataloss,
+            crawler=self._crawler,
+            tls_verbose_logging=self._tls_verbose_logging,
+        )
+        agent.wire = wire
+        agent.spool = self._spools.new()
+        try:
+            with wrap_twisted_exceptions():
+                response = await maybe_deferred_to_future(
+                    agent.download_request(request)
+                )
+        except Exception as error:
+            wire.truncated = _reason(error)
+            wire.body = await agent.spool.take()
+            lost = isinstance(error, ResponseDataLossError)
+            if lost and not self._fail_on_dataloss_warned:
+                self._fail_on_dataloss_warned = True
+                logger.warning(get_dataloss_msg(request.url))
+            raise
+        wire.truncated = truncation(response.flags)
+        wire.body = await agent.spool.take(response.body)
+        wire.complete = True
+        return response
+
+    async def close(self) -> None:
+        """Close idle connections, and wait for what still goes to disk."""
+        await super().close()
+        await self._spools.close()
+
+
+class _Agent(_ScrapyAgent):
+    """Scrapy's, with a wire that its connection writes to and a spool for the body."""
+
+    wire: Wire
+    spool: Spool
+
+    def _get_agent(self, request: Request, timeout: float) -> Agent:
+        agent: Any = super()._get_agent(request, timeout)
+        agent._pool = _Pool(agent._pool, self.wire)
+        if request.meta.get("proxy"):
+            self.wire.proxied = True
+        chosen: Agent = agent
+        return chosen
+
+    def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
+        deliver = txresponse.deliverBody
+
+        def deliver_to_spool(reader: Any) -> None:
+            reader.__class__ = _Reader  # as Scrapy does with its parser
+            reader._bodybuf = self.spool
+            deliver(reader)
+
+        txresponse.deliverBody = deliver_to_spool
+        return super()._cb_bodyready(txresponse, request)
+
+
+class _Reader(_ResponseReader):
+    """Hands the body to a spool, and slows the server down where that is slow."""
+
+    _bodybuf: Any
+    _ends = False
+
+    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+        super().connectionMade()
+        self._bodybuf.attach(self.transport)
+
+    def _finish_response(self, *args: Any, **kwargs: Any) -> None:
+        """Finish when the spool has all of the body, which may be now."""
+        self._ends = True
+
+        def finish() -> None:
+            if not self._finished.called:
+                super(_Reader, self)._finish_response(*args, **kwargs)
+
+        self._bodybuf.whenever_written(finish)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        if not self._ends:
+            super().dataReceived(data)
+
+    def connectionLost(self, *args: Any) -> None:  # noqa: N802 (Twisted's name)
+        if not self._ends:
+            super().connectionLost(*args)
+
+
+class _Pool:
+    """The pool of connections as one request sees it."""
+
+    def __init__(self, pool: HTTPConnectionPool, wire: Wire) -> None:
+        self._pool = pool
+        self._wire = wire
+        self.persistent = pool.persistent
+
+    def getConnection(self, key: Any, endpoint: Any) -> Deferred[_Wired]:  # noqa: N802
+        made: Deferred[Any] = self._pool.getConnection(key, endpoint)
+        return made.addCallback(_Wired, self._wire)
+
+
+class _Wired:
+    """A connection that tells *wire* of the one request that it is given."""
+
+    def __init__(self, connection: Any, wire: Wire) -> None:
+        self._connection = connection
+        self._wire = wire
+
+    def request(self, request: Any) -> Deferred[IResponse]:
+        request.wire = self._wire
+        answer: Deferred[IResponse] = self._connection.request(request)
+        return answer
+
+
+class _Tee:
+    """A transport that notes the head of the request as it is written."""
+
+    def __init__(self, transport: Any, wire: Wire) -> None:
+        self._transport = transport
+        self._wire = wire
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def writeSequence(self, lines: list[bytes]) -> None:  # noqa: N802 (Twisted's name)
+        self._wire.started = time.time()
+        self._wire.request_head = b"".join(lines)  # Twisted writes all of it at once
+        self._transport.writeSequence(lines)
+
+
+class _Parser(_LenientHTTPClientParser):
+    """Scrapy's parser, which notes the head of the response as it comes."""
+
+    def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
+        wire: Wire = self.request.wire
+        if self.state == STATUS:
+            self.request.lines = bytearray()
+        lines: bytearray = self.request.lines
+        lines += line + b"\n"
+        if len(lines) > MAX_HEAD:
+            raise ParseError(f"the head has more than {MAX_HEAD:,} bytes", line[:100])
+        over = line in {b"", b"\r"} and self.state != STATUS
+        if over and self.response.code >= 200:  # those below announce another
+            name, major, minor = self.response.version
+            # Not before: the handshake follows the request's being written.
+            wire.tls, wire.cipher_suite = tls_of(self.request.connection)
+            wire.protocols = (f"{name.decode().lower()}/{major}.{minor}", *wire.tls)
+            wire.status = self.response.code
+            wire.response_head = bytes(lines)
+        super().lineReceived(line)
+
+
+class _Protocol(_LenientHTTP11ClientProtocol):
+    """A connection that tells the wire of each request what passes."""
+
+    def request(self, request: Any) -> Deferred[IResponse]:
+        wire: Wire = request.wire
+        wire.restart()  # a connection that was closed meanwhile is tried again
+        write_to = request.writeTo
+        request.writeTo = lambda transport: write_to(_Tee(transport, wire))
+        answer = super().request(request)
+        self._parser.__class__ = _Parser
+        transport: Any = self.transport
+        if not wire.proxied:  # else it is the address of the proxy
+            wire.ip = getattr(transport.getPeer(), "host", None)
+        request.connection = transport
+        return answer
+
+
+class _Factory(_LenientHTTP11ClientFactory):
+    def buildProtocol(self, _: Any) -> _Protocol:  # noqa: N802 (Twisted's name)
+        return _Protocol(self._quiescentCallback)
+
+
+def _reason(error: BaseException) -> str:
+    """The reason of WARC-Truncated for a download that *error* ended."""
+    if isinstance(error, DownloadTimeoutError):
+        return "time"
+    if isinstance(error, StopDownload):
+        return "unspecified"
+    if isinstance(error, DownloadCancelledError):
+        return "length"  # Scrapy cancels what exceeds DOWNLOAD_MAXSIZE
+    return "disconnect"

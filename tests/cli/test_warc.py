@@ -1,0 +1,54 @@
+"""``frontier warc repair``, on files of a writer that really was killed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from frontier.cli.exits import ExitCode
+
+ROOT = Path(__file__).parents[2]
+WRITER = """
+import os, pathlib, signal, sys
+from frontier.archive.writer import WarcWriter
+from tests.archive.samples import NOON, an_exchange
+writer = WarcWriter(pathlib.Path(sys.argv[1]), "c", "n", 10**9, {}, lambda: NOON)
+for number in range(3):
+    writer.append(an_exchange(number), "0" * 64)
+writer.sync()
+(path,) = pathlib.Path(sys.argv[1]).iterdir()
+path.open("ab").write(b"\\x1f\\x8bhalf a record")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run(*command):
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def repair(directory):
+    return run("-m", "frontier", "warc", "repair", directory)
+
+
+def test_a_killed_writers_file_is_closed_at_its_last_whole_record(tmp_path):
+    assert run("-c", WRITER, tmp_path).returncode == -9
+    first, second = repair(tmp_path), repair(tmp_path)
+
+    (path,) = tmp_path.iterdir()
+    assert (first.returncode, second.returncode) == (ExitCode.OK, ExitCode.OK)
+    assert f"{path.name}: 7 records, 15 bytes cut off" in first.stdout
+    assert second.stdout.startswith("nothing to repair")
+    assert path.suffix == ".gz"
+
+
+def test_a_directory_that_is_none_is_named(tmp_path):
+    done = repair(tmp_path / "none")
+
+    assert done.returncode == ExitCode.NOT_FOUND
+    assert str(tmp_path / "none") in done.stderr

@@ -1,0 +1,60 @@
+"""A node that stores payloads decoded, leaves some out, and sends its files away."""
+
+import gzip
+
+from conftest import Cluster
+
+from tests.archive.judges import assert_sound, read_warcio
+from tests.rawsite import RawSite
+
+TEXT = b"<p>hello</p>" * 100
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+GZIP = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n"
+    b"Content-Length: %d\r\n\r\n"
+)
+
+
+def test_what_the_settings_say_is_what_is_stored(tmp_path):
+    zipped = gzip.compress(TEXT)
+    site = RawSite(
+        {
+            "/zipped": GZIP % len(zipped) + zipped,
+            "/plain": HEAD % (b"text/html", 2) + b"ok",
+            "/image": HEAD % (b"image/png", 4) + b"\x89PNG",
+            "/secret": HEAD % (b"text/html", 2) + b"no",
+        }
+    )
+    cluster = Cluster(tmp_path)
+    seeds = tmp_path / "seeds.txt"
+    paths = ["/zipped", "/plain", "/image", "/secret", "/missing"]
+    seeds.write_text("".join(f"{site.url(path)}\n" for path in paths))
+    there = tmp_path / "there"
+    cluster.start(
+        "n1",
+        "-a",
+        f"seeds={seeds}",
+        ROBOTSTXT_OBEY="0",
+        FRONTIER_WARC_PAYLOAD="decoded",
+        FRONTIER_WARC_INCLUDE="mime:text/* status:2xx",
+        FRONTIER_WARC_EXCLUDE="url:/secret$",
+        FRONTIER_WARC_UPLOAD=f"file://{there}",
+        FRONTIER_WARC_UPLOAD_REMOVE="1",
+    )
+    assert cluster.wait("n1") == [0], cluster.text_of("n1")[-3000:]
+    cluster.close()
+    site.close()
+
+    assert list(cluster.warc_dir.iterdir()) == []
+    stored = {}
+    for path in there.iterdir():
+        assert_sound(path)
+        for kind, headers, http, payload in read_warcio(path):
+            if kind == "response":
+                stored[headers["WARC-Target-URI"]] = dict(http), payload
+    assert set(stored) == {site.url("/zipped"), site.url("/plain")}
+    http, payload = stored[site.url("/zipped")]
+    assert payload == TEXT
+    assert http["X-Archive-Orig-Content-Encoding"] == "gzip"
+    assert http["Content-Length"] == str(len(TEXT))
+    assert "'frontier/archive/excluded': 3" in cluster.text_of("n1")

@@ -1,0 +1,81 @@
+"""A disk that is full while nodes crawl: a real file system of 60 kB."""
+
+import random
+import subprocess
+
+import pytest
+from conftest import Cluster, until
+
+from tests.archive.judges import read_fastwarc, read_warcio
+from tests.rawsite import RawSite
+
+SIZE = "60k"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", disk]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a file system")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def remount(disk, options):
+    command = ["mount", "-o", f"remount,{options}", disk]
+    subprocess.run(command, check=True)
+
+
+@pytest.mark.parametrize("trouble", ["full", "read-only"])
+def test_a_crawl_waits_for_its_disk_and_loses_nothing(small_disk, tmp_path, trouble):
+    noise = random.Random(0)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n"
+    pages = {f"/{n}": head + noise.randbytes(4000) for n in range(80)}
+    site = RawSite(pages)
+    cluster = Cluster(tmp_path)
+    cluster.warc_dir = small_disk
+    if trouble == "read-only":
+        remount(small_disk, "ro,size=10M")
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("".join(f"{site.url(path)}\n" for path in pages))
+    cluster.start(
+        "n1",
+        "-a",
+        f"seeds={seeds}",
+        ROBOTSTXT_OBEY="0",
+        CONCURRENT_REQUESTS="4",
+    )
+    try:
+        complaint = f"WARC files in {small_disk} cannot be written"
+        until(lambda: complaint in cluster.text_of("n1"), "the complaint")
+        settled = until_quiet(site)
+        assert settled <= 30  # what it holds, what was in flight, and no more
+        remount(small_disk, "rw,size=10M")
+        assert cluster.wait("n1") == [0], cluster.text_of("n1")[-3000:]
+    finally:
+        cluster.close()
+        site.close()
+    log = cluster.text_of("n1")
+    assert log.count(complaint) == 1
+    assert log.count("are written again") == 1
+    stored = {}
+    for path in small_disk.iterdir():
+        assert path.suffix == ".gz"
+        read_fastwarc(path)
+        for kind, headers, _, payload in read_warcio(path):
+            if kind == "response":
+                stored[headers["WARC-Target-URI"]] = payload
+    assert stored == {site.url(p): page[len(head) :] for p, page in pages.items()}
+
+
+def until_quiet(site):
+    """Wait until no request came for a second; return how many there were."""
+    import time
+
+    seen = -1
+    while seen != len(site.requests):
+        seen = len(site.requests)
+        time.sleep(1.0)  # that nothing happens has no event
+    return seen

@@ -1,0 +1,101 @@
+"""A server that sends prepared bytes, and keeps the bytes that it was sent."""
+
+import contextlib
+import socket
+import ssl
+import threading
+
+
+class RawSite:
+    """Serves ``{path: bytes}`` on the loopback; a path it lacks is a short 404.
+
+    A value may be a function of the connection, which sends what it likes. The
+    connection is closed after each answer. *requests* has what was received:
+    path to bytes.
+    """
+
+    def __init__(self, pages, tls=None, address="127.0.0.1"):
+        self.pages = pages
+        self.requests = {}
+        self._tls = tls
+        self._listener = socket.create_server((address, 0))
+        self.port = self._listener.getsockname()[1]
+        self.origin = f"{'https' if tls else 'http'}://{address}:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, path):
+        return f"{self.origin}{path}"
+
+    def close(self):
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(
+                    target=self._serve, args=(connection,), daemon=True
+                ).start()
+
+    def _serve(self, connection):
+        connection.settimeout(30)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.enter_context(connection)
+            if self._tls:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+                stack.enter_context(connection)
+            received = b""
+            while b"\r\n\r\n" not in received:
+                received += connection.recv(65536)
+                if not received:
+                    return
+            head, _, body = received.partition(b"\r\n\r\n")
+            for line in head.split(b"\r\n"):
+                name, _, value = line.partition(b":")
+                while name.lower() == b"content-length" and len(body) < int(value):
+                    body += connection.recv(65536)
+            path = head.split(b" ")[1].decode()
+            self.requests[path] = head + b"\r\n\r\n" + body
+            missing = b"HTTP/1.1 404 Nope\r\nContent-Length: 0\r\n\r\n"
+            answer = self.pages.get(path, missing)
+            if callable(answer):
+                answer(connection)
+            else:
+                connection.sendall(answer)
+            if self._tls:
+                connection.unwrap()
+
+
+def tls_context(directory):
+    """A server's TLS context with a certificate of its own making."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    path = directory / "server.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
