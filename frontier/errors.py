@@ -99,6 +99,13 @@ class StoreUnavailable(StoreError):
         self.reason = reason
 
 
+class StoreFull(StoreUnavailable):
+    """Redis has no memory left for what was to be stored; nothing was done."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where, "out of memory (maxmemory)")
+
+
 class StoreRefused(StoreError):
     """Redis answered, but with an error or a configuration that cannot work."""
 
