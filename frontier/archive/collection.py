@@ -110,12 +110,10 @@ class Collection:
             count += len(chunk)
             if not int(cursor):
                 break
-        self._store.run(
-            [
-                Call.command("SADD", self._keys.committed(), self._crawl_id),
-                Call.command("SREM", self._keys.uncommitted(), self._crawl_id),
-            ]
-        )
+        # On a cluster the calls of one run have no order.
+        committed, uncommitted = self._keys.committed(), self._keys.uncommitted()
+        self._store.call(Call.command("SADD", committed, self._crawl_id))
+        self._store.call(Call.command("SREM", uncommitted, self._crawl_id))
         return count
 
     def _note(

@@ -175,7 +175,8 @@ class Outbox:
         plans: list[Plan] = []
         urls = 0
         for partition, pushes in batches:
-            if plans and urls + len(pushes) > MAX_URLS:
+            full = urls + len(pushes) > MAX_URLS or not self._patience.alone
+            if plans and full:
                 calls.append(joined(plans))
                 plans, urls = [], 0
             layout = self._layouts.get(partition, EMPTY)

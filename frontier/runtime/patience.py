@@ -36,6 +36,11 @@ class Patience:
         self.outages = 0
         """How often the store went away."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether keys of several partitions may meet in one call."""
+        return self._store.alone
+
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
 

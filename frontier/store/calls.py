@@ -16,6 +16,8 @@ EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT"))
 """Commands that go to all primaries of a cluster."""
 ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""
+SECOND = frozenset(("MEMORY", "OBJECT"))
+"""Commands that have a word before their key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +52,5 @@ class Call:
         elif self.name in EVERYWHERE or self.name in ANYWHERE:
             return None
         else:
-            key = self.parts[1]
+            key = self.parts[2 if self.name in SECOND else 1]
         return key if isinstance(key, bytes) else str(key).encode()

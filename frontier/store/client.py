@@ -57,6 +57,9 @@ UNAVAILABLE = (
     redis.exceptions.MasterDownError,
     OSError,
 )
+REPEATS = 5
+"""How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
+FIRST_REPEAT = 0.1
 HERE = ("", 0)
 """The server of a store that has one, or whose Sentinel names one."""
 
@@ -156,6 +159,16 @@ class BlockingStore:
 
     def run(self, calls: Sequence[Call]) -> list[Any]:
         """Send *calls* together and return their replies; see `Store.run`."""
+        for repeat in range(self._servers.repeats):
+            try:
+                return self._run(calls)
+            except StoreFull:
+                break
+            except StoreUnavailable:
+                time.sleep(FIRST_REPEAT * 2**repeat)
+        return self._run(calls)
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
         run = self._router.run(calls)
         outcomes: list[Outcome] | None = None
         try:
@@ -199,6 +212,14 @@ class _Servers:
         self._address = address = address_of(settings)
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
         self._chosen = {"decode_responses": False, **chosen}
+        self.repeats = 0
+        """How often a blocking call is repeated here, and not by redis-py.
+
+        It would ask the same server again, where another one may answer.
+        """
+        if address.kind and not asynchronous and "retry" not in address.params:
+            self.repeats = REPEATS
+            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         self._made: dict[Server, Any] = {}
         self._sentinels: list[Any] = []
         clustered = address.kind == CLUSTER
@@ -295,6 +316,11 @@ def _checked(replies: list[Any], where: str) -> list[Any]:
         # Redis 6 and 7.0 wrap in ERR what a command says inside of a script.
         if isinstance(reply, redis.exceptions.OutOfMemoryError) or "-OOM " in text:
             raise StoreFull(where) from reply
+        if isinstance(reply, redis.exceptions.AskError):
+            raise StoreRefused(
+                f"the store at {where} is a server of a Redis Cluster ({text}); "
+                "name it as redis+cluster://HOST:PORT"
+            ) from reply
         if isinstance(reply, UNAVAILABLE) or "-READONLY " in text:
             raise StoreUnavailable(where, text) from reply
         raise StoreRefused(f"the store at {where} answers: {reply}") from reply

@@ -1,0 +1,64 @@
+"""Two nodes whose store is a Redis Cluster, or what Sentinel names."""
+
+import itertools
+
+import pytest
+from conftest import Cluster, until
+from topologies import ClusterServers, SentinelServers, slot_of
+
+
+@pytest.fixture
+def shared(request, tmp_path):
+    """Servers of the class that the test names, and nodes that use them."""
+    servers = request.param()
+    try:
+        servers.start()
+        nodes = Cluster(tmp_path, servers.url)
+        try:
+            yield servers, nodes
+        finally:
+            nodes.close()
+    finally:
+        servers.remove()
+
+
+@pytest.mark.parametrize("shared", [ClusterServers], indirect=True)
+def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared):
+    servers, nodes = shared
+    site = serve(urls=200, hosts=4, calendar_months=12, delay=0.02)
+    for node in ("node-1", "node-2"):
+        nodes.start(node, "-a", f"seeds={','.join(site.seeds)}", FRONTIER_PARTITIONS=16)
+    until(lambda: (log := site.requests()) and len(log.entries) > 20, "some pages")
+    tags = [f"{{frontier:site-1:{n}}}" for n in range(16)] + ["{frontier:site-1}"]
+    turns = itertools.cycle(servers.primaries)
+    moved = 0
+    for tag in itertools.cycle(tags):
+        if any(process.poll() is not None for process in nodes.nodes.values()):
+            break
+        slot, target = slot_of(tag), next(turns)
+        if servers.owner(slot) is not target:
+            servers.move(slot, target)
+            moved += 1
+
+    assert nodes.wait() == [0, 0]
+    log = site.requests()
+    assert log.missing(site.expected) == set()
+    assert not log.repeated()
+    assert moved > 16
+
+
+@pytest.mark.parametrize("shared", [SentinelServers], indirect=True)
+def test_a_failover_during_a_crawl_is_lived_through(serve, shared):
+    servers, nodes = shared
+    site = serve(urls=200, hosts=4, calendar_months=12, delay=0.03)
+    for node in ("node-1", "node-2"):
+        nodes.start(node, "-a", f"seeds={','.join(site.seeds)}")
+    until(lambda: (log := site.requests()) and len(log.entries) > 60, "some pages")
+    servers.fail_over()
+
+    assert nodes.wait() == [0, 0]
+    log = site.requests()
+    assert log.missing(site.expected) == set()
+    assert len(log.repeated()) < 40
+    for node in nodes.nodes:
+        assert "answers again after" in nodes.text_of(node)
