@@ -208,6 +208,11 @@ class Scheduler(BaseScheduler):
                     signals.request_dropped, request=push.tag, spider=self._spider
                 )
 
+    def on_forgotten(self) -> None:
+        """Know nothing as seen any more: the store may have forgotten it."""
+        if self._recent is not None:
+            self._recent = Recent(self._config.seen_recent_size)
+
     def on_finished(self) -> None:
         """Let the engine find that there is nothing left."""
         self._connection.wake_engine()

@@ -35,6 +35,7 @@ from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
+from frontier.runtime.setback import Setback
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
 from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
@@ -64,6 +65,9 @@ class Owner(Protocol):
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
+
+    def on_forgotten(self) -> None:
+        """The store has gone back: what was seen here may not be seen there."""
 
     def on_failure(self, error: BaseException) -> None:
         """The node cannot go on."""
@@ -200,6 +204,16 @@ class Node:
             on_acked=self._starts.end,
             journal=self._journal.acked,
         )
+        setback = Setback(
+            self._store,
+            keys,
+            self._leases,
+            self.inbox,
+            self.outbox,
+            order=config.order,
+            on_forgotten=self._owner.on_forgotten,
+        )
+        patience.on_change(setback.examine)
         self._keeper = Keeper(
             patience,
             keys,

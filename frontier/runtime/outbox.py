@@ -62,7 +62,8 @@ class Outbox:
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
-        self._layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, Layout] = {}
+        """The seen-sets of partitions, as the store last told of them."""
         self._some = asyncio.Event()
         self._stored_more = asyncio.Condition()
         self._urgent = asyncio.Event()
@@ -96,6 +97,10 @@ class Outbox:
                 )
         finally:
             self._flushes -= 1
+
+    def forget(self) -> None:
+        """Count on nothing that the store said of its seen-sets."""
+        self.layouts.clear()
 
     async def run(self) -> None:
         """Send what is put, until cancelled."""
@@ -152,10 +157,10 @@ class Outbox:
                 try:
                     done = pushed_one(reply, pushes)
                 except LayoutStale as stale:
-                    self._layouts[partition] = stale.layout
+                    self.layouts[partition] = stale.layout
                     again.append((partition, pushes))
                     continue
-                self._layouts[partition] = done.layout
+                self.layouts[partition] = done.layout
                 risen += [(partition, queue) for queue in done.risen]
                 del self._flying[partition]
                 self._stored[partition] += len(pushes)
@@ -179,7 +184,7 @@ class Outbox:
             if plans and full:
                 calls.append(joined(plans))
                 plans, urls = [], 0
-            layout = self._layouts.get(partition, EMPTY)
+            layout = self.layouts.get(partition, EMPTY)
             keys = self._keys.partition(partition)
             plans.append(push_plan(keys, self._shape, layout, pushes))
             urls += len(pushes)

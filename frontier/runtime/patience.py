@@ -33,6 +33,9 @@ class Patience:
         self._revive = revive
         self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
+        self._examine: Callable[[], Awaitable[None]] | None = None
+        self._examined = 0
+        self._examining: asyncio.Task[None] | None = None
         self.outages = 0
         """How often the store went away."""
 
@@ -62,6 +65,7 @@ class Patience:
         """
         if not calls:
             return []
+        await self._compare()
         try:
             replies = await self._store.run(calls)
         except StoreUnavailable as error:
@@ -78,6 +82,31 @@ class Patience:
                 "the store at %s answers again after %.1f s", self._store.where, waited
             )
         return replies
+
+    def on_change(self, examine: Callable[[], Awaitable[None]]) -> None:
+        """Have *examine* be awaited before anything is sent to a changed store.
+
+        It must see to outages by itself, and not raise.
+        """
+        self._examine = examine
+        self._examined = self._store.changes
+        self._store.watched = True
+
+    async def _compare(self) -> None:
+        while self._examine is not None and self._examined != self._store.changes:
+            if self._examining is None:
+                done = self._do_examine(self._examine, self._store.changes)
+                self._examining = asyncio.create_task(done)
+            await asyncio.shield(self._examining)
+
+    async def _do_examine(
+        self, examine: Callable[[], Awaitable[None]], changes: int
+    ) -> None:
+        try:
+            await examine()
+            self._examined = changes
+        finally:
+            self._examining = None
 
     def _try_to_revive(self) -> None:
         if self._revive is None:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -40,7 +42,7 @@ from frontier.store.calls import Argument, Call
 from frontier.store.routing import Batch, Router
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from frontier.store.address import Address, Server
     from frontier.store.routing import Outcome
@@ -60,6 +62,9 @@ UNAVAILABLE = (
 REPEATS = 5
 """How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
 FIRST_REPEAT = 0.1
+CHANGED = "another server answers, or it was started again"
+_began: ContextVar[int] = ContextVar("_began", default=0)
+"""What `Store.changes` was when the call began that a connection is made for."""
 HERE = ("", 0)
 """The server of a store that has one, or whose Sentinel names one."""
 
@@ -70,6 +75,12 @@ class Store:
     def __init__(self, servers: _Servers) -> None:
         self._servers = servers
         self._router = servers.router
+        self._runs: dict[Server, bytes] = {}
+        self.changes = 0
+        """How often a server took another's place, or was started again."""
+        self.watched = False
+        """Whether a call fails that would be the first after such a change."""
+        servers.check = self._check
         self.where = servers.where
 
     @classmethod
@@ -92,14 +103,22 @@ class Store:
         """Send *calls* together and return their replies.
 
         Raises:
-            StoreUnavailable: The store did not answer.
+            StoreUnavailable: The store did not answer, or has changed if that is
+                `watched`.
             StoreRefused: It answered one of the calls with an error.
         """
+        _began.set(self.changes)
         run = self._router.run(calls)
         outcomes: list[Outcome] | None = None
+        replaced = self._router.replaced
         try:
             while True:
                 wanted = next(run) if outcomes is None else run.send(outcomes)
+                if self._router.replaced != replaced:
+                    replaced = self._router.replaced
+                    self.changes += 1
+                    if self.watched:
+                        raise redis.exceptions.ConnectionError(CHANGED)
                 if isinstance(wanted, float):
                     await asyncio.sleep(wanted)
                     outcomes = []
@@ -120,6 +139,23 @@ class Store:
         """Close the connections."""
         for client in self._servers.clients:
             await client.aclose()
+
+    async def _check(self, server: Server, connection: Any) -> None:
+        """Take no new connection for one to the server of before, if it is not.
+
+        A call that began before another task found that out is not sent either.
+        """
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        info = await connection.read_response()
+        text = info if isinstance(info, bytes) else str(info).encode()
+        found = re.search(rb"run_id:(\w+)", text)
+        run = found[1] if found else b""
+        if self._runs.setdefault(server, run) != run:
+            self._runs[server] = run
+            self.changes += 1
+        if self.watched and self.changes != _began.get():
+            raise redis.exceptions.ConnectionError(CHANGED)
 
     async def _send(self, batch: Batch) -> Outcome:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
@@ -221,6 +257,8 @@ class _Servers:
             self.repeats = REPEATS
             self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         self._made: dict[Server, Any] = {}
+        self.check: Callable[[Server, Any], Awaitable[None]] | None = None
+        """Called with each new connection; for the event loop only."""
         self._sentinels: list[Any] = []
         clustered = address.kind == CLUSTER
         self.router = Router(
@@ -245,6 +283,15 @@ class _Servers:
 
     def _make(self, address: Address, server: Server) -> Any:
         params = {**address.params, **self._chosen}
+        if self._cls is redis.asyncio.Redis:
+
+            async def connected(connection: Any) -> None:
+                if self.check is None:
+                    await connection.on_connect()
+                else:
+                    await self.check(server, connection)
+
+            params["redis_connect_func"] = connected
         if address.kind == SENTINEL:
             return self._make_primary(address, params)
         named: dict[str, Any] = {}

@@ -82,6 +82,8 @@ class Router:
         self._stale = not alone
         self._ready: set[Server] = set()
         self._suspects: dict[Server, float] = {}
+        self.replaced = 0
+        """How often slots of a server that did not answer were found at another."""
         self.alone = alone
         """Whether there is one place, where keys of several slots may meet."""
 
@@ -215,7 +217,12 @@ class Router:
         for server in sorted(known, key=lambda one: self._suspects.get(one, 0.0)):
             (outcome,) = yield [Batch(server, [LAYOUT])]
             if not isinstance(outcome, BaseException) and isinstance(outcome[0], list):
-                self._owners = _layout(outcome[0], server)
+                found = _layout(outcome[0], server)
+                pairs = set(zip(self._owners, found, strict=True))
+                if any(old in self._suspects and old != new for old, new in pairs):
+                    self.replaced += 1
+                self._owners = found
+                self._suspects.pop(server, None)
                 self._stale = False
                 return
             if isinstance(outcome, BaseException):

@@ -24,6 +24,9 @@ class Owner:
     def on_verdicts(self, pushes, verdicts):
         self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
 
+    def on_forgotten(self):
+        self.forgot = True
+
     def on_finished(self):
         self.finished.set()
         self.ready.set()
