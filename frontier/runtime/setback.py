@@ -12,7 +12,9 @@ What always holds:
 2.  If something is missing, what this node had under way is given up, under the
     old token: it is fetched again, and leads again to what was forgotten. The
     new leases have higher tokens, so that ids that are given twice are apart.
-3.  A reservation that the store has under this node's token, but the node does
+3.  What this node pushed in the last seconds it pushes again then, for the page
+    that led to it may be acked: on a cluster, at another server.
+4.  A reservation that the store has under this node's token, but the node does
     not know, is put back: its ack is forgotten, or its reply never came.
 """
 
@@ -105,14 +107,16 @@ class Setback:
         started = [len(self._inbox.lose(lease)) for lease in held]
         for lease in held:
             self._leases.forget(lease)
-        self._outbox.forget()
+        again = self._outbox.repeat()
         self._on_forgotten()
         logger.warning(
             "the store at %s has forgotten its last writes, in %d partitions that this "
-            "node knows; %d requests that were under way here will be fetched again",
+            "node knows; %d requests that were under way here will be fetched again, "
+            "and %d URLs are pushed again",
             self._store.where,
             missing,
             sum(started),
+            again,
         )
         calls = [self._leases.release_call(lease) for lease in held]
         while True:
