@@ -103,7 +103,8 @@ class StoreFull(StoreUnavailable):
     """Redis has no memory left for what was to be stored; nothing was done."""
 
     def __init__(self, where: str) -> None:
-        super().__init__(where, "out of memory (maxmemory)")
+        super().__init__(where, "out of memory")
+        self.args = (f"the store at {where} has no memory left (maxmemory)",)
 
 
 class StoreRefused(StoreError):

@@ -2,7 +2,8 @@
 
 What always holds:
 
-1.  No method waits for the store. A request that is enqueued is answered by
+1.  No method waits for the store; while too much waits for it, no request is
+    started. A request that is enqueued is answered by
     the recent tier at once or goes to the outbox; its verdict comes later.
 2.  A request that came from the store is completed, and then acked, once it
     has left the engine's set of requests in progress: after its callbacks and
@@ -60,6 +61,8 @@ logger = logging.getLogger(__name__)
 
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
+MAX_PENDING = 10_000
+"""URLs that wait for the store above which this node starts nothing new."""
 ONCE = "once"
 """The mode of a start request of a crawl that began with what others saw."""
 
@@ -80,6 +83,7 @@ class Scheduler(BaseScheduler):
         self._guards: dict[Request, list[Reservation]] = {}
         self._guarded: dict[int, int] = {}
         self._leaving = False
+        self._held_back = False
         self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
@@ -173,6 +177,9 @@ class Scheduler(BaseScheduler):
         """The next request to start, or ``None`` if there is none right now."""
         if self._local:
             return self._local.popleft()
+        if self._node.outbox.pending > MAX_PENDING:
+            self._held_back = True
+            return None
         while (reservation := self._node.take()) is not None:
             try:
                 request = from_record(decode(reservation.item), self._spider)
@@ -193,6 +200,9 @@ class Scheduler(BaseScheduler):
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
+        if self._held_back and self._node.outbox.pending <= MAX_PENDING:
+            self._held_back = False
+            self._connection.wake_engine()
         if self._connection.carried:
             pushes, verdicts = _queued(pushes, verdicts)
         in_set, in_bloom = verdicts.count(SEEN), verdicts.count(SEEN_BY_BLOOM)

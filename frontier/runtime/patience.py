@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import StoreUnavailable
+from frontier.errors import StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +18,11 @@ logger = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
+ROOMY = 5.0
+"""Seconds after the last refusal when a full store is said to have room again.
+
+Until then something is refused again: heartbeats need memory too.
+"""
 
 
 class Patience:
@@ -33,6 +38,8 @@ class Patience:
         self._revive = revive
         self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
+        self._full_since: float | None = None
+        self._refused_at = 0.0
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
@@ -68,6 +75,9 @@ class Patience:
         await self._compare()
         try:
             replies = await self._store.run(calls)
+        except StoreFull as error:
+            self._note_full(error)
+            raise
         except StoreUnavailable as error:
             if self._since is None:
                 self._since = time.monotonic()
@@ -75,6 +85,8 @@ class Patience:
                 logger.warning("%s; waiting for it", error)
             self._try_to_revive()
             raise
+        if self._full_since is not None:
+            self._note_room(self._full_since)
         if self._since is not None:
             waited = time.monotonic() - self._since
             self._since = None
@@ -82,6 +94,28 @@ class Patience:
                 "the store at %s answers again after %.1f s", self._store.where, waited
             )
         return replies
+
+    def _note_full(self, error: StoreFull) -> None:
+        self._refused_at = time.monotonic()
+        if self._full_since is None:
+            self._full_since = self._refused_at
+            self.outages += 1
+            logger.error(
+                "%s; the crawl pauses, and goes on by itself once the server's "
+                "maxmemory is raised (CONFIG SET maxmemory), or other keys on it are "
+                "deleted; maxmemory-policy must stay noeviction",
+                error,
+            )
+
+    def _note_room(self, since: float) -> None:
+        if time.monotonic() - self._refused_at > ROOMY:
+            waited = self._refused_at - since
+            self._full_since = None
+            logger.warning(
+                "the store at %s has memory again after %.1f s",
+                self._store.where,
+                waited,
+            )
 
     def on_change(self, examine: Callable[[], Awaitable[None]]) -> None:
         """Have *examine* be awaited before anything is sent to a changed store.
