@@ -53,6 +53,8 @@ def test_a_failover_during_a_crawl_is_lived_through(serve, shared):
     site = serve(urls=200, hosts=4, calendar_months=12, delay=0.03)
     for node in ("node-1", "node-2"):
         nodes.start(node, "-a", f"seeds={','.join(site.seeds)}")
+    for node in nodes.nodes:
+        until(lambda n=node: "is in crawl" in nodes.text_of(n), "that it takes part")
     until(lambda: (log := site.requests()) and len(log.entries) > 60, "some pages")
     servers.fail_over()
 
