@@ -71,7 +71,7 @@ def redis_bloom():
 
 BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
 TOPOLOGIES = {"cluster": ClusterServers, "sentinel": SentinelServers}
-CHOSEN = os.environ.get("FRONTIER_TEST_STORE")
+CHOSEN = os.environ.get("TEST_STORE")
 """``cluster`` or ``sentinel``: the store of the tests that take any server."""
 
 

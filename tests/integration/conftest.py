@@ -118,7 +118,7 @@ class Cluster:
             self._joined.leave()
 
 
-CHOSEN = os.environ.get("FRONTIER_TEST_STORE")
+CHOSEN = os.environ.get("TEST_STORE")
 """``cluster`` or ``sentinel``: what the nodes share instead of an embedded store."""
 
 
