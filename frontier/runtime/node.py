@@ -404,6 +404,8 @@ class Node:
             await self.archive.close()
             self.archive = None
         await self._journal.close()
+        if hasattr(self, "_patience"):
+            self._patience.stop()
         if hasattr(self, "_store"):
             await self._store.close()
         if self._embedded is not None:

@@ -126,6 +126,12 @@ class Patience:
         self._examined = self._store.changes
         self._store.watched = True
 
+    def stop(self) -> None:
+        """Compare no more: nothing is to be done with what would come of it."""
+        self._examine = None
+        if self._examining is not None:
+            self._examining.cancel()
+
     async def _compare(self) -> None:
         while self._examine is not None and self._examined != self._store.changes:
             if self._examining is None:
