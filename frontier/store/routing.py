@@ -103,7 +103,16 @@ class Router:
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
             yield from self._look()
-        jobs = self._jobs(calls)
+        if self.alone and calls and self._is_ready(calls):  # the usual case, quickly
+            (outcome,) = yield [Batch(self.seeds[0], [call.parts for call in calls])]
+            if isinstance(outcome, BaseException):
+                self._distrust(self.seeds[0])
+                raise outcome
+            if not any(map(_is_noscript, outcome)):
+                return outcome
+            self._ready.clear()
+            answers = [[] if _is_noscript(one) else [one] for one in outcome]
+        jobs = [job for job in self._jobs(calls) if not answers[job.index]]
         rounds, pause, deadline = 0, FIRST_PAUSE, time.monotonic() + PATIENCE
         while jobs:
             again = []
@@ -126,6 +135,10 @@ class Router:
         return [
             merged(call.name, found) for call, found in zip(calls, answers, strict=True)
         ]
+
+    def _is_ready(self, calls: Sequence[Call]) -> bool:
+        """Whether the only server has what scripts are among *calls*."""
+        return self.seeds[0] in self._ready or not any(call.script for call in calls)
 
     def _jobs(self, calls: Sequence[Call]) -> list[_Job]:
         jobs: list[_Job] = []
@@ -186,7 +199,7 @@ class Router:
 
     def _goes_again(self, job: _Job, reply: Any, server: Server) -> bool:
         """Whether *reply* says that *job* was not done; notes where it has to go."""
-        if isinstance(reply, redis.exceptions.NoScriptError):
+        if _is_noscript(reply):
             self._ready.discard(server)
         elif isinstance(reply, redis.exceptions.AskError) and not self.alone:
             there = (reply.host or server[0], reply.port)
@@ -231,6 +244,10 @@ class Router:
             elif failure is None:
                 failure = outcome[0]
         raise failure or redis.exceptions.ConnectionError("there is no server to ask")
+
+
+def _is_noscript(reply: Any) -> bool:
+    return isinstance(reply, redis.exceptions.NoScriptError)
 
 
 def _layout(reply: list[Any], asked: Server) -> list[Server | None]:
