@@ -1,10 +1,14 @@
 """Two nodes whose store is a Redis Cluster, or what Sentinel names."""
 
 import itertools
+import json
 
 import pytest
 from conftest import Cluster, until
 from topologies import ClusterServers, SentinelServers, slot_of
+from typer.testing import CliRunner
+
+from frontier.cli import app
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def shared(request, tmp_path):
 
 
 @pytest.mark.parametrize("shared", [ClusterServers], indirect=True)
-def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared):
+def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
     servers, nodes = shared
     site = serve(urls=120, hosts=3, calendar_months=6, delay=0.02)
     for node in ("node-1", "node-2"):
@@ -45,6 +49,7 @@ def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared):
     assert log.missing(site.expected) == set()
     assert not log.repeated()
     assert moved > 16
+    assert_commands_work(servers.url, tmp_path)
 
 
 @pytest.mark.parametrize("shared", [SentinelServers], indirect=True)
@@ -64,3 +69,22 @@ def test_a_failover_during_a_crawl_is_lived_through(serve, shared):
     assert len(log.repeated()) < 40
     for node in nodes.nodes:
         assert "answers again after" in nodes.text_of(node)
+
+
+def assert_commands_work(url, tmp_path):
+    """Look at a finished crawl, and feed another one, through the commands."""
+
+    def run(*words):
+        done = CliRunner().invoke(app, [*words, "--redis-url", url])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    status = json.loads(run("crawl", "status", "--json"))
+    assert status["state"] == "finished"
+    assert "site-1" in run("crawl", "list")
+    assert json.loads(run("store", "status", "--json"))["running"]
+    assert run("crawl", "dead")
+    exported = str(tmp_path / "seen.bin")
+    run("seen", "export", exported)
+    run("seen", "import", exported, "--new", "site-7")
+    assert "site-7" in run("crawl", "list")

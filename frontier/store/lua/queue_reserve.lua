@@ -16,12 +16,18 @@ if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return nil
 end
 
-local reply, taken = {}, 0
+-- While a slot is being moved, a key that has vanished counts as being at the other
+-- server: none is touched again after what may have emptied it.
+local reply, taken, emptied = {}, 0, {}
 local seq = tonumber(redis.call('HGET', KEYS[2], 'seq') or '0')
 for i = 5, #KEYS do
   local queue = ARGV[3 + (i - 5) * 2]
-  local items = redis.call(ARGV[2], KEYS[i], ARGV[4 + (i - 5) * 2]) or {}
   local left = redis.call('LLEN', KEYS[i])
+  local items = {}
+  if left > 0 then
+    items = redis.call(ARGV[2], KEYS[i], ARGV[4 + (i - 5) * 2]) or {}
+    left = left - #items
+  end
   local part = {left}
   for _, item in ipairs(items) do
     seq = seq + 1
@@ -31,10 +37,13 @@ for i = 5, #KEYS do
     part[#part + 1] = item
   end
   if left == 0 then
-    redis.call('ZREM', KEYS[3], queue)
+    emptied[#emptied + 1] = queue
   end
   taken = taken + #items
   reply[#reply + 1] = part
+end
+if #emptied > 0 then
+  redis.call('ZREM', KEYS[3], unpack(emptied))
 end
 if taken > 0 then
   redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq))
