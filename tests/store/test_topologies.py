@@ -9,7 +9,14 @@ from topologies import ClusterServers, SentinelServers, slot_of
 
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.client import BlockingStore, Call, Store
-from frontier.store.scripts import CRAWL_ALLOT, START_ACQUIRE
+from frontier.store.keys import CrawlKeys
+from frontier.store.scripts import (
+    CRAWL_ALLOT,
+    NODE_LEAVE,
+    QUEUE_REQUEUE,
+    QUEUE_RESERVE,
+    START_ACQUIRE,
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +92,73 @@ async def test_keys_on_both_sides_are_waited_for(cluster, primaries, unique):
     primaries.move_keys(slot, source, target)
     primaries.end_move(slot, target)
     assert await waiting == b"yours"
+
+
+async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
+    cluster, primaries, unique
+):
+    """Within a script a key that has vanished counts as being at the target."""
+    crawl = CrawlKeys("test", unique)
+    keys = crawl.partition(3)
+    ready = keys.ready("0:h")
+    await cluster.run(
+        [
+            Call.command("HSET", keys.lease, "token", 5, "holder", "me"),
+            Call.command("HSET", keys.counts, "ready", 2, "seq", 7),
+            Call.command("ZADD", keys.queues, 0, "0:h"),
+            Call.command("RPUSH", ready, "0one", "0two"),
+            Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
+            Call.command("RPUSH", keys.dead, "a letter"),
+        ]
+    )
+    slot = slot_of(ready)
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, ready]
+    taken = await cluster.call(Call.to(QUEUE_RESERVE, names, [5, "LPOP", "0:h", 9]))
+    assert taken == [[0, b"8", b"0one", b"9", b"0two"]]
+
+    primaries.move(slot, target)
+    await cluster.run(
+        [
+            Call.command("RPUSH", ready, "0three"),
+            Call.command("ZADD", keys.queues, 0, "0:h"),
+            Call.command("HDEL", keys.reserved, 7),
+        ]
+    )
+    target = other(primaries, target)
+    primaries.begin_move(slot, target)
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead, ready]
+    back = [5, "LPUSH", 0, 9, 6, "0:h", 0, 8, 6, "0:h", 0]
+    assert await cluster.call(Call.to(QUEUE_REQUEUE, names, back)) == [2, 0]
+    primaries.move(slot, target)
+    assert await cluster.call(Call.command("LRANGE", ready, 0, -1)) == [
+        b"0one",
+        b"0two",
+        b"0three",
+    ]
+
+
+async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):
+    crawl = CrawlKeys("test", unique)
+    names = [crawl.nodes(), crawl.epoch(), crawl.reports()]
+    names += [crawl.hints("a"), crawl.order("a")]
+    await cluster.run(
+        [
+            Call.command("HSET", names[0], "a", "1 1 0"),
+            Call.command("SET", names[1], 1),
+            Call.command("HSET", names[2], "a", "{}"),
+            Call.command("RPUSH", names[3], "x"),
+            Call.command("SET", names[4], "drain"),
+        ]
+    )
+    slot = slot_of(names[0])
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    assert await cluster.call(Call.to(NODE_LEAVE, names, ["a", "{}"])) == 0
+    primaries.move(slot, target)
 
 
 async def test_no_increment_is_lost_or_doubled_while_slots_move(
