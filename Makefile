@@ -6,6 +6,7 @@
 
 PYTHON ?= python3
 NODES ?= 2
+WORKERS ?= 3
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
@@ -18,8 +19,9 @@ else
 	@$(BIN)/frontier demo --nodes $(NODES)
 endif
 
+# Most tests wait for real processes: more of them at a time than processors.
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -m chaos tests/chaos

@@ -9,17 +9,16 @@ from scrapy import Request
 
 from frontier.errors import NotSerializable
 from frontier.fingerprints import of_plain_get
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.queues.codec import encode
 from frontier.queues.partition import queue_name
 from frontier.queues.push import TEST, Push
-from frontier.requests import queue_key
 from frontier.seedlines import Seed, SeedFault, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from frontier.conf import Config
+    from frontier.places import Places
 
 IS_START = "is_start_request"
 """What Scrapy writes into the ``meta`` of start requests."""
@@ -33,7 +32,7 @@ class SeedPushes:
 
     def __init__(
         self,
-        config: Config,
+        places: Places,
         fingerprint: Callable[[Request], bytes],
         *,
         spider: type[Any] | None,
@@ -41,7 +40,7 @@ class SeedPushes:
         salt: bytes = b"",
         is_scrapys: bool = False,
     ) -> None:
-        self._config = config
+        self._places = places
         self._fingerprint = fingerprint
         self._spider = spider
         self._name = name
@@ -80,10 +79,11 @@ class SeedPushes:
     def _made(
         self, seed: Seed, url: str, fingerprint: bytes, item: bytes
     ) -> list[tuple[int, Push]]:
-        place = queue_key(url, self._config.queue_key)
-        number = partition_of(place, self._config.partitions)
-        key = "*" if self._config.queue_key == "url" else place
-        queue = queue_name(key, seed.priority)
+        place = self._places.of(url, fingerprint)
+        if place is None:
+            raise SeedFault("its host has no address, and the queues are by address")
+        number = place.partition
+        queue = queue_name(place.queue_key, seed.priority)
         pushes = []
         if self._salt:
             pushes.append((number, Push(TEST, mark(fingerprint), "", 0, b"")))

@@ -7,6 +7,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.conf import Config
+from frontier.places import Places
 from frontier.queues.codec import decode
 from frontier.seeding import SeedPushes
 from frontier.seedlines import Seed, SeedFault, is_plain, read_line
@@ -21,7 +22,7 @@ class Spider:
 
 def pushes_of(seed, *, is_scrapys=True, salt=b"", **settings):
     made = SeedPushes(
-        Config(**settings),
+        Places(Config(**settings)),
         fingerprint,
         spider=Spider,
         name="site",

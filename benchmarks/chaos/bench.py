@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.chaos.nodes import ROOT
 from benchmarks.chaos.oracle import Wrong
-from benchmarks.chaos.trial import Outcome
+from benchmarks.chaos.outcome import Outcome
 from benchmarks.harness import Options, Report, environment, rounded
 from benchmarks.server import stop
 

@@ -22,7 +22,8 @@ class Kind(StrEnum):
     """What may happen."""
 
     KILL = "kill"
-    """kill -9 of a node; another one is started."""
+    """kill -9 of a node, with what it had sent and was on its way; another one is
+    started."""
     FREEZE = "freeze"
     """SIGSTOP of a node, and SIGCONT when its leases have ended."""
     JOIN = "join"
@@ -67,6 +68,8 @@ class Event:
     """How long it lasts; of a freeze, as a multiple of the lease."""
     same_id: bool = False
     """Whether a killed node's successor has its id."""
+    strained: bool = False
+    """Whether the node's own wire is slow before it is killed."""
 
     def __str__(self) -> str:
         """One line for people."""
@@ -77,6 +80,7 @@ class Event:
             )
         if self.kind in {Kind.KILL, Kind.FREEZE, Kind.LEAVE, Kind.DRAIN}:
             text += f" node {self.pick}"
+        text += ", on a slow wire" if self.strained else ""
         return text + (", successor with its id" if self.same_id else "")
 
 
@@ -117,4 +121,5 @@ def _event(random: Random, kind: Kind) -> Event:
         pick if kind in NODE_KINDS else 0,
         round(least + part * (most - least), 3),
         kind == Kind.KILL and random.random() < 0.3,
+        kind == Kind.KILL and random.random() < 0.5,
     )

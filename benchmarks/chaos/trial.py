@@ -1,7 +1,7 @@
 """One crawl to which a plan happens.
 
 1.  Everything is real: processes are killed, the store is killed, connections
-    are cut. Nodes speak to the store through a `Wire`, this module directly.
+    are cut. Each node speaks to the store through a `Wire`, this module directly.
 2.  What a blow may cost is read from the store at the blow: URLs that were
     reserved by the node that was hit, or by all if the store was.
 3.  Nothing outlives a trial but its directory, and that only if it failed.
@@ -17,15 +17,16 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import redis
 
-from benchmarks.chaos.durable import DurableStore, Lease, Witness
+from benchmarks.chaos.durable import DurableStore, Witness
+from benchmarks.chaos.graves import Graves
 from benchmarks.chaos.nodes import Process
-from benchmarks.chaos.oracle import Facts, Wrong, extra_fetches, judge
+from benchmarks.chaos.oracle import Facts, extra_fetches, judge
+from benchmarks.chaos.outcome import Outcome
 from benchmarks.chaos.records import Records, read_archive
 from benchmarks.chaos.wire import Wire
 from frontier.errors import UnknownNode
@@ -37,13 +38,16 @@ from frontier.testing.site import Site
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from benchmarks.chaos.durable import Lease
     from benchmarks.chaos.plan import Event, Plan
 
 LEASE = 2.0
 PARTITIONS = 64
 CRAWL = "chaos"
-URLS = 220
+URLS = 240
 HOSTS = 5
+MONTHS = 24
+"""Pages in a chain: nothing but the one before leads to each of them."""
 DELAY = 0.1
 """Seconds between two requests to one host."""
 SLACK = 0.05
@@ -56,62 +60,8 @@ DEADLINE = 60.0
 PACE = 0.02
 EXTRA_DELAY = 0.1
 """Seconds by which a slow wire makes bytes late, in each direction."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of a trial."""
-
-    seed: int
-    plan: list[str]
-    happened: list[str] = field(default_factory=list)
-    faults: list[tuple[str, str]] = field(default_factory=list)
-    seconds: float = 0.0
-    pages: int = 0
-    kills: int = 0
-    refetched: int = 0
-    """Fetches beyond the first of each page; all of them, excused or not."""
-    extra: int = 0
-    recovery: float = 0.0
-    """Longest time from a kill until the last of its partitions was held again."""
-    ending: float = 0.0
-    """Time from the end of the last request until the crawl was finished."""
-    directory: str = ""
-    """Logs of a trial that failed."""
-
-    def count(self, *wrongs: Wrong) -> int:
-        """How many faults there are of these kinds."""
-        return sum(1 for wrong, _ in self.faults if wrong in wrongs)
-
-    def lines(self) -> list[str]:
-        """All of it, for people."""
-        verdict = f"{len(self.faults)} faults" if self.faults else "no fault"
-        summary = (
-            f"seed {self.seed}: {verdict} in {self.seconds:.1f} s; {self.pages} pages, "
-            f"{self.refetched} fetched again, recovery {self.recovery:.1f} s, "
-            f"end {self.ending:.1f} s after the last"
-        )
-        lines = [summary]
-        if self.faults:
-            lines += [f"  plan: {line}" for line in self.plan]
-            lines += [f"  {line}" for line in self.happened]
-            lines += [f"  FAULT {wrong}: {what}" for wrong, what in self.faults]
-            lines.append(f"  logs: {self.directory}")
-            lines.append(f"  replay: python -m benchmarks chaos --seed {self.seed}")
-        return lines
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class _Grave:
-    """A node that was killed, and what it held then."""
-
-    name: str
-    since: float
-    held: list[Lease]
+STRAIN = 0.5
+"""Seconds for which a node has a slow wire before it is killed, if it has."""
 
 
 class Trial:
@@ -127,7 +77,11 @@ class Trial:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = itertools.count()
         self._in_flight: Counter[str] = Counter()
-        self._graves: list[_Grave] = []
+        self._graves = Graves()
+        self._wires: dict[str, Wire] = {}
+        """By the name of the process that it belongs to."""
+        self._delay = 0.0
+        """That of all wires."""
         self._away = 0
         """How many reasons there are for the store not to answer."""
         self._reserved_before: Mapping[str, list[str]] = {}
@@ -148,7 +102,7 @@ class Trial:
 
     def _crawl(self, home: Path, stack: ExitStack) -> Facts:
         self._home = home
-        site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=6)
+        site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=MONTHS)
         self._requests = home / "requests.jsonl"
         server = SiteServer(
             site, log=self._requests, delay=RESPONSE, host_delays=HOST_DELAYS
@@ -159,9 +113,7 @@ class Trial:
         self._store = DurableStore(home)
         stack.callback(self._store.close)
         self._store.start()
-        self._wire = Wire(self._store.socket)
-        stack.callback(self._wire.stop)
-        self._wire.start()
+        self._stack = stack
         keys = CrawlKeys("frontier", CRAWL)
         self._witness = Witness(self._store, keys, PARTITIONS)
         self._begin, self._epoch = time.monotonic(), time.time()
@@ -205,27 +157,20 @@ class Trial:
         """See who holds what, and whether the dead are replaced."""
         if self._away:
             return
-        now = time.monotonic()
-        current = {(lease.partition, lease.token) for lease in self._witness.leases()}
-        taken = {partition for partition, _ in current}
-        for grave in list(self._graves):
-            waiting = [
-                lease
-                for lease in grave.held
-                if lease.partition not in taken
-                or (lease.partition, lease.token) in current
-            ]
-            if not waiting:
-                seconds = now - grave.since
-                self._note(f"{grave.name}'s partitions are held again: {seconds:.2f} s")
-                self._outcome.recovery = max(self._outcome.recovery, seconds)
-                self._graves.remove(grave)
+        for name, seconds in self._graves.healed(self._witness.leases()):
+            self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
+            self._outcome.recovery = max(self._outcome.recovery, seconds)
 
     def _start(self, node_id: str | None = None) -> None:
         number = next(self._names)
         name, node_id = f"process-{number}", node_id or f"node-{number}"
+        wire = Wire(self._store.socket)
+        wire.start()
+        self._stack.callback(wire.stop)
+        wire.delay = self._delay
+        self._wires[name] = wire
         settings = {
-            "REDIS_URL": self._wire.url,
+            "REDIS_URL": wire.url,
             "DOWNLOAD_DELAY": DELAY,
             "DOWNLOAD_DELAY_JITTER": 0,
             "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
@@ -259,15 +204,23 @@ class Trial:
         node = self._pick(event)
         if node is None:
             return
+        successor = node.node_id if event.same_id else None
+        if not event.strained:
+            self._kill_now(node, successor)
+            return
+        node.touched = True
+        self._wires[node.name].delay = EXTRA_DELAY
+        self._in(STRAIN, lambda: self._kill_now(node, successor))
+
+    def _kill_now(self, node: Process, successor: str | None) -> None:
         held = self._held_by(node.node_id)
         since = time.monotonic()
         node.kill()
+        self._wires[node.name].cut()
         self._outcome.kills += 1
         self._note(f"kill {node.name}")
         self._excuse(node.node_id)
-        if held:
-            self._graves.append(_Grave(node.name, since, held))
-        successor = node.node_id if event.same_id else None
+        self._graves.add(node.name, since, held)
         self._when_the_store_is_back(lambda: self._start(successor))
 
     def _held_by(self, node_id: str) -> list[Lease]:
@@ -339,19 +292,25 @@ class Trial:
 
     def _slow(self, event: Event) -> None:
         self._note(f"slow wire for {event.seconds:.2f} s")
-        self._wire.delay = EXTRA_DELAY
+        self._slow_down(EXTRA_DELAY)
 
         def restore() -> None:
             self._note("the wire is quick again")
-            self._wire.delay = 0.0
+            self._slow_down(0.0)
 
         self._in(event.seconds, restore)
 
     def _cut(self, _: Event) -> None:
         self._note("cut all connections")
-        self._wire.cut()
+        for wire in self._wires.values():
+            wire.cut()
 
     # What they have in common.
+
+    def _slow_down(self, seconds: float) -> None:
+        self._delay = seconds
+        for wire in self._wires.values():
+            wire.delay = seconds
 
     def _lose_the_store(self) -> bool:
         """Remember what is reserved; whether the store was there."""
@@ -361,7 +320,7 @@ class Trial:
         self._reserved_before = self._witness.reserved()
         self._in_flight.update(itertools.chain(*self._reserved_before.values()))
         self._away += 1
-        self._graves.clear()  # an outage prolongs a recovery, and rightly
+        self._graves.forget()  # an outage prolongs a recovery, and rightly
         return True
 
     def _regain_the_store(self) -> None:

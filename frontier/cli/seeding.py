@@ -106,7 +106,7 @@ def seed(
             raise ConfigurationError(
                 f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
             )
-        pushes = _pushes(store, crawl, Identities(crawl))
+        pushes = _pushes(store, crawl, Identities(crawl, store))
         lock = SeedLock(store, crawl.keys, list_id, _holder())
         seeder = Seeder(store, crawl.keys, seen_shape(crawl.config))
         with bar("seeds", total) as progress:
@@ -178,13 +178,15 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 
 
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
+    from frontier.places import Places
+    from frontier.runtime.addresses import BlockingAddresses
     from frontier.runtime.shape import FINGERPRINTER, SCRAPYS
     from frontier.seeding import SeedPushes
     from frontier.store.client import Call
 
     salt = store.call(Call.command("HGET", crawl.keys.meta(), "carried"))
     return SeedPushes(
-        crawl.config,
+        Places(crawl.config, BlockingAddresses(store, crawl.keys).find),
         identities.fingerprint,
         spider=_spider(crawl.spider),
         name=crawl.spider,

@@ -53,6 +53,8 @@ class Membership:
         self._epoch = -1
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
+        self.nodes = 0
+        """How many were alive at the last beat, this one included."""
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
 
@@ -80,6 +82,7 @@ class Membership:
             for i in range(0, len(pairs), 2)
         )
         view = View(int(epoch), state.decode(), members, order.decode())
+        self.nodes = len(members)
         if view.epoch != self._epoch:
             self.ring = Ring(members, self._partitions)
             self._epoch = view.epoch

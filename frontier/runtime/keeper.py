@@ -7,7 +7,8 @@ What always holds:
 2.  What its former holders left reserved in a partition is put back into its
     queues as soon as it is acquired.
 3.  A partition that another node should have is given up once everything that
-    was started in it is acked; until then its lease is renewed.
+    was started in it is acked, and it is noted when its hosts were asked; until
+    then its lease is renewed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from frontier.queues.partition import list_reserved, older, requeue_calls, reque
 from frontier.runtime.starts import forget_call, started_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from frontier.coordination.lease import Acquired, Leases
     from frontier.coordination.membership import Membership, View
@@ -60,6 +61,7 @@ class Keeper:
         busy: Callable[[], bool],
         on_finished: Callable[[], None],
         on_order: Callable[[str], None] = lambda _: None,
+        before_release: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -73,6 +75,7 @@ class Keeper:
         self._busy = busy
         self._on_finished = on_finished
         self._on_order = on_order
+        self._before_release = before_release
         self._hurried = asyncio.Event()
         self._renewed_at = time.monotonic()
         self._beat = min(BEAT, ttl / 5)
@@ -143,7 +146,10 @@ class Keeper:
         self._inbox.barred |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
-        await self._leases.release(partitions - self._inbox.busy_partitions())
+        done = partitions - self._inbox.busy_partitions()
+        if done and self._before_release is not None:
+            await self._before_release()
+        await self._leases.release(done)
 
     async def _take_over(self, acquired: Iterable[Acquired]) -> None:
         fresh = list(acquired)

@@ -22,10 +22,12 @@ from frontier.coordination import crawls
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.model import Member
 from frontier.queues.push import Push
 from frontier.runtime.acks import Acks
+from frontier.runtime.addresses import Addresses
+from frontier.runtime.advice import Advice
 from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
@@ -33,6 +35,7 @@ from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.setback import Setback
@@ -188,6 +191,8 @@ class Node:
             journal=self._journal.pushed,
         )
         self._starts = Starts(patience, keys)
+        self._manners = Manners(patience, keys)
+        self.addresses = Addresses(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -231,6 +236,7 @@ class Node:
             busy=self._owner.is_busy,
             on_finished=self._on_finished,
             on_order=self._owner.on_order,
+            before_release=self._manners.flush,
         )
         self._ending = Ending(
             patience,
@@ -246,6 +252,10 @@ class Node:
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
         loops.append(self._starts.run)
+        if self.config.queue_key != "url":  # else there is no host to spare
+            loops.append(self._manners.run)
+            if self.config.host_shards == 1:
+                loops.append(Advice(self._membership, self.inbox).run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -276,19 +286,15 @@ class Node:
         *,
         fingerprint: bytes,
         queue_key: str,
+        partition: int,
         priority: int,
         item: bytes,
         mode: str,
         tag: Any,
     ) -> None:
-        """Have a URL tested and queued; never waits.
-
-        With ``FRONTIER_QUEUE_KEY = "url"`` *queue_key* spreads URLs over the
-        partitions but each partition has one queue.
-        """
-        partition = partition_of(queue_key, self.config.partitions)
-        key = "*" if self.config.queue_key == "url" else queue_key
-        push = Push(mode, mark(fingerprint), f"{priority}:{key}", priority, item, tag)
+        """Have a URL tested and queued; never waits."""
+        queue = f"{priority}:{queue_key}"
+        push = Push(mode, mark(fingerprint), queue, priority, item, tag)
         self.outbox.put(partition, push)
 
     def take(self) -> Reservation | None:
@@ -301,6 +307,15 @@ class Node:
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
+
+    def sent(self, reservation: Reservation, delay: float) -> None:
+        """Note that a request was sent, and for how long to leave its host alone."""
+        if self.config.queue_key != "url":
+            self._manners.sent(reservation, delay)
+
+    def holds(self, partition: int) -> bool:
+        """Whether this node has a current lease on *partition*."""
+        return self._leases.current(partition) is not None
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
@@ -363,6 +378,7 @@ class Node:
         await self.acks.drain()
         await self.outbox.flush()
         await self._archived()
+        await self._manners.flush()
 
     async def _unless_broken(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do *work*, but stop waiting for it if a loop that it needs has failed."""

@@ -20,14 +20,14 @@ import contextlib
 import itertools
 import time
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LayoutStale
 from frontier.model import Layout
 from frontier.queues.push import MAX_URLS, joined, push_plan, pushed_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from frontier.queues.push import Plan, Push, SeenShape
     from frontier.runtime.patience import Patience
@@ -79,6 +79,7 @@ class Outbox:
         self._flushes = 0
         self._kept: deque[tuple[float, int, Sequence[Push]]] = deque()
         self._kept_count = 0
+        self._coming: set[asyncio.Task[None]] = set()
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -90,8 +91,27 @@ class Outbox:
         if self.pending >= MAX_PER_FLIGHT:
             self._urgent.set()
 
+    def expect(self, putting: Coroutine[Any, Any, None]) -> None:
+        """Run *putting*, which puts one push later; it is pending from now on."""
+        task = asyncio.create_task(putting)
+        self.pending += 1
+        self._coming.add(task)
+        task.add_done_callback(self._came)
+
+    def _came(self, task: asyncio.Task[None]) -> None:
+        self._coming.discard(task)
+        self.pending -= 1
+
     async def flush(self) -> None:
-        """Return when everything that was put so far is in the store."""
+        """Return when everything that was put or expected so far is in the store.
+
+        Raises:
+            Exception: What a push that was expected has raised.
+        """
+        if self._coming:
+            came, _ = await asyncio.wait(set(self._coming))
+            for task in came:
+                task.result()
         stored, wanted = self._stored, dict[int, int]()
         for partition in (*self._flying, *self._waiting):
             ahead = self._flying.get(partition, 0)
@@ -156,6 +176,7 @@ class Outbox:
                         flights = _going(flights)
                 flights = _going(flights)
         finally:
+            flights |= self._coming
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)

@@ -69,6 +69,10 @@ class CrawlKeys:
         """String ``drain`` or ``remove``: what an operator wants of this node."""
         return f"{self._tag()}:order:{node_id}"
 
+    def addresses(self) -> str:
+        """Hash: host to its address, where the queue key is ``ip``."""
+        return f"{self._tag()}:addresses"
+
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
         return PartitionKeys(f"{{{self.namespace}:{self.crawl_id}:{number}}}")
@@ -120,6 +124,11 @@ class PartitionKeys:
     def started(self) -> str:
         """Set of the ids of reservations that were started; expires in a day."""
         return f"{self.tag}:started"
+
+    @property
+    def polite(self) -> str:
+        """Hash: queue key to ``<token> <time, ms>``: when it may be asked again."""
+        return f"{self.tag}:polite"
 
     @property
     def dead(self) -> str:

@@ -109,13 +109,14 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
             Call.command("RPUSH", ready, "0one", "0two"),
             Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
             Call.command("RPUSH", keys.dead, "a letter"),
+            Call.command("HSET", keys.polite, "x", "5 0"),
         ]
     )
     slot = slot_of(ready)
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved, ready]
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.polite, ready]
     taken = await cluster.call(Call.to(QUEUE_RESERVE, names, [5, "LPOP", "0:h", 9]))
     assert taken == [[0, b"8", b"0one", b"9", b"0two"]]
 
