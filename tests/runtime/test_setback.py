@@ -64,6 +64,8 @@ async def test_a_push_that_is_forgotten_is_not_counted_on(
     await until(lambda: node.patience._since is None)
     await node.keeper.beat()
     assert node.leases.held[PARTITION].token > token
+    await node.outbox.flush()
+    node.inbox.learn(PARTITION, {"0:a.example"})  # a node does that with its verdicts
     found = set()
     while len(found) < 2:
         found.add((await until(node.inbox.take, "a page")).item)
