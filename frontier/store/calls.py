@@ -52,5 +52,6 @@ class Call:
         elif self.name in EVERYWHERE or self.name in ANYWHERE:
             return None
         else:
-            key = self.parts[2 if self.name in SECOND else 1]
+            first = str(self.parts[0]).upper()  # which may have both words
+            key = self.parts[2 if first in SECOND else 1]
         return key if isinstance(key, bytes) else str(key).encode()
