@@ -104,6 +104,14 @@ class StoreUnavailable(StoreError):
         self.reason = reason
 
 
+class StoreFull(StoreUnavailable):
+    """Redis has no memory left for what was to be stored; nothing was done."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where, "out of memory")
+        self.args = (f"the store at {where} has no memory left (maxmemory)",)
+
+
 class StoreRefused(StoreError):
     """Redis answered, but with an error or a configuration that cannot work."""
 

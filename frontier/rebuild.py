@@ -211,8 +211,9 @@ class Rebuild:
             last = max(int(serial or 0), int(numbered[1]))
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
-        calls.append(Call.command("HSET", self._keys.meta(), "state", "open"))
         self._store.run(calls)
+        # Last, and on its own: on a cluster the calls of one run have no order.
+        self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
 
     def _ready(self) -> int:
         calls = [

@@ -2,7 +2,8 @@
 
 What always holds:
 
-1.  No method waits for the store. A request that is enqueued is answered by
+1.  No method waits for the store; while too much waits for it, no request is
+    started. A request that is enqueued is answered by
     the recent tier at once or goes to the outbox; its verdict comes later.
 2.  A request that came from the store is completed, and then acked, once it
     has left the engine's set of requests in progress: after its callbacks and
@@ -64,6 +65,8 @@ DISK_DELAY = 0.1
 
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
+MAX_PENDING = 10_000
+"""URLs that wait for the store above which this node starts nothing new."""
 ONCE = "once"
 """The mode of a start request of a crawl that began with what others saw."""
 
@@ -85,6 +88,7 @@ class Scheduler(BaseScheduler):
         self._guarded: dict[int, int] = {}
         self._leaving = False
         self._looking = False
+        self._held_back = False
         self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
@@ -173,6 +177,9 @@ class Scheduler(BaseScheduler):
             return None
         if self._local:
             return self._local.popleft()
+        if self._node.outbox.pending > MAX_PENDING:
+            self._held_back = True
+            return None
         while (reservation := self._node.take()) is not None:
             try:
                 request = from_record(decode(reservation.item), self._spider)
@@ -206,6 +213,9 @@ class Scheduler(BaseScheduler):
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
+        if self._held_back and self._node.outbox.pending <= MAX_PENDING:
+            self._held_back = False
+            self._connection.wake_engine()
         if self._connection.carried:
             pushes, verdicts = _queued(pushes, verdicts)
         in_set, in_bloom = verdicts.count(SEEN), verdicts.count(SEEN_BY_BLOOM)
@@ -220,6 +230,11 @@ class Scheduler(BaseScheduler):
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=push.tag, spider=self._spider
                 )
+
+    def on_forgotten(self) -> None:
+        """Know nothing as seen any more: the store may have forgotten it."""
+        if self._recent is not None:
+            self._recent = Recent(self._config.seen_recent_size)
 
     def on_finished(self) -> None:
         """Let the engine find that there is nothing left."""

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from topologies import ClusterServers, SentinelServers
 
 from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
@@ -69,6 +70,9 @@ def redis_bloom():
 
 
 BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
+TOPOLOGIES = {"cluster": ClusterServers, "sentinel": SentinelServers}
+CHOSEN = os.environ.get("TEST_STORE")
+"""``cluster`` or ``sentinel``: the store of the tests that take any server."""
 
 
 def binary_of(name):
@@ -142,7 +146,8 @@ def servers():
 
     def get(name):
         if name not in running:
-            running[name] = Server(binary_of(name))
+            kind = TOPOLOGIES.get(name)
+            running[name] = kind() if kind else Server(binary_of(name))
             running[name].start()
         return running[name]
 
@@ -151,7 +156,7 @@ def servers():
         server.remove()
 
 
-@pytest.fixture(scope="session", params=BINARIES)
+@pytest.fixture(scope="session", params=[CHOSEN] if CHOSEN else BINARIES)
 def shared_server(request, servers):
     return servers(request.param)
 
@@ -337,6 +342,8 @@ class Wire:
 @pytest.fixture
 def wire(server, stack, unique):
     """A `Wire` to the server; ``async with`` opens it."""
+    if not hasattr(server, "socket"):
+        pytest.skip("a wire leads to one server")
     directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
     stack.callback(shutil.rmtree, directory)
     return Wire(server, directory / "s")

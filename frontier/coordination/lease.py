@@ -153,17 +153,14 @@ class Leases:
 
         async def give(batch: list[int]) -> None:
             leases = [self._held.pop(p) for p in batch if p in self._held]
-            calls = [
-                Call.to(
-                    LEASE_RELEASE,
-                    [self._keys.partition(lease.partition).lease],
-                    [lease.token],
-                )
-                for lease in leases
-            ]
-            await self._run(calls)
+            await self._run([self.release_call(lease) for lease in leases])
 
         await asyncio.gather(*map(give, _batches(partitions)))
+
+    def release_call(self, lease: Lease) -> Call:
+        """The call that ends *lease* in the store."""
+        names = [self._keys.partition(lease.partition).lease]
+        return Call.to(LEASE_RELEASE, names, [lease.token])
 
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""

@@ -154,7 +154,8 @@ class Cascade:
         ]
         registry = RegistryKeys(keys.namespace).crawls()
         forget = Call.command("SREM", registry, keys.crawl_id)
-        store.run([*unlink, Call.command("UNLINK", keys.meta()), forget])
+        store.run(unlink)
+        store.run([Call.command("UNLINK", keys.meta()), forget])
         self._keys = None
         self._layouts.clear()
 

@@ -81,6 +81,8 @@ class Inbox:
         self._not_before: dict[str, float] = {}
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
+        self.highest: dict[tuple[int, int], int] = {}
+        """The highest id of a reservation that was made, by partition and token."""
         self._wake = asyncio.Event()
         self.barred: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
@@ -162,6 +164,7 @@ class Inbox:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
+        self.highest.pop(which, None)
         waiting = {id(r) for r in self._waiting if r.key[:2] == which}
         lost = [r for r in self.open.values() if r.key[:2] == which]
         self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
@@ -317,6 +320,8 @@ class Inbox:
                 known.pop(queue, None)
         for reservation in made:
             self.open[reservation.key] = reservation
+            which = reservation.key[:2]
+            self.highest[which] = max(reservation.id, self.highest.get(which, 0))
             self._in_flight[split_name(reservation.queue)[1]] += 1
             self._waiting.append(reservation)
 

@@ -38,6 +38,7 @@ from frontier.runtime.keeper import Keeper
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
+from frontier.runtime.setback import Setback
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
 from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
@@ -54,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
+LEAVE_TIMEOUT = 3.0
+"""Seconds for which it then tries to leave the crawl all the same."""
 
 
 class Owner(Protocol):
@@ -67,6 +70,9 @@ class Owner(Protocol):
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
+
+    def on_forgotten(self) -> None:
+        """The store has gone back: what was seen here may not be seen there."""
 
     def on_failure(self, error: BaseException) -> None:
         """The node cannot go on."""
@@ -101,6 +107,8 @@ class Node:
         self._inbox_size = inbox_size
         self._cap = cap
         self._tasks: list[asyncio.Task[None]] = []
+        self._broken = asyncio.Event()
+        """Set when a loop has failed for good, which others may wait for."""
         self._embedded: EmbeddedStore | None = None
         self.archive: Archive | None = None
         self._journal = Journaling()
@@ -205,6 +213,16 @@ class Node:
             on_acked=self._starts.end,
             journal=self._journal.acked,
         )
+        setback = Setback(
+            self._store,
+            keys,
+            self._leases,
+            self.inbox,
+            self.outbox,
+            order=config.order,
+            on_forgotten=self._owner.on_forgotten,
+        )
+        patience.on_change(setback.examine)
         self._keeper = Keeper(
             patience,
             keys,
@@ -260,6 +278,7 @@ class Node:
             raise
         except BaseException as error:
             logger.exception("the frontier of this node cannot go on")
+            self._broken.set()
             self._owner.on_failure(error)
 
     def push(
@@ -335,23 +354,45 @@ class Node:
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
         self.inbox.stopped = True
+        silent = False
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                await self.acks.drain()
-                await self.outbox.flush()
-                await self._archived()
-                await self._manners.flush()
+                stored = await self._unless_broken(self._store_all())
+            reason = "" if stored else "its frontier has failed"
         except TimeoutError:
-            logger.error(  # noqa: TRY400 (the traceback would say nothing more)
-                "the store does not answer; what this node had in flight will be "
-                "fetched again by another one after %g s",
+            reason, silent = "the store does not answer", True
+        if reason:
+            logger.error(
+                "%s; what this node had in flight will be fetched again by another "
+                "one after %g s",
+                reason,
                 self.config.lease_ttl,
             )
         await self._stop()
         with contextlib.suppress(TimeoutError, StoreUnavailable):
-            async with asyncio.timeout(CLOSE_TIMEOUT):
+            async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 await self._depart()
         await self._abandon()
+
+    async def _store_all(self) -> None:
+        await self.acks.drain()
+        await self.outbox.flush()
+        await self._archived()
+        await self._manners.flush()
+
+    async def _unless_broken(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do *work*, but stop waiting for it if a loop that it needs has failed."""
+        doing = asyncio.create_task(work)
+        broken = asyncio.create_task(self._broken.wait())
+        try:
+            await asyncio.wait([doing, broken], return_when="FIRST_COMPLETED")
+            if doing.done():
+                doing.result()
+                return True
+            return False
+        finally:
+            for task in (doing, broken):
+                task.cancel()
 
     async def _stop(self) -> None:
         """End the loops; again and again, as redis-py may swallow a cancellation."""
@@ -379,6 +420,8 @@ class Node:
             await self.archive.close()
             self.archive = None
         await self._journal.close()
+        if hasattr(self, "_patience"):
+            self._patience.stop()
         if hasattr(self, "_store"):
             await self._store.close()
         if self._embedded is not None:

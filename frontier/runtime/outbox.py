@@ -9,6 +9,8 @@ What always holds:
 3.  `flush` returns when everything put before it is in the store, and has been
     handed to the journal if there is one. All of it is, also what was seen: the
     node that had the verdict "new" may have died before its journal had it.
+4.  What was put in the last `KEPT` seconds can be put once more, should the store
+    have forgotten it. It gets no second verdict.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections import Counter, defaultdict
+import time
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LayoutStale
@@ -33,6 +36,12 @@ if TYPE_CHECKING:
 
 DELAY = 0.01
 """Seconds that a flush waits for more to come."""
+KEPT = 5.0
+"""Seconds for which what is stored is kept here as well."""
+MAX_KEPT = 20_000
+"""Pushes that are kept at most."""
+AGAIN = object()
+"""The tag of a push that was made before."""
 EMPTY = Layout()
 MAX_PER_FLIGHT = 500
 """URLs sent in one round trip, over all partitions."""
@@ -62,11 +71,14 @@ class Outbox:
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
-        self._layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, Layout] = {}
+        """The seen-sets of partitions, as the store last told of them."""
         self._some = asyncio.Event()
         self._stored_more = asyncio.Condition()
         self._urgent = asyncio.Event()
         self._flushes = 0
+        self._kept: deque[tuple[float, int, Sequence[Push]]] = deque()
+        self._kept_count = 0
         self._coming: set[asyncio.Task[None]] = set()
         self.pending = 0
         """Pushes without a verdict."""
@@ -116,6 +128,34 @@ class Outbox:
                 )
         finally:
             self._flushes -= 1
+
+    def repeat(self) -> int:
+        """Put again what was stored lately; return how many pushes that is.
+
+        And count on nothing that the store has said of its seen-sets.
+        """
+        self.layouts.clear()
+        kept, self._kept, self._kept_count = self._kept, deque(), 0
+        count = 0
+        for _, partition, pushes in kept:
+            for push in pushes:
+                self.put(partition, push._replace(tag=AGAIN))
+            count += len(pushes)
+        return count
+
+    def _keep(self, partition: int, pushes: Sequence[Push]) -> None:
+        now = time.monotonic()
+        self._kept.append((now, partition, pushes))
+        self._kept_count += len(pushes)
+        while self._kept_count > MAX_KEPT or self._kept[0][0] < now - KEPT:
+            self._kept_count -= len(self._kept.popleft()[2])
+
+    def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
+        if any(push.tag is AGAIN for push in pushes):
+            places = [i for i, push in enumerate(pushes) if push.tag is not AGAIN]
+            verdicts = "".join(verdicts[i] for i in places)
+            pushes = [pushes[i] for i in places]
+        self._on_verdicts(pushes, verdicts)
 
     async def run(self) -> None:
         """Send what is put, until cancelled."""
@@ -173,17 +213,18 @@ class Outbox:
                 try:
                     done = pushed_one(reply, pushes)
                 except LayoutStale as stale:
-                    self._layouts[partition] = stale.layout
+                    self.layouts[partition] = stale.layout
                     again.append((partition, pushes))
                     continue
-                self._layouts[partition] = done.layout
+                self.layouts[partition] = done.layout
                 risen += [(partition, queue) for queue in done.risen]
                 del self._flying[partition]
                 self._stored[partition] += len(pushes)
                 self.pending -= len(pushes)
                 if self._journal is not None:
                     self._journal(partition, pushes)
-                self._on_verdicts(pushes, done.verdicts)
+                self._keep(partition, pushes)
+                self._tell(pushes, done.verdicts)
             batches = again
         if hints := self._on_risen(risen):
             await self._patience.run(hints)
@@ -196,10 +237,11 @@ class Outbox:
         plans: list[Plan] = []
         urls = 0
         for partition, pushes in batches:
-            if plans and urls + len(pushes) > MAX_URLS:
+            full = urls + len(pushes) > MAX_URLS or not self._patience.alone
+            if plans and full:
                 calls.append(joined(plans))
                 plans, urls = [], 0
-            layout = self._layouts.get(partition, EMPTY)
+            layout = self.layouts.get(partition, EMPTY)
             keys = self._keys.partition(partition)
             plans.append(push_plan(keys, self._shape, layout, pushes))
             urls += len(pushes)

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import StoreUnavailable
+from frontier.errors import StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +18,11 @@ logger = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
+ROOMY = 5.0
+"""Seconds after the last refusal when a full store is said to have room again.
+
+Until then something is refused again: heartbeats need memory too.
+"""
 
 
 class Patience:
@@ -33,8 +38,18 @@ class Patience:
         self._revive = revive
         self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
+        self._full_since: float | None = None
+        self._refused_at = 0.0
+        self._examine: Callable[[], Awaitable[None]] | None = None
+        self._examined = 0
+        self._examining: asyncio.Task[None] | None = None
         self.outages = 0
         """How often the store went away."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether keys of several partitions may meet in one call."""
+        return self._store.alone
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
@@ -57,8 +72,12 @@ class Patience:
         """
         if not calls:
             return []
+        await self._compare()
         try:
             replies = await self._store.run(calls)
+        except StoreFull as error:
+            self._note_full(error)
+            raise
         except StoreUnavailable as error:
             if self._since is None:
                 self._since = time.monotonic()
@@ -66,6 +85,8 @@ class Patience:
                 logger.warning("%s; waiting for it", error)
             self._try_to_revive()
             raise
+        if self._full_since is not None:
+            self._note_room(self._full_since)
         if self._since is not None:
             waited = time.monotonic() - self._since
             self._since = None
@@ -73,6 +94,59 @@ class Patience:
                 "the store at %s answers again after %.1f s", self._store.where, waited
             )
         return replies
+
+    def _note_full(self, error: StoreFull) -> None:
+        self._refused_at = time.monotonic()
+        if self._full_since is None:
+            self._full_since = self._refused_at
+            self.outages += 1
+            logger.error(
+                "%s; the crawl pauses, and goes on by itself once the server's "
+                "maxmemory is raised (CONFIG SET maxmemory), or other keys on it are "
+                "deleted; maxmemory-policy must stay noeviction",
+                error,
+            )
+
+    def _note_room(self, since: float) -> None:
+        if time.monotonic() - self._refused_at > ROOMY:
+            waited = self._refused_at - since
+            self._full_since = None
+            logger.warning(
+                "the store at %s has memory again after %.1f s",
+                self._store.where,
+                waited,
+            )
+
+    def on_change(self, examine: Callable[[], Awaitable[None]]) -> None:
+        """Have *examine* be awaited before anything is sent to a changed store.
+
+        It must see to outages by itself, and not raise.
+        """
+        self._examine = examine
+        self._examined = self._store.changes
+        self._store.watched = True
+
+    def stop(self) -> None:
+        """Compare no more: nothing is to be done with what would come of it."""
+        self._examine = None
+        if self._examining is not None:
+            self._examining.cancel()
+
+    async def _compare(self) -> None:
+        while self._examine is not None and self._examined != self._store.changes:
+            if self._examining is None:
+                done = self._do_examine(self._examine, self._store.changes)
+                self._examining = asyncio.create_task(done)
+            await asyncio.shield(self._examining)
+
+    async def _do_examine(
+        self, examine: Callable[[], Awaitable[None]], changes: int
+    ) -> None:
+        try:
+            await examine()
+            self._examined = changes
+        finally:
+            self._examining = None
 
     def _try_to_revive(self) -> None:
         if self._revive is None:

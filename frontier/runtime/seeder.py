@@ -144,7 +144,7 @@ class Seeder:
         plans: list[Plan] = []
         urls = 0
         for partition, pushes in batches:
-            if plans and urls + len(pushes) > MAX_URLS:
+            if plans and (urls + len(pushes) > MAX_URLS or not self._store.alone):
                 calls.append(joined(plans))
                 plans, urls = [], 0
             layout = self._layouts.get(partition, Layout())

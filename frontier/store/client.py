@@ -1,5 +1,8 @@
 """The connection to Redis: calls go out in batches, errors come back as ours.
 
+One server, a cluster, or the primary that Sentinel names: `frontier.store.address`
+says which, `frontier.store.routing` what goes where.
+
 What always holds:
 
 1.  Nothing outside `frontier.store` imports redis. Services make `Call` values
@@ -12,68 +15,73 @@ What always holds:
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+import asyncio
+import contextlib
+import re
+import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
 import redis.asyncio.retry
+import redis.asyncio.sentinel
 import redis.backoff
 import redis.exceptions
+import redis.retry
+import redis.sentinel
 from scrapy_redis.connection import get_redis
-from scrapy_redis.defaults import REDIS_PARAMS
 
-from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
-from frontier.store.scripts import SCRIPTS, Script
+from frontier.errors import (
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
+from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
+from frontier.store.calls import Argument, Call
+from frontier.store.routing import Batch, Router
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-Argument = str | bytes | int | float
+    from frontier.store.address import Address, Server
+    from frontier.store.routing import Outcome
+
+__all__ = ["Argument", "BlockingStore", "Call", "Store", "check_server", "given"]
 
 UNAVAILABLE = (
     redis.exceptions.ConnectionError,
     redis.exceptions.TimeoutError,
     redis.exceptions.BusyLoadingError,
     redis.exceptions.ReadOnlyError,
-    redis.exceptions.OutOfMemoryError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.MasterDownError,
     OSError,
 )
-REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One command or script, ready to be sent."""
-
-    parts: tuple[Argument, ...]
-    script: Script | None = None
-
-    @classmethod
-    def command(cls, *parts: Argument) -> Call:
-        """The command *parts*, its name first."""
-        return cls(parts)
-
-    @classmethod
-    def to(
-        cls, script: Script, keys: Sequence[str], args: Sequence[Argument] = ()
-    ) -> Call:
-        """A run of *script* with *keys* and *args*."""
-        return cls(("EVALSHA", script.sha, len(keys), *keys, *args), script)
-
-
-def given(settings: Mapping[str, Any]) -> bool:
-    """Whether *settings* name a server, so that no embedded one is started."""
-    return any(settings.get(name) for name in REDIS_SETTINGS)
+REPEATS = 5
+"""How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
+FIRST_REPEAT = 0.1
+CHANGED = "another server answers, or it was started again"
+_began: ContextVar[int] = ContextVar("_began", default=0)
+"""What `Store.changes` was when the call began that a connection is made for."""
+HERE = ("", 0)
+"""The server of a store that has one, or whose Sentinel names one."""
 
 
 class Store:
     """Runs calls from the event loop, each at most once."""
 
-    def __init__(self, client: redis.asyncio.Redis, where: str) -> None:
-        self._client = client
-        self.where = where
+    def __init__(self, servers: _Servers) -> None:
+        self._servers = servers
+        self._router = servers.router
+        self._runs: dict[Server, bytes] = {}
+        self.changes = 0
+        """How often a server took another's place, or was started again."""
+        self.watched = False
+        """Whether a call fails that would be the first after such a change."""
+        servers.check = self._check
+        self.where = servers.where
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Store:
@@ -84,27 +92,44 @@ class Store:
         """
         # A client that repeats what was not answered would reserve URLs twice.
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-        client = _make_client(settings, redis.asyncio.Redis, retry=once)
-        return cls(client, _where(client))
+        return cls(_Servers(settings, asynchronous=True, retry=once))
+
+    @property
+    def alone(self) -> bool:
+        """Whether keys of several hash slots may meet in one call."""
+        return self._router.alone
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Send *calls* together and return their replies.
 
         Raises:
-            StoreUnavailable: The store did not answer.
+            StoreUnavailable: The store did not answer, or has changed if that is
+                `watched`.
             StoreRefused: It answered one of the calls with an error.
         """
+        _began.set(self.changes)
+        run = self._router.run(calls)
+        outcomes: list[Outcome] | None = None
+        replaced = self._router.replaced
         try:
-            replies = await self._send(calls)
-            missing = [i for i, reply in enumerate(replies) if _is_noscript(reply)]
-            if missing:
-                await self._load()
-                again = await self._send([calls[i] for i in missing])
-                for i, reply in zip(missing, again, strict=True):
-                    replies[i] = reply
+            while True:
+                wanted = next(run) if outcomes is None else run.send(outcomes)
+                if self._router.replaced != replaced:
+                    replaced = self._router.replaced
+                    self.changes += 1
+                    if self.watched:
+                        raise redis.exceptions.ConnectionError(CHANGED)
+                if isinstance(wanted, float):
+                    await asyncio.sleep(wanted)
+                    outcomes = []
+                elif len(wanted) == 1:
+                    outcomes = [await self._send(wanted[0])]
+                else:
+                    outcomes = await asyncio.gather(*map(self._send, wanted))
+        except StopIteration as end:
+            return _checked(end.value, self.where)
         except UNAVAILABLE as error:
             raise StoreUnavailable(self.where, str(error)) from error
-        return _checked(replies, self.where)
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -112,19 +137,34 @@ class Store:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        for client in self._servers.clients:
+            await client.aclose()
 
-    async def _send(self, calls: Sequence[Call]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
-        for call in calls:
-            pipeline.execute_command(*call.parts)
-        return list(await pipeline.execute(raise_on_error=False))
+    async def _check(self, server: Server, connection: Any) -> None:
+        """Take no new connection for one to the server of before, if it is not.
 
-    async def _load(self) -> None:
-        pipeline = self._client.pipeline(transaction=False)
-        for script in SCRIPTS:
-            pipeline.script_load(script.source)
-        await pipeline.execute()
+        A call that began before another task found that out is not sent either.
+        """
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        info = await connection.read_response()
+        text = info if isinstance(info, bytes) else str(info).encode()
+        found = re.search(rb"run_id:(\w+)", text)
+        run = found[1] if found else b""
+        if self._runs.setdefault(server, run) != run:
+            self._runs[server] = run
+            self.changes += 1
+        if self.watched and self.changes != _began.get():
+            raise redis.exceptions.ConnectionError(CHANGED)
+
+    async def _send(self, batch: Batch) -> Outcome:
+        pipeline = self._servers.client(batch.server).pipeline(transaction=False)
+        for parts in batch.commands:
+            pipeline.execute_command(*parts)
+        try:
+            return list(await pipeline.execute(raise_on_error=False))
+        except UNAVAILABLE as error:
+            return _located(error, batch.server)
 
 
 class BlockingStore:
@@ -134,9 +174,10 @@ class BlockingStore:
     it is for calls that may happen twice.
     """
 
-    def __init__(self, client: redis.Redis, where: str) -> None:
-        self._client = client
-        self.where = where
+    def __init__(self, servers: _Servers) -> None:
+        self._servers = servers
+        self._router = servers.router
+        self.where = servers.where
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> BlockingStore:
@@ -145,22 +186,39 @@ class BlockingStore:
         Raises:
             ConfigurationError: They do not make a client.
         """
-        client = _make_client(settings, redis.Redis)
-        return cls(client, _where(client))
+        return cls(_Servers(settings, asynchronous=False))
+
+    @property
+    def alone(self) -> bool:
+        """Whether keys of several hash slots may meet in one call."""
+        return self._router.alone
 
     def run(self, calls: Sequence[Call]) -> list[Any]:
         """Send *calls* together and return their replies; see `Store.run`."""
+        for repeat in range(self._servers.repeats):
+            try:
+                return self._run(calls)
+            except StoreFull:
+                break
+            except StoreUnavailable:
+                time.sleep(FIRST_REPEAT * 2**repeat)
+        return self._run(calls)
+
+    def _run(self, calls: Sequence[Call]) -> list[Any]:
+        run = self._router.run(calls)
+        outcomes: list[Outcome] | None = None
         try:
-            replies = self._send(calls)
-            missing = [i for i, reply in enumerate(replies) if _is_noscript(reply)]
-            if missing:
-                self._load()
-                again = self._send([calls[i] for i in missing])
-                for i, reply in zip(missing, again, strict=True):
-                    replies[i] = reply
+            while True:
+                wanted = next(run) if outcomes is None else run.send(outcomes)
+                if isinstance(wanted, float):
+                    time.sleep(wanted)
+                    outcomes = []
+                else:
+                    outcomes = [self._send(batch) for batch in wanted]
+        except StopIteration as end:
+            return _checked(end.value, self.where)
         except UNAVAILABLE as error:
             raise StoreUnavailable(self.where, str(error)) from error
-        return _checked(replies, self.where)
 
     def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -168,19 +226,97 @@ class BlockingStore:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        for client in self._servers.clients:
+            client.close()
 
-    def _send(self, calls: Sequence[Call]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
-        for call in calls:
-            pipeline.execute_command(*call.parts)
-        return list(pipeline.execute(raise_on_error=False))
+    def _send(self, batch: Batch) -> Outcome:
+        pipeline = self._servers.client(batch.server).pipeline(transaction=False)
+        for parts in batch.commands:
+            pipeline.execute_command(*parts)
+        try:
+            return list(pipeline.execute(raise_on_error=False))
+        except UNAVAILABLE as error:
+            return _located(error, batch.server)
 
-    def _load(self) -> None:
-        pipeline = self._client.pipeline(transaction=False)
-        for script in SCRIPTS:
-            pipeline.script_load(script.source)
-        pipeline.execute()
+
+class _Servers:
+    """A client for each server, made when it is first asked for."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], *, asynchronous: bool, **chosen: Any
+    ) -> None:
+        self._address = address = address_of(settings)
+        self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
+        self._chosen = {"decode_responses": False, **chosen}
+        self.repeats = 0
+        """How often a blocking call is repeated here, and not by redis-py.
+
+        It would ask the same server again, where another one may answer.
+        """
+        if address.kind and not asynchronous and "retry" not in address.params:
+            self.repeats = REPEATS
+            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        self._made: dict[Server, Any] = {}
+        self.check: Callable[[Server, Any], Awaitable[None]] | None = None
+        """Called with each new connection; for the event loop only."""
+        self._sentinels: list[Any] = []
+        clustered = address.kind == CLUSTER
+        self.router = Router(
+            address.servers if clustered else [HERE], alone=not clustered
+        )
+        try:
+            first = self.client(self.router.seeds[0])  # says what is wrong
+        except (TypeError, ValueError, AttributeError) as error:
+            raise malformed(str(settings.get("REDIS_URL")), str(error)) from error
+        self.where = address.where or _where(first)
+
+    def client(self, server: Server) -> Any:
+        """The client of *server*."""
+        if server not in self._made:
+            self._made[server] = self._make(self._address, server)
+        return self._made[server]
+
+    @property
+    def clients(self) -> list[Any]:
+        """All clients, those of the sentinels too."""
+        return [*self._made.values(), *self._sentinels]
+
+    def _make(self, address: Address, server: Server) -> Any:
+        params = {**address.params, **self._chosen}
+        if self._cls is redis.asyncio.Redis:
+
+            async def connected(connection: Any) -> None:
+                if self.check is None:
+                    await connection.on_connect()
+                else:
+                    await self.check(server, connection)
+
+            params["redis_connect_func"] = connected
+        if address.kind == SENTINEL:
+            return self._make_primary(address, params)
+        named: dict[str, Any] = {}
+        if address.kind == CLUSTER:
+            params.pop("sentinel_kwargs", None)
+            named = {"host": server[0], "port": server[1]}
+        elif address.url:
+            named = {"url": address.url}
+        return get_redis(**{**params, "redis_cls": self._cls, **named})
+
+    def _make_primary(self, address: Address, params: dict[str, Any]) -> Any:
+        """The client of whatever server the sentinels name as the primary."""
+        asynchronous = self._cls is redis.asyncio.Redis
+        module: Any = redis.asyncio.sentinel if asynchronous else redis.sentinel
+        retry: Any = redis.asyncio.retry if asynchronous else redis.retry
+        theirs = {
+            name: value
+            for name, value in params.items()
+            if name.startswith(("socket_", "ssl"))
+        }
+        theirs["retry"] = retry.Retry(redis.backoff.NoBackoff(), 0)
+        theirs |= params.pop("sentinel_kwargs", None) or {}
+        sentinel = module.Sentinel(address.servers, sentinel_kwargs=theirs, **params)
+        self._sentinels = list(sentinel.sentinels)
+        return sentinel.master_for(address.service, redis_class=self._cls)
 
 
 def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
@@ -202,32 +338,14 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
         )
 
 
-def _make_client(settings: Mapping[str, Any], cls: type[Any], **chosen: Any) -> Any:
-    params = {**REDIS_PARAMS, **_params(settings.get("REDIS_PARAMS") or {})}
-    if params.get("redis_cls"):
-        raise ConfigurationError(
-            "REDIS_PARAMS: redis_cls cannot be chosen; frontier needs its own client"
-        )
-    params.pop("retry_on_timeout", None)  # redis warns of it; timeouts are retried
-    for name in ("url", "host", "port", "db"):
-        if value := settings.get(f"REDIS_{name.upper()}"):
-            params[name] = value
-    try:
-        return get_redis(
-            **{**params, "redis_cls": cls, "decode_responses": False, **chosen}
-        )
-    except (TypeError, ValueError) as error:
-        url = settings.get("REDIS_URL")
-        raise ConfigurationError(f"REDIS_URL = {url!r}: {error}") from error
-
-
-def _params(given: Any) -> dict[str, Any]:
-    try:
-        return dict(json.loads(given) if isinstance(given, str) else given)
-    except (TypeError, ValueError):
-        raise ConfigurationError(
-            f"REDIS_PARAMS = {given!r}: must be a dictionary, or one in JSON"
-        ) from None
+def _located(error: BaseException, server: Server) -> BaseException:
+    """*error*, which says of a cluster's server which one it is."""
+    with contextlib.suppress(TypeError):
+        if server != HERE and f"{server[0]}:{server[1]}" not in str(error):
+            return redis.exceptions.ConnectionError(
+                f"{server[0]}:{server[1]}: {error or type(error).__name__}"
+            )
+    return error
 
 
 def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
@@ -237,14 +355,20 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
-def _is_noscript(reply: Any) -> bool:
-    return isinstance(reply, redis.exceptions.NoScriptError)
-
-
 def _checked(replies: list[Any], where: str) -> list[Any]:
     for reply in replies:
-        if isinstance(reply, UNAVAILABLE):
-            raise StoreUnavailable(where, str(reply)) from reply
-        if isinstance(reply, redis.exceptions.RedisError):
-            raise StoreRefused(f"the store at {where} answers: {reply}") from reply
+        if not isinstance(reply, redis.exceptions.RedisError):
+            continue
+        text = str(reply)
+        # Redis 6 and 7.0 wrap in ERR what a command says inside of a script.
+        if isinstance(reply, redis.exceptions.OutOfMemoryError) or "-OOM " in text:
+            raise StoreFull(where) from reply
+        if isinstance(reply, redis.exceptions.AskError):
+            raise StoreRefused(
+                f"the store at {where} is a server of a Redis Cluster ({text}); "
+                "name it as redis+cluster://HOST:PORT"
+            ) from reply
+        if isinstance(reply, UNAVAILABLE) or "-READONLY " in text:
+            raise StoreUnavailable(where, text) from reply
+        raise StoreRefused(f"the store at {where} answers: {reply}") from reply
     return replies

@@ -35,12 +35,14 @@ def until(condition, what, deadline=DEADLINE):
 class Cluster:
     """Nodes of one crawl on this machine, sharing an embedded store."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, url=""):
         self.directory = directory
+        self.url = url
         self.store_dir = directory / "f"
         self.warc_dir = directory / "w"
         self.nodes = {}
         self._joined = None
+        self._client = None
 
     def start(self, node_id, *args, spider="site", cwd=ROOT, **settings):
         """Start a node; *args* go to ``scrapy crawl``, *settings* become ``-s``."""
@@ -51,6 +53,7 @@ class Cluster:
             "FRONTIER_NODE_ID": node_id,
             "FRONTIER_LEASE_TTL": "4",
             "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),
+            **({"REDIS_URL": self.url} if self.url else {}),
             **settings,
         }
         options = [f"-s{name}={value}" for name, value in chosen.items()]
@@ -82,8 +85,10 @@ class Cluster:
 
     @property
     def store(self):
-        """A client of the embedded store, which then stays until the end."""
-        if self._joined is None:
+        """A client of the store; an embedded one then stays until the end."""
+        if self._client is None and self.url:
+            self._client = BlockingStore.from_settings({"REDIS_URL": self.url})
+        elif self._client is None:
             self._joined = EmbeddedStore.join(self.store_dir)
             url = {"REDIS_URL": self._joined.url}
             self._client = BlockingStore.from_settings(url)
@@ -103,15 +108,27 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait()
+        if self._client is not None:
+            self._client.close()
+        if self.url:
+            return
         if self._joined is None and self.store_dir.exists():
             self._joined = EmbeddedStore.join(self.store_dir)
         if self._joined is not None:
             self._joined.leave()
 
 
+CHOSEN = os.environ.get("TEST_STORE")
+"""``cluster`` or ``sentinel``: what the nodes share instead of an embedded store."""
+
+
 @pytest.fixture
-def cluster(tmp_path):
-    made = Cluster(tmp_path)
+def cluster(tmp_path, servers):
+    url = ""
+    if CHOSEN:
+        servers(CHOSEN).clear()
+        url = servers(CHOSEN).url
+    made = Cluster(tmp_path, url)
     yield made
     made.close()
 

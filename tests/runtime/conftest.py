@@ -182,6 +182,7 @@ class Flaky:
         self._store, self._script = store, script
         self._left = run_number
         self.where = store.where
+        self.alone = store.alone
         self.call = store.call
 
     async def run(self, calls):

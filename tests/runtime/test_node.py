@@ -25,6 +25,9 @@ class Owner:
     def on_verdicts(self, pushes, verdicts):
         self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
 
+    def on_forgotten(self):
+        self.forgot = True
+
     def on_finished(self):
         self.finished.set()
         self.ready.set()
@@ -198,8 +201,8 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
 
     await until(lambda: a._owner.failures, "the failure")
     assert isinstance(a._owner.failures[0], StoreRefused)
-    await a._stop()
-    await a._abandon()
+    async with asyncio.timeout(5):  # and nobody waits for what it will not do
+        await a.close()
 
 
 async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):

@@ -20,20 +20,21 @@
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local limit = now - tonumber(ARGV[3])
-if ARGV[6] == '1' then
-  redis.call('DEL', KEYS[5])
-end
 local order = redis.call('GET', KEYS[5]) or ''
+if ARGV[6] == '1' then
+  redis.call('DEL', KEYS[5]) -- and is not read again: it may be gone as slots move
+  order = ''
+end
 local reply = {0, redis.call('HGET', KEYS[4], 'state') or '', order}
-local changed, known = false, false
+local changed, known, there, dead = false, false, false, {}
 
 local nodes = redis.call('HGETALL', KEYS[1])
 for i = 1, #nodes, 2 do
   local beat, weight = string.match(nodes[i + 1], '^(%d+) (%d+)')
   if nodes[i] == ARGV[1] then
-    known = weight == ARGV[2]
+    known, there = weight == ARGV[2], true
   elseif tonumber(beat) < limit then
-    redis.call('HDEL', KEYS[1], nodes[i])
+    dead[#dead + 1] = nodes[i]
     changed = true
   else
     table.insert(reply, nodes[i])
@@ -41,12 +42,14 @@ for i = 1, #nodes, 2 do
   end
 end
 if order == 'remove' then
-  changed, known = changed or redis.call('HDEL', KEYS[1], ARGV[1]) == 1, true
+  if there then dead[#dead + 1] = ARGV[1] end
+  changed, known = changed or there, true
 else
   table.insert(reply, ARGV[1])
   table.insert(reply, ARGV[2])
   redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %s %s', now, ARGV[2], ARGV[4]))
 end
+if #dead > 0 then redis.call('HDEL', KEYS[1], unpack(dead)) end
 if ARGV[5] ~= '' then
   redis.call('HSET', KEYS[3], ARGV[1], ARGV[5])
 end

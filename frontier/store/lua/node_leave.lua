@@ -10,9 +10,11 @@
 --
 -- Returns how many nodes are left.
 
+local left = redis.call('HLEN', KEYS[1]) -- before it may vanish, as slots move
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
+  left = left - 1
   redis.call('INCR', KEYS[2])
 end
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 redis.call('DEL', KEYS[4], KEYS[5])
-return redis.call('HLEN', KEYS[1])
+return left

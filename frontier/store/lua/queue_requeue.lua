@@ -21,13 +21,13 @@ if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
 end
 
 local tries = tonumber(ARGV[3])
-local requeued, dead = 0, 0
+local requeued, dead, ended = 0, 0, {}
 for i = 4, #ARGV, 4 do
   local value = redis.call('HGET', KEYS[4], ARGV[i])
   if value then
     local item = string.match(value, '^%d+\n[^\n]*\n(.*)$')
     local delivered = tonumber(string.sub(item, 1, 1)) + (tries > 0 and 1 or 0)
-    redis.call('HDEL', KEYS[4], ARGV[i])
+    ended[#ended + 1] = ARGV[i]
     if tries > 0 and delivered >= tries then
       redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times\n' .. ARGV[i + 2]
         .. '\n' .. item)
@@ -38,6 +38,9 @@ for i = 4, #ARGV, 4 do
       requeued = requeued + 1
     end
   end
+end
+if #ended > 0 then -- last: a key that has vanished cannot be read while slots move
+  redis.call('HDEL', KEYS[4], unpack(ended))
 end
 redis.call('HINCRBY', KEYS[2], 'ready', requeued)
 redis.call('HINCRBY', KEYS[2], 'dead', dead)

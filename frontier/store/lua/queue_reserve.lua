@@ -19,7 +19,9 @@ if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return nil
 end
 
-local reply, taken = {}, 0
+-- While a slot is being moved, a key that has vanished counts as being at the other
+-- server: none is touched again after what may have emptied it.
+local reply, taken, emptied = {}, 0, {}
 local polite = redis.call('EXISTS', KEYS[5]) == 1
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -38,8 +40,11 @@ for i = 6, #KEYS do
   local wait = polite and wait_for(queue) or 0
   local items, left = {}, -wait
   if wait == 0 then
-    items = redis.call(ARGV[2], KEYS[i], ARGV[4 + (i - 6) * 2]) or {}
     left = redis.call('LLEN', KEYS[i])
+    if left > 0 then
+      items = redis.call(ARGV[2], KEYS[i], ARGV[4 + (i - 6) * 2]) or {}
+      left = left - #items
+    end
   end
   local part = {left}
   for _, item in ipairs(items) do
@@ -50,10 +55,13 @@ for i = 6, #KEYS do
     part[#part + 1] = item
   end
   if left == 0 then
-    redis.call('ZREM', KEYS[3], queue)
+    emptied[#emptied + 1] = queue
   end
   taken = taken + #items
   reply[#reply + 1] = part
+end
+if #emptied > 0 then
+  redis.call('ZREM', KEYS[3], unpack(emptied))
 end
 if taken > 0 then
   redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq))

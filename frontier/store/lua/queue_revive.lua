@@ -11,8 +11,10 @@
 -- were empty before. No lease is needed, as for a push.
 
 local revived, reply = 0, {0}
+local letters = redis.call('LLEN', KEYS[3])
 for i = 1, #ARGV, 4 do
-  if redis.call('LREM', KEYS[3], 1, ARGV[i]) == 1 then
+  -- a list that has vanished cannot be read while slots move
+  if revived < letters and redis.call('LREM', KEYS[3], 1, ARGV[i]) == 1 then
     local item = string.match(ARGV[i], '^[^\n]*\n[^\n]*\n(.*)$')
     local index = tonumber(ARGV[i + 1])
     if redis.call('RPUSH', KEYS[index], '0' .. string.sub(item, 2)) == 1 then

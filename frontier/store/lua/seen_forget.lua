@@ -14,11 +14,22 @@ local buckets, era = stored[1] or '0', stored[2] or '0'
 if buckets ~= ARGV[1] or era ~= ARGV[2] then
   return {0, tonumber(buckets), tonumber(era)}
 end
-local flags, removed = {}, 0
+-- First all that is read: a key that has vanished cannot be while slots move.
+local flags, removed, gone, found = {}, 0, {}, {}
 for i = 2, #KEYS do
-  local had = redis.call('SREM', KEYS[i], ARGV[i + 1])
+  local member = ARGV[i + 1]
+  local members = gone[KEYS[i]] or {}
+  gone[KEYS[i]] = members
+  local had = found[member] and 0 or redis.call('SISMEMBER', KEYS[i], member)
   flags[i - 1] = had
   removed = removed + had
+  if had == 1 then
+    found[member] = true
+    members[#members + 1] = member
+  end
+end
+for key, members in pairs(gone) do
+  if #members > 0 then redis.call('SREM', key, unpack(members)) end
 end
 if removed > 0 then redis.call('HINCRBY', KEYS[1], 'count', -removed) end
 return {1, flags}

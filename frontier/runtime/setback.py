@@ -1,0 +1,150 @@
+"""A store that has gone back in time: what a node makes of it.
+
+After a failover the new primary may not have the last writes of the old one,
+which are copied to it only after they were confirmed; after a loss of power
+neither may an append-only file. What is missing is the end of what one server did.
+
+What always holds:
+
+1.  Nothing is sent to a server that took another's place, or was started again,
+    before it was compared with what this node knows: no ack counts on a push
+    that is forgotten.
+2.  If something is missing, what this node had under way is given up, under the
+    old token: it is fetched again, and leads again to what was forgotten. The
+    new leases have higher tokens, so that ids that are given twice are apart.
+3.  What this node pushed in the last seconds it pushes again then, for the page
+    that led to it may be acked: on a cluster, at another server.
+4.  A reservation that the store has under this node's token, but the node does
+    not know, is put back: its ack is forgotten, or its reply never came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from frontier.errors import StoreUnavailable
+from frontier.queues.partition import list_reserved, requeue_calls
+from frontier.seen.stored import layout_call, layout_of
+from frontier.store.calls import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from frontier.coordination.lease import Leases
+    from frontier.model import Lease, Order
+    from frontier.runtime.inbox import Inbox
+    from frontier.runtime.outbox import Outbox
+    from frontier.store.client import Store
+    from frontier.store.keys import CrawlKeys
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 0.2
+BATCH = 256
+"""Partitions per round trip."""
+
+
+class Setback:
+    """Compares a store that was away with what one node knows of it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: CrawlKeys,
+        leases: Leases,
+        inbox: Inbox,
+        outbox: Outbox,
+        *,
+        order: Order,
+        on_forgotten: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._leases = leases
+        self._inbox = inbox
+        self._outbox = outbox
+        self._order = order
+        self._on_forgotten = on_forgotten
+
+    async def examine(self) -> None:
+        """Compare, and give up or put back; as often as it takes."""
+        while True:
+            try:
+                held = list(self._leases.held.values())
+                missing = await self._missing(held)
+                if missing:
+                    await self._give_up(held, missing)
+                else:
+                    await self._put_back(held)
+            except StoreUnavailable:
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+
+    async def _missing(self, held: list[Lease]) -> int:
+        """How many partitions have less than this node has seen there."""
+        missing = set()
+        highest = self._inbox.highest
+        counts = [self._keys.partition(lease.partition).counts for lease in held]
+        found = await self._ask([Call.command("HGET", key, "seq") for key in counts])
+        for lease, seq in zip(held, found, strict=True):
+            if int(seq or 0) < highest.get((lease.partition, lease.token), 0):
+                missing.add(lease.partition)
+        known = list(self._outbox.layouts.items())
+        partitions = [self._keys.partition(number) for number, _ in known]
+        found = await self._ask([layout_call(keys) for keys in partitions])
+        for (partition, before), reply in zip(known, found, strict=True):
+            now = layout_of(reply)
+            has = (now.era, now.count, now.blooms, now.last)
+            if has < (before.era, before.count, before.blooms, before.last):
+                missing.add(partition)
+        return len(missing)
+
+    async def _give_up(self, held: list[Lease], missing: int) -> None:
+        started = [len(self._inbox.lose(lease)) for lease in held]
+        for lease in held:
+            self._leases.forget(lease)
+        again = self._outbox.repeat()
+        self._on_forgotten()
+        logger.warning(
+            "the store at %s has forgotten its last writes, in %d partitions that this "
+            "node knows; %d requests that were under way here will be fetched again, "
+            "and %d URLs are pushed again",
+            self._store.where,
+            missing,
+            sum(started),
+            again,
+        )
+        calls = [self._leases.release_call(lease) for lease in held]
+        while True:
+            try:
+                await self._ask(calls)
+            except StoreUnavailable:
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+
+    async def _put_back(self, held: list[Lease]) -> None:
+        """Put back what the store says is reserved here, and is not."""
+        partitions = [self._keys.partition(lease.partition) for lease in held]
+        replies = await self._ask([list_reserved(keys) for keys in partitions])
+        for keys, lease, reply in zip(partitions, held, replies, strict=True):
+            unknown = []
+            for number, value in reply.items():
+                token, queue, _ = value.split(b"\n", 2)
+                key = (lease.partition, lease.token, int(number))
+                if int(token) == lease.token and key not in self._inbox.open:
+                    unknown.append((int(number), queue.decode()))
+            await self._ask(
+                requeue_calls(keys, lease, self._order, unknown, delivered=False)
+            )
+            self._inbox.learn(lease.partition, {queue for _, queue in unknown})
+
+    async def _ask(self, calls: Sequence[Call]) -> list[Any]:
+        replies: list[Any] = []
+        for first in range(0, len(calls), BATCH):
+            replies += await self._store.run(calls[first : first + BATCH])
+        return replies

@@ -1,0 +1,166 @@
+"""Where the store is: scrapy-redis's ``REDIS_*`` settings, read.
+
+Beside redis-py's own URLs there are two more, with one or several servers, and
+``rediss+`` before either for TLS::
+
+    redis+cluster://[user:password@]host[:port][,host[:port]...]
+    redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]
+
+Those of a cluster are where its layout is asked for; those of Sentinel are the
+sentinels. User and password are the servers' own; what the sentinels want goes
+into ``REDIS_PARAMS`` as ``sentinel_kwargs``. No error shows a password.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from redis.connection import parse_url
+from scrapy_redis.defaults import REDIS_PARAMS
+
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Server = tuple[str, int]
+"""Host and port."""
+
+REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
+CLUSTER, SENTINEL = "cluster", "sentinel"
+PORTS = {CLUSTER: 6379, SENTINEL: 26379}
+FORMS = {
+    CLUSTER: "redis+cluster://HOST:PORT[,HOST:PORT...]",
+    SENTINEL: "redis+sentinel://HOST:PORT[,HOST:PORT...]/SERVICE[/DB]",
+}
+_URL = re.compile(r"(rediss?)\+(cluster|sentinel)://(?:(.*)@)?([^/?@]*)([^?]*)(\?.*)?")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\],]+)(?::([0-9]{1,5}))?")
+_SECRET = re.compile(r"(://).*@")
+_SECRET_OPTION = re.compile(r"([?&](?:\w*password|username)=)[^&]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One server, the servers of a cluster, or the sentinels of a service."""
+
+    kind: str
+    """``""``, ``"cluster"`` or ``"sentinel"``."""
+    servers: tuple[Server, ...] = ()
+    service: str = ""
+    url: str = ""
+    """That of one server, if it was named by one."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Of each connection to a server that has data."""
+
+    @property
+    def where(self) -> str:
+        """The servers, for people to read; "" of a single one."""
+        hosts = ",".join(f"{host}:{port}" for host, port in self.servers)
+        return f"{self.service} of {hosts}" if self.service else hosts
+
+
+def given(settings: Mapping[str, Any]) -> bool:
+    """Whether *settings* name a server, so that no embedded one is started."""
+    return any(settings.get(name) for name in REDIS_SETTINGS)
+
+
+def redacted(url: str) -> str:
+    """*url* with ``***`` for what may be a user or a password.
+
+    It may be malformed, so everything up to the last ``@`` is taken for them.
+    """
+    return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1***@", url))
+
+
+def address_of(settings: Mapping[str, Any]) -> Address:
+    """The address that *settings* give, with the parameters of its connections.
+
+    Raises:
+        ConfigurationError: They name no store.
+    """
+    params = {**REDIS_PARAMS, **_params(settings.get("REDIS_PARAMS") or {})}
+    if params.get("redis_cls"):
+        raise ConfigurationError(
+            "REDIS_PARAMS: redis_cls cannot be chosen; frontier needs its own client"
+        )
+    params.pop("retry_on_timeout", None)  # redis warns of it; timeouts are retried
+    for name in ("url", "host", "port", "db"):
+        if value := settings.get(f"REDIS_{name.upper()}"):
+            params[name] = value
+    url = str(params.pop("url", None) or "")
+    if re.match(r"rediss?\+(cluster|sentinel):", url):
+        for name in ("host", "port"):
+            params.pop(name, None)
+        return _several(url, params)
+    return Address("", url=url, params=params)
+
+
+def _several(url: str, params: dict[str, Any]) -> Address:
+    kind = CLUSTER if "+cluster:" in url[:16] else SENTINEL
+    match = _URL.fullmatch(url)
+    found = [_HOST.fullmatch(text) for text in match[4].split(",")] if match else []
+    if match is None or None in found:
+        raise malformed(url, f"must be {FORMS[kind]}")
+    servers = tuple(
+        (one[1].strip("[]"), int(one[2] or PORTS[kind])) for one in found if one
+    )
+    _, service, *rest = (*match[5].rstrip("/").split("/"), "", "")[:4]
+    db = rest[0] if kind == SENTINEL else service
+    if len(match[5].rstrip("/").split("/")) > (3 if kind == SENTINEL else 2):
+        raise malformed(url, f"must be {FORMS[kind]}")
+    if db and not db.isdecimal():
+        raise malformed(url, f"{db!r} is no number of a database")
+    if kind == CLUSTER and int(db or params.get("db") or 0):
+        raise malformed(url, "a cluster has only database 0")
+    if kind == SENTINEL and not service:
+        raise malformed(url, f"names no service; must be {FORMS[kind]}")
+    user = f"{match[3]}@" if match[3] else ""
+    try:
+        options = dict(parse_url(f"{match[1]}://{user}h{match[6] or ''}"))  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        raise malformed(url, str(error)) from None
+    options = {name: value for name, value in options.items() if name != "host"}
+    if options.pop("connection_class", None) is not None:
+        options["ssl"] = True
+    if kind == SENTINEL and db:
+        options["db"] = int(db)
+    elif kind == CLUSTER:
+        options.pop("db", None)
+        params.pop("db", None)
+    return Address(
+        kind,
+        servers,
+        service if kind == SENTINEL else "",
+        params={**params, **options},
+    )
+
+
+def malformed(url: str, reason: str) -> ConfigurationError:
+    """The error that says why *url* is none, without the secrets in it.
+
+    The *reason* that a library gives may quote a part of the URL, so it is told
+    only where there is nothing secret.
+    """
+    shown = redacted(url)
+    if shown != url and any(part in reason for part in _parts(url)):
+        reason = "is no URL of a Redis server"
+    return ConfigurationError(f"REDIS_URL = {shown!r}: {reason}")
+
+
+def _parts(url: str) -> list[str]:
+    """Pieces of what `redacted` hides; a reason with one of them may leak."""
+    hidden = [match[0] for match in _SECRET.finditer(url)]
+    hidden += [match[0] for match in _SECRET_OPTION.finditer(url)]
+    return [part for text in hidden for part in re.split(r"[/:@?=&#]+", text) if part]
+
+
+def _params(found: Any) -> dict[str, Any]:
+    try:
+        return dict(json.loads(found) if isinstance(found, str) else found)
+    except (TypeError, ValueError):
+        raise ConfigurationError(  # its text may have a password
+            "REDIS_PARAMS: must be a dictionary, or one in JSON"
+        ) from None

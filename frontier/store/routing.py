@@ -1,0 +1,280 @@
+"""Which server gets which call, and what is sent again: no I/O of its own.
+
+`Router.run` is a generator: it yields what is to be sent where, and is told what
+came back; so the event loop and the threads share it. One server, or the primary
+that Sentinel names, is a router with a single place.
+
+What always holds:
+
+1.  A call is sent again only where the server said that it was not executed:
+    MOVED, ASK, TRYAGAIN, CLUSTERDOWN, NOSCRIPT. An answer that is missing ends
+    the run.
+2.  The calls of one slot go to one server together and in their order. Those
+    that are sent again come after the others: while a slot is being moved, or
+    after somebody flushed the scripts, the order within a run is not kept.
+3.  Before the first script goes to a server, and again after each of its
+    failures, it gets all scripts, in the same round trip.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import redis.exceptions
+from redis.crc import key_slot
+
+from frontier.store.calls import EVERYWHERE, Argument, Call
+from frontier.store.scripts import SCRIPTS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from frontier.store.address import Server
+
+Parts: TypeAlias = tuple[Argument, ...]
+Outcome: TypeAlias = list[Any] | BaseException
+"""The replies to a batch, errors among them; or why there are none."""
+Run: TypeAlias = "Generator[list[Batch] | float, list[Outcome], list[Any]]"
+
+SLOTS = 16_384
+REDIRECTS = 4
+"""Rounds without a pause; servers that disagree send calls to and fro."""
+FIRST_PAUSE = 0.01
+LONGEST_PAUSE = 0.1
+PATIENCE = 3.0
+"""Seconds for which a slot may be between two servers, or nobody's."""
+NOT_YET = (redis.exceptions.TryAgainError, redis.exceptions.ClusterDownError)
+LAYOUT = ("CLUSTER", "SLOTS")
+LOADING: tuple[Parts, ...] = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Commands for one server, in one round trip."""
+
+    server: Server
+    commands: list[Parts]
+
+
+@dataclass(slots=True)
+class _Job:
+    """A call, or one server's part of a call that goes everywhere."""
+
+    index: int
+    call: Call
+    slot: int | None
+    at: Server | None = None
+    """The server that has to do it, whoever has the slot."""
+    asked: bool = False
+    """Whether it was sent there with ASK."""
+    refused: Any = None
+    """The error with which it was last sent away."""
+
+
+class Router:
+    """Knows which server has which slot."""
+
+    def __init__(self, seeds: Sequence[Server], *, alone: bool) -> None:
+        self.seeds = list(seeds)
+        self._owners: list[Server | None] = [None] * SLOTS
+        self._stale = not alone
+        self._ready: set[Server] = set()
+        self._suspects: dict[Server, float] = {}
+        self.replaced = 0
+        """How often slots of a server that did not answer were found at another."""
+        self.alone = alone
+        """Whether there is one place, where keys of several slots may meet."""
+
+    @property
+    def servers(self) -> list[Server]:
+        """The servers that have slots, as far as is known."""
+        if self.alone:
+            return self.seeds
+        return list(dict.fromkeys(owner for owner in self._owners if owner))
+
+    def run(self, calls: Sequence[Call]) -> Run:
+        """Yield batches, or seconds to wait; return the replies to *calls*.
+
+        What is sent in are the replies to each batch, errors among them, or the
+        error that kept it from being answered, which is raised again.
+        """
+        answers: list[list[Any]] = [[] for _ in calls]
+        if self._stale and calls:
+            yield from self._look()
+        if self.alone and calls and self._is_ready(calls):  # the usual case, quickly
+            (outcome,) = yield [Batch(self.seeds[0], [call.parts for call in calls])]
+            if isinstance(outcome, BaseException):
+                self._distrust(self.seeds[0])
+                raise outcome
+            if not any(map(_is_noscript, outcome)):
+                return outcome
+            self._ready.clear()
+            answers = [[] if _is_noscript(one) else [one] for one in outcome]
+        jobs = [job for job in self._jobs(calls) if not answers[job.index]]
+        rounds, pause, deadline = 0, FIRST_PAUSE, time.monotonic() + PATIENCE
+        while jobs:
+            again = []
+            for job, reply, server in (yield from self._send(jobs)):
+                if self._goes_again(job, reply, server):
+                    again.append(job)
+                else:
+                    answers[job.index].append(reply)
+            jobs = sorted(again, key=lambda job: job.index)
+            rounds += 1
+            if rounds > REDIRECTS or any(isinstance(j.refused, NOT_YET) for j in jobs):
+                if time.monotonic() > deadline:
+                    for job in jobs:
+                        answers[job.index].append(job.refused)
+                    break
+                yield pause
+                pause = min(2 * pause, LONGEST_PAUSE)
+            if self._stale and jobs:
+                yield from self._look()
+        return [
+            merged(call.name, found) for call, found in zip(calls, answers, strict=True)
+        ]
+
+    def _is_ready(self, calls: Sequence[Call]) -> bool:
+        """Whether the only server has what scripts are among *calls*."""
+        return self.seeds[0] in self._ready or not any(call.script for call in calls)
+
+    def _jobs(self, calls: Sequence[Call]) -> list[_Job]:
+        jobs: list[_Job] = []
+        slot: int | None = None
+        for index, call in enumerate(calls):
+            if self.alone:
+                jobs.append(_Job(index, call, None, self.seeds[0]))
+            elif call.name in EVERYWHERE:
+                jobs += [_Job(index, call, None, server) for server in self.servers]
+            else:
+                slot = slot if call.key is None else key_slot(call.key)
+                jobs.append(_Job(index, call, slot))
+        return jobs
+
+    def _send(
+        self, jobs: Sequence[_Job]
+    ) -> Generator[list[Batch], list[Outcome], list[tuple[_Job, Any, Server]]]:
+        groups: dict[Server, list[_Job]] = {}
+        nobodys = []
+        for job in jobs:
+            server = job.at or self._owners[job.slot or 0]
+            if server is None:
+                nobodys.append(job)
+            else:
+                groups.setdefault(server, []).append(job)
+        found: list[tuple[_Job, Any, Server]] = []
+        for job in nobodys:
+            down = redis.exceptions.ClusterDownError(f"slot {job.slot} is nobody's")
+            found.append((job, down, self.seeds[0]))
+        if not groups:
+            return found
+        outcomes = yield [self._batch(*group) for group in groups.items()]
+        failure = None
+        for (server, group), outcome in zip(groups.items(), outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self._distrust(server)
+                failure = failure or outcome
+                continue
+            extra = len(outcome) - sum(1 + job.asked for job in group)
+            replies = iter(outcome[extra:])
+            self._ready.update([server] if extra else [])
+            for job in group:
+                if job.asked:
+                    next(replies)
+                found.append((job, next(replies), server))
+        if failure is not None:
+            raise failure
+        return found
+
+    def _batch(self, server: Server, group: Sequence[_Job]) -> Batch:
+        commands: list[Parts] = []
+        if server not in self._ready and any(job.call.script for job in group):
+            commands += LOADING
+        for job in group:
+            commands += [("ASKING",)] if job.asked else []
+            commands.append(job.call.parts)
+        return Batch(server, commands)
+
+    def _goes_again(self, job: _Job, reply: Any, server: Server) -> bool:
+        """Whether *reply* says that *job* was not done; notes where it has to go."""
+        if _is_noscript(reply):
+            self._ready.discard(server)
+        elif isinstance(reply, redis.exceptions.AskError) and not self.alone:
+            there = (reply.host or server[0], reply.port)
+            if isinstance(reply, redis.exceptions.MovedError):
+                self._owners[reply.slot_id] = there
+                job.at, job.asked = None, False
+            else:
+                job.at, job.asked = there, True
+        elif isinstance(reply, NOT_YET) and not self.alone:
+            self._stale |= isinstance(reply, redis.exceptions.ClusterDownError)
+            if job.slot is not None:
+                job.at, job.asked = None, False  # ask the slot's owner once more
+        else:
+            return False
+        job.refused = reply
+        return True
+
+    def _distrust(self, server: Server) -> None:
+        """Note that *server* did not answer: it may have lost slots and scripts."""
+        self._stale = not self.alone
+        self._ready.discard(server)
+        self._suspects[server] = time.monotonic()
+
+    def _look(self) -> Generator[list[Batch], list[Outcome], None]:
+        """Ask one server after the other for the layout; the silent ones last."""
+        failure: BaseException | None = None
+        known = dict.fromkeys([*self.servers, *self.seeds])
+        for server in sorted(known, key=lambda one: self._suspects.get(one, 0.0)):
+            (outcome,) = yield [Batch(server, [LAYOUT])]
+            if not isinstance(outcome, BaseException) and isinstance(outcome[0], list):
+                found = _layout(outcome[0], server)
+                pairs = set(zip(self._owners, found, strict=True))
+                if any(old in self._suspects and old != new for old, new in pairs):
+                    self.replaced += 1
+                self._owners = found
+                self._suspects.pop(server, None)
+                self._stale = False
+                return
+            if isinstance(outcome, BaseException):
+                self._suspects[server] = time.monotonic()
+                failure = outcome
+            elif failure is None:
+                failure = outcome[0]
+        raise failure or redis.exceptions.ConnectionError("there is no server to ask")
+
+
+def _is_noscript(reply: Any) -> bool:
+    return isinstance(reply, redis.exceptions.NoScriptError)
+
+
+def _layout(reply: list[Any], asked: Server) -> list[Server | None]:
+    """Each slot's server, as the reply of *asked* to ``CLUSTER SLOTS`` tells it."""
+    owners: list[Server | None] = [None] * SLOTS
+    for first, last, (host, port, *_), *_ in reply:
+        server = ((host or b"").decode() or asked[0], int(port))
+        owners[first : last + 1] = [server] * (last + 1 - first)
+    return owners
+
+
+def merged(name: str, replies: list[Any]) -> Any:
+    """What several servers replied to the command *name*, as one reply."""
+    if len(replies) == 1:
+        return replies[0]
+    for reply in replies:
+        if isinstance(reply, Exception):
+            return reply
+    if name == "KEYS":
+        return [key for reply in replies for key in reply]
+    if name == "INFO" and all(isinstance(reply, dict) for reply in replies):
+        whole = dict(replies[0])
+        for reply in replies[1:]:
+            for field in ("used_memory", "connected_clients"):
+                if field in whole:
+                    whole[field] += reply.get(field, 0)
+            if reply.get("maxmemory_policy") != "noeviction":
+                whole |= {"maxmemory_policy": reply.get("maxmemory_policy")}
+        return whole
+    return replies[0] if replies else None

@@ -1,0 +1,90 @@
+"""Two nodes whose store is a Redis Cluster, or what Sentinel names."""
+
+import itertools
+import json
+
+import pytest
+from conftest import Cluster, until
+from topologies import ClusterServers, SentinelServers, slot_of
+from typer.testing import CliRunner
+
+from frontier.cli import app
+
+
+@pytest.fixture
+def shared(request, tmp_path):
+    """Servers of the class that the test names, and nodes that use them."""
+    servers = request.param()
+    try:
+        servers.start()
+        nodes = Cluster(tmp_path, servers.url)
+        try:
+            yield servers, nodes
+        finally:
+            nodes.close()
+    finally:
+        servers.remove()
+
+
+@pytest.mark.parametrize("shared", [ClusterServers], indirect=True)
+def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
+    servers, nodes = shared
+    site = serve(urls=120, hosts=3, calendar_months=6, delay=0.02)
+    for node in ("node-1", "node-2"):
+        nodes.start(node, "-a", f"seeds={','.join(site.seeds)}", FRONTIER_PARTITIONS=16)
+    until(lambda: (log := site.requests()) and len(log.entries) > 20, "some pages")
+    tags = [f"{{frontier:site-1:{n}}}" for n in range(16)] + ["{frontier:site-1}"]
+    turns = itertools.cycle(servers.primaries)
+    moved = 0
+    for tag in itertools.cycle(tags):
+        if any(process.poll() is not None for process in nodes.nodes.values()):
+            break
+        slot, target = slot_of(tag), next(turns)
+        if servers.owner(slot) is not target:
+            servers.move(slot, target)
+            moved += 1
+
+    assert nodes.wait() == [0, 0]
+    log = site.requests()
+    assert log.missing(site.expected) == set()
+    assert not log.repeated()
+    assert moved > 16
+    assert_commands_work(servers.url, tmp_path)
+
+
+@pytest.mark.parametrize("shared", [SentinelServers], indirect=True)
+def test_a_failover_during_a_crawl_is_lived_through(serve, shared):
+    servers, nodes = shared
+    site = serve(urls=120, hosts=3, calendar_months=6, delay=0.03)
+    for node in ("node-1", "node-2"):
+        nodes.start(node, "-a", f"seeds={','.join(site.seeds)}")
+    for node in nodes.nodes:
+        until(lambda n=node: "is in crawl" in nodes.text_of(n), "that it takes part")
+    until(lambda: (log := site.requests()) and len(log.entries) > 30, "some pages")
+    servers.fail_over()
+
+    assert nodes.wait() == [0, 0]
+    log = site.requests()
+    assert log.missing(site.expected) == set()
+    assert len(log.repeated()) < 40
+    for node in nodes.nodes:
+        assert "answers again after" in nodes.text_of(node)
+
+
+def assert_commands_work(url, tmp_path):
+    """Look at a finished crawl, and feed another one, through the commands."""
+
+    def run(*words):
+        done = CliRunner().invoke(app, [*words, "--redis-url", url])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    status = json.loads(run("crawl", "status", "--json"))
+    assert status["state"] == "finished"
+    assert "site-1" in run("crawl", "list")
+    assert json.loads(run("store", "status", "--json"))["running"]
+    assert run("crawl", "dead")
+    exported = str(tmp_path / "seen.bin")
+    run("seen", "export", exported)
+    run("seen", "import", exported, "--new", "site-7")
+    assert "site-7" in run("crawl", "list")

@@ -1,0 +1,149 @@
+"""A server that starts again from an old snapshot: it has gone back in time."""
+
+import pytest
+
+from frontier.model import Order
+from frontier.runtime.setback import Setback
+from frontier.store.client import Call
+
+PARTITION = 0
+URLS = [b"https://a.example/%d" % n for n in range(6)]
+
+
+@pytest.fixture
+def node(parts_on, connect, own_server, start):
+    """A node on a server that keeps snapshots only, and only when it is asked."""
+    own_server.kill()
+    own_server._options = ("--dbfilename", "dump.rdb")
+    own_server.start()
+    a = parts_on(connect(own_server), cap=4, size=4)
+    a.forgotten = 0
+
+    def forget():
+        a.forgotten += 1
+
+    setback = Setback(
+        a.store,
+        a.keys,
+        a.leases,
+        a.inbox,
+        a.outbox,
+        order=Order.BFS,
+        on_forgotten=forget,
+    )
+
+    async def go(*pushes):
+        a.patience.on_change(setback.examine)
+        start(a.outbox.run(), a.inbox.run())
+        await a.keeper.beat()
+        await a.push(PARTITION, *pushes)
+        a.inbox.learn(PARTITION, {"0:a.example"})
+
+    a.go = go
+    return a
+
+
+async def test_a_push_that_is_forgotten_is_not_counted_on(
+    node, own_server, new_push, until
+):
+    await node.go(new_push(URLS[0]))
+    page = await until(node.inbox.take, "a page")
+    await node.store.call(Call.command("SAVE"))
+    await node.push(PARTITION, new_push(URLS[1]))
+    token = node.leases.held[PARTITION].token
+    own_server.kill()
+    own_server.start()
+
+    node.acks.complete(page)
+    await node.acks.drain()
+
+    assert node.forgotten == 1
+    scan = await node.scan(PARTITION)
+    assert (scan.reserved, node.acks.acked) == (1, 0)
+    assert not node.inbox.open
+    await until(lambda: node.patience._since is None)
+    await node.keeper.beat()
+    assert node.leases.held[PARTITION].token > token
+    await node.outbox.flush()
+    node.inbox.learn(PARTITION, {"0:a.example"})  # a node does that with its verdicts
+    found = set()
+    while len(found) < 2:
+        found.add((await until(node.inbox.take, "a page")).item)
+    assert found == {b"0" + url for url in URLS[:2]}
+    assert len(node.verdicts) == 2
+
+
+async def test_what_an_acked_page_led_to_is_pushed_again(
+    node, own_server, new_push, until
+):
+    await node.go(new_push(URLS[0]))
+    page = await until(node.inbox.take, "a page")
+    node.acks.complete(page)
+    await node.acks.drain()
+    await node.store.call(Call.command("SAVE"))
+    await node.push(PARTITION, new_push(URLS[1]), new_push(URLS[2]))
+    own_server.kill()
+    own_server.start()
+
+    await node.patience.run([Call.command("PING")])
+    await node.outbox.flush()
+    assert await node.items(PARTITION) == [b"0" + url for url in URLS[1:3]]
+    assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
+
+
+async def test_a_reservation_that_is_forgotten_is_given_up(
+    node, own_server, new_push, until
+):
+    await node.go(*map(new_push, URLS[:2]))
+    await until(lambda: len(node.inbox) == 2)
+    await node.push(PARTITION, *map(new_push, URLS[2:4]))
+    await node.store.call(Call.command("SAVE"))
+    assert node.inbox.take()
+    assert node.inbox.take()
+    node.inbox.learn(PARTITION, {"0:a.example"})
+    await until(lambda: len(node.inbox) == 2)
+    own_server.kill()
+    own_server.start()
+
+    await node.patience.run([Call.command("PING")])
+    assert node.forgotten == 1
+    await node.keeper.beat()
+    scan = await node.scan(PARTITION)
+    assert scan.ready + scan.reserved == 4
+
+
+async def test_an_ack_that_is_forgotten_is_found(node, own_server, new_push, until):
+    await node.go(new_push(URLS[0]))
+    page = await until(node.inbox.take, "a page")
+    await node.store.call(Call.command("SAVE"))
+    node.acks.complete(page)
+    await node.acks.drain()
+    assert (await node.scan(PARTITION)).reserved == 0
+    token = node.leases.held[PARTITION].token
+    own_server.kill()
+    own_server.start()
+
+    await node.patience.run([Call.command("PING")])
+    assert node.forgotten == 0
+    assert node.leases.held[PARTITION].token == token
+    again = await until(node.inbox.take, "the page, again")
+    assert again.item == page.item
+    node.acks.complete(again)
+    await node.acks.drain()
+    assert (await node.scan(PARTITION)).reserved == 0
+
+
+async def test_a_server_that_forgot_nothing_costs_nothing(
+    node, own_server, new_push, until
+):
+    await node.go(*map(new_push, URLS[:3]))
+    pages = [await until(node.inbox.take, "a page") for _ in range(3)]
+    await node.store.call(Call.command("SAVE"))
+    own_server.kill()
+    own_server.start()
+
+    for page in pages:
+        node.acks.complete(page)
+    await node.acks.drain()
+    assert (node.forgotten, node.acks.acked) == (0, 3)
+    assert (await node.scan(PARTITION)).reserved == 0

@@ -1,0 +1,89 @@
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.store.address import address_of, redacted
+from frontier.store.client import BlockingStore, Store
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "servers", "service", "params"),
+    [
+        ("redis+cluster://h", "cluster", (("h", 6379),), "", {}),
+        ("redis+cluster://a:1,b:2/", "cluster", (("a", 1), ("b", 2)), "", {}),
+        ("redis+cluster://a:1/0", "cluster", (("a", 1),), "", {}),
+        ("redis+cluster://[::1]:7", "cluster", (("::1", 7),), "", {}),
+        ("redis+sentinel://s/x", "sentinel", (("s", 26379),), "x", {}),
+        (
+            "redis+sentinel://a:1,b:2/x/3",
+            "sentinel",
+            (("a", 1), ("b", 2)),
+            "x",
+            {"db": 3},
+        ),
+        (
+            "rediss+cluster://me:p%40ss@a:1?socket_timeout=7",
+            "cluster",
+            (("a", 1),),
+            "",
+            {"username": "me", "password": "p@ss", "ssl": True, "socket_timeout": 7},
+        ),
+    ],
+)
+def test_a_url_may_name_several_servers(url, kind, servers, service, params):
+    address = address_of({"REDIS_URL": url})
+
+    assert (address.kind, address.servers, address.service) == (kind, servers, service)
+    assert params.items() <= address.params.items()
+    assert address_of({"REDIS_PARAMS": {"url": url}}).kind == kind
+
+
+@pytest.mark.parametrize("cls", [Store, BlockingStore])
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("redis+cluster://", "must be redis[+]cluster://"),
+        ("redis+cluster://a:1,,b:2", "must be redis[+]cluster://"),
+        ("redis+cluster://a:port", "must be redis[+]cluster://"),
+        ("redis+cluster://a:1/2", "a cluster has only database 0"),
+        ("redis+cluster://a:1/0/x", "must be redis[+]cluster://"),
+        ("redis+sentinel://a:1", "names no service"),
+        ("redis+sentinel://a:1/x/y", "'y' is no number"),
+        ("redis+sentinel://a:1/x/1/2", "must be redis[+]sentinel://"),
+        ("redis+cluster://a?socket_timeout=soon", "Invalid value"),
+    ],
+)
+def test_what_names_no_servers_is_refused(cls, url, reason):
+    with pytest.raises(ConfigurationError, match=f"^REDIS_URL = .*: .*{reason}"):
+        cls.from_settings({"REDIS_URL": url})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://me:s3cret@h:port",
+        "redis://:s3cret/x@h",
+        "redis://me:s3/cret@x@h:port",
+        "http://me:s3cret@h",
+        "redis+cluster://me:s3cret@",
+        "redis+sentinel://me:s3cret@h",
+        "redis+sentinel://me:s3cret/x:@h",
+        "redis://h:port?password=s3cret",
+        "redis+cluster://h:port?password=s3cret",
+    ],
+)
+def test_no_error_shows_a_password(url):
+    with pytest.raises(ConfigurationError) as caught:
+        BlockingStore.from_settings({"REDIS_URL": url})
+    assert "s3" not in str(caught.value)
+    assert "***" in str(caught.value)
+
+
+def test_malformed_parameters_are_not_shown():
+    with pytest.raises(ConfigurationError, match="^REDIS_PARAMS: ") as caught:
+        BlockingStore.from_settings({"REDIS_PARAMS": '{"password": "s3cret"'})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_url_without_secrets_is_shown_whole():
+    assert redacted("redis+sentinel://a:1/x") == "redis+sentinel://a:1/x"
+    assert redacted("redis://me:s3@h/0?db=1") == "redis://***@h/0?db=1"

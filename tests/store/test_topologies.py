@@ -1,0 +1,289 @@
+"""Slots that move, servers that die: what a store makes of it."""
+
+import asyncio
+import contextlib
+
+import pytest
+import redis
+from topologies import ClusterServers, SentinelServers, slot_of
+
+from frontier.errors import StoreRefused, StoreUnavailable
+from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.keys import CrawlKeys
+from frontier.store.scripts import (
+    CRAWL_ALLOT,
+    NODE_LEAVE,
+    QUEUE_REQUEUE,
+    QUEUE_RESERVE,
+    START_ACQUIRE,
+)
+
+
+@pytest.fixture(scope="module")
+def primaries():
+    """Three primaries whose slots a test may move; it must end what it began."""
+    made = ClusterServers()
+    made.start()
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def cluster(primaries, connect):
+    return connect(primaries)
+
+
+def other(primaries, source):
+    return next(one for one in primaries.primaries if one is not source)
+
+
+def names(count):
+    return [f"key-{n}" for n in range(count)]
+
+
+async def test_replies_come_in_order_from_several_servers(cluster):
+    calls = [Call.command("SET", name, name) for name in names(300)]
+    await cluster.run(calls)
+
+    calls = [Call.command("GET", name) for name in names(300)]
+    assert await cluster.run(calls) == [name.encode() for name in names(300)]
+    assert not cluster.alone
+    assert len(await cluster.call(Call.command("KEYS", "key-*"))) == 300
+
+
+async def test_a_slot_that_was_moved_is_followed(cluster, primaries, unique):
+    await cluster.call(Call.command("INCR", unique))
+    slot = slot_of(unique)
+    primaries.move(slot, other(primaries, primaries.owner(slot)))
+
+    assert await cluster.call(Call.command("INCR", unique)) == 2
+    assert await cluster.run([Call.command("INCR", unique)] * 3) == [3, 4, 5]
+
+
+async def test_a_key_that_is_gone_ahead_is_found(cluster, primaries, unique):
+    there, here = f"{{{unique}}}:1", f"{{{unique}}}:2"
+    await cluster.call(Call.command("INCR", there))
+    slot = slot_of(unique)
+    target = other(primaries, primaries.owner(slot))
+    source = primaries.begin_move(slot, target)
+    primaries.move_keys(slot, source, target)
+
+    calls = [Call.command("INCR", there), Call.to(CRAWL_ALLOT, [here], ["site"])]
+    assert await cluster.run([*calls, calls[0]]) == [2, b"site-1", 3]
+    primaries.end_move(slot, target)
+    assert await cluster.run([calls[0], calls[1]]) == [4, b"site-1"]
+
+
+async def test_keys_on_both_sides_are_waited_for(cluster, primaries, unique):
+    keys = [f"{{{unique}}}:starts", f"{{{unique}}}:lock"]
+    take = Call.to(START_ACQUIRE, keys, ["seeds", "me", 60_000])
+    assert await cluster.call(take) == b"yours"
+    await cluster.call(Call.command("HSET", keys[0], "others", "done"))
+    slot = slot_of(unique)
+    target = other(primaries, primaries.owner(slot))
+    source = primaries.begin_move(slot, target)
+    primaries.move_keys(slot, source, target, 1)
+
+    waiting = asyncio.create_task(cluster.call(take))
+    plain = Call.command("HGET", keys[0], "others")
+    assert await cluster.call(plain) == b"done"
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    primaries.move_keys(slot, source, target)
+    primaries.end_move(slot, target)
+    assert await waiting == b"yours"
+
+
+async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
+    cluster, primaries, unique
+):
+    """Within a script a key that has vanished counts as being at the target."""
+    crawl = CrawlKeys("test", unique)
+    keys = crawl.partition(3)
+    ready = keys.ready("0:h")
+    await cluster.run(
+        [
+            Call.command("HSET", keys.lease, "token", 5, "holder", "me"),
+            Call.command("HSET", keys.counts, "ready", 2, "seq", 7),
+            Call.command("ZADD", keys.queues, 0, "0:h"),
+            Call.command("RPUSH", ready, "0one", "0two"),
+            Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
+            Call.command("RPUSH", keys.dead, "a letter"),
+            Call.command("HSET", keys.polite, "x", "5 0"),
+        ]
+    )
+    slot = slot_of(ready)
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.polite, ready]
+    taken = await cluster.call(Call.to(QUEUE_RESERVE, names, [5, "LPOP", "0:h", 9]))
+    assert taken == [[0, b"8", b"0one", b"9", b"0two"]]
+
+    primaries.move(slot, target)
+    await cluster.run(
+        [
+            Call.command("RPUSH", ready, "0three"),
+            Call.command("ZADD", keys.queues, 0, "0:h"),
+            Call.command("HDEL", keys.reserved, 7),
+        ]
+    )
+    target = other(primaries, target)
+    primaries.begin_move(slot, target)
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead, ready]
+    back = [5, "LPUSH", 0, 9, 6, "0:h", 0, 8, 6, "0:h", 0]
+    assert await cluster.call(Call.to(QUEUE_REQUEUE, names, back)) == [2, 0]
+    primaries.move(slot, target)
+    assert await cluster.call(Call.command("LRANGE", ready, 0, -1)) == [
+        b"0one",
+        b"0two",
+        b"0three",
+    ]
+
+
+async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):
+    crawl = CrawlKeys("test", unique)
+    names = [crawl.nodes(), crawl.epoch(), crawl.reports()]
+    names += [crawl.hints("a"), crawl.order("a")]
+    await cluster.run(
+        [
+            Call.command("HSET", names[0], "a", "1 1 0"),
+            Call.command("SET", names[1], 1),
+            Call.command("HSET", names[2], "a", "{}"),
+            Call.command("RPUSH", names[3], "x"),
+            Call.command("SET", names[4], "drain"),
+        ]
+    )
+    slot = slot_of(names[0])
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    assert await cluster.call(Call.to(NODE_LEAVE, names, ["a", "{}"])) == 0
+    primaries.move(slot, target)
+
+
+async def test_no_increment_is_lost_or_doubled_while_slots_move(
+    cluster, primaries, unique
+):
+    counters = [f"{{{unique}-{n}}}:n" for n in range(20)]
+    moving = asyncio.Event()
+    done = 0
+
+    async def count():
+        nonlocal done
+        while not moving.is_set():
+            await cluster.run([Call.command("INCR", name) for name in counters])
+            done += 1
+
+    counting = [asyncio.create_task(count()) for _ in range(3)]
+    for name in counters:
+        slot = slot_of(name)
+        target = other(primaries, primaries.owner(slot))
+        await asyncio.to_thread(primaries.move, slot, target)
+    moving.set()
+    await asyncio.gather(*counting)
+
+    found = await cluster.run([Call.command("GET", name) for name in counters])
+    assert {int(value) for value in found} == {done}
+    assert done > 20
+
+
+async def test_scripts_are_loaded_before_what_follows_them(primaries, connect, unique):
+    for one in primaries.primaries:
+        one.ask("SCRIPT", "FLUSH")
+    store = connect(primaries)
+    calls = [Call.to(CRAWL_ALLOT, [unique], ["site"]), Call.command("HGETALL", unique)]
+
+    _, stored = await store.run(calls)
+    assert stored[b"open"] == b"site-1"
+
+
+def test_a_user_with_a_password_is_let_in(primaries, unique):
+    for one in primaries.primaries:
+        one.ask("ACL", "SETUSER", "crawler", "on", ">s3cret", "~*", "&*", "+@all")
+    settings = {"REDIS_URL": primaries.url.replace("//", "//crawler:s3cret@")}
+    store = BlockingStore.from_settings(settings)
+    with contextlib.closing(store):
+        assert store.call(Call.command("INCR", unique)) == 1
+    assert "s3cret" not in store.where
+
+    wrong = settings["REDIS_URL"].replace("s3cret", "wrong")
+    params = {"retry": None}
+    store = BlockingStore.from_settings({"REDIS_URL": wrong, "REDIS_PARAMS": params})
+    with contextlib.closing(store), pytest.raises(StoreUnavailable) as caught:
+        store.call(Call.command("INCR", unique))
+    assert "wrong" not in str(caught.value)
+
+
+async def test_a_server_of_a_cluster_is_not_taken_for_a_single_one(
+    primaries, stack, unique
+):
+    strange = next(
+        one
+        for one in primaries.primaries
+        if one is not primaries.owner(slot_of(unique))
+    )
+    store = Store.from_settings({"REDIS_URL": f"redis://127.0.0.1:{strange.port}"})
+    stack.push_async_callback(store.close)
+
+    with pytest.raises(StoreRefused, match=r"redis\+cluster://"):
+        await store.call(Call.command("INCR", unique))
+
+
+async def test_a_server_that_may_forget_is_found_among_many(cluster, primaries):
+    info = Call.command("INFO", "memory")
+    assert (await cluster.call(info))["maxmemory_policy"] == "noeviction"
+    last = primaries.primaries[-1]
+    last.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        assert (await cluster.call(info))["maxmemory_policy"] == "allkeys-lru"
+    finally:
+        last.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+async def patiently(store, call):
+    while True:
+        try:
+            return await store.call(call)
+        except StoreUnavailable:
+            await asyncio.sleep(0.02)
+
+
+async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
+    connect, stack, unique
+):
+    servers = ClusterServers(3, 1, "--cluster-node-timeout", "400")
+    stack.callback(servers.remove)
+    await asyncio.to_thread(servers.start)
+    store = connect(servers)
+    await store.call(Call.command("SET", unique, "x"))
+    owner = servers.owner(slot_of(unique))
+    assert owner.ask("WAIT", 1, 5000) == 1
+    owner.kill()
+
+    with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{owner.port}"):
+        await store.call(Call.command("GET", unique))
+    assert await patiently(store, Call.command("GET", unique)) == b"x"
+    assert await patiently(store, Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
+
+
+async def test_sentinels_new_primary_is_found(connect, stack, unique):
+    servers = SentinelServers()
+    stack.callback(servers.remove)
+    await asyncio.to_thread(servers.start)
+    store = connect(servers)
+    thread = BlockingStore.from_settings({"REDIS_URL": servers.url})
+    stack.callback(thread.close)
+    await store.call(Call.command("SET", unique, "x"))
+    assert store.where.startswith("frontier of 127.0.0.1:")
+    assert thread.call(Call.command("GET", unique)) == b"x"
+    assert servers.primary.ask("WAIT", 1, 5000) == 1
+    servers.primary.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await store.call(Call.command("GET", unique))
+    assert await patiently(store, Call.command("GET", unique)) == b"x"
+    assert thread.call(Call.command("GET", unique)) == b"x"
+    assert await store.call(Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
+    with pytest.raises(redis.exceptions.RedisError):
+        servers.primary.ask("PING")
