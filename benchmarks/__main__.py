@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, seen, warc
+from benchmarks import crawl, memory, seen, warc
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
+    "crawl": crawl.run,
     "memory": memory.run,
     "seen": seen.run,
     "warc": warc.run,
