@@ -1,14 +1,16 @@
 # make crawl                          crawl the built-in site with two nodes
 # make crawl SEEDS=URL|FILE NODES=3   crawl the web from seeds of yours
 # make test, make lint                what .ci/run does
+# make chaos                          kill, freeze and cut: twenty seeds, four minutes
 # make clean                          remove caches; crawls, archives and .venv stay
 
 PYTHON ?= python3
 NODES ?= 2
+WORKERS ?= 3
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
-.PHONY: crawl test lint clean
+.PHONY: crawl test chaos lint clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -17,8 +19,12 @@ else
 	@$(BIN)/frontier demo --nodes $(NODES)
 endif
 
+# Most tests wait for real processes: more of them at a time than processors.
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+chaos: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -m chaos tests/chaos
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

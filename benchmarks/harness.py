@@ -37,6 +37,10 @@ class Options:
     """What the command line asked for."""
 
     quick: bool
+    seeds: int | None = None
+    """How many plans to draw, for a benchmark that draws."""
+    seed: int | None = None
+    """The only one to draw."""
 
 
 class Pace(NamedTuple):

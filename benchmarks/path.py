@@ -15,7 +15,8 @@ from scrapy.crawler import Crawler
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier import connection
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
+from frontier.places import Places
 from frontier.queues.push import Push
 from frontier.runtime.node import Node
 from frontier.runtime.outbox import Outbox
@@ -43,15 +44,14 @@ class PushingNode(Node):
     queues = True
     """Whether new URLs are queued, or marked as seen only."""
 
-    def push(self, *, queue_key: str, **what: Any) -> None:
+    def push(self, *, partition: int, **what: Any) -> None:
         """Push as a node does; without queues, to none of them."""
         if self.queues:
-            super().push(queue_key=queue_key, **what)
+            super().push(partition=partition, **what)
             return
-        number = partition_of(queue_key, self.config.partitions)
         mark_ = mark(what["fingerprint"])
         push = Push(what["mode"], mark_, "", 0, what["item"], what["tag"])
-        self.outbox.put(number, push)
+        self.outbox.put(partition, push)
 
     async def open(self) -> None:
         """Connect and start the outbox."""
@@ -95,6 +95,7 @@ class PushingConnection(connection.Connection):
         self.node = PushingNode(
             self.config, settings, owner, spider=spider.name, inbox_size=1, cap=1
         )
+        self.places = Places(self.config)
         await self.node.open()
         self._opened = True
 

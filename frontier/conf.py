@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 PREFIX = "FRONTIER_"
 TIERS = ("recent", "bloom", "set")
+QUEUE_KEYS = ("host", "domain", "ip", "url")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 Parser = Callable[[Any], Any]
 
@@ -95,6 +98,10 @@ def _path(value: Any) -> Path:
     return Path(text)
 
 
+def _optional_path(value: Any) -> Path | None:
+    return _path(value) if value else None
+
+
 def _choice(*choices: str) -> Parser:
     def parse(value: Any) -> str:
         if value not in choices:
@@ -132,6 +139,16 @@ def _tiers(value: Any) -> tuple[str, ...]:
     return tuple(name for name in TIERS if name in names)
 
 
+def _queue_key(value: Any) -> str:
+    if callable(value):
+        value = f"{value.__module__}.{value.__qualname__}"
+    if value in QUEUE_KEYS or PATH.fullmatch(str(value)):
+        return str(value)
+    raise ValueError(
+        f"must be one of {', '.join(QUEUE_KEYS)}, or a module's callable or its path"
+    )
+
+
 def _setting(default: Any, parser: Parser) -> Any:
     return field(default=default, metadata={"parser": parser})
 
@@ -140,6 +157,8 @@ def _setting(default: Any, parser: Parser) -> Any:
 class Config:
     """All settings of one node, parsed and checked once."""
 
+    crawl_delay_max: float = _setting(300.0, _real(-1.0, 86400.0))
+    """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, _boolean)
     """Whether the add-on does anything."""
     bloom_capacity: int = _setting(1_000_000, _whole(1, 10**12))
@@ -152,6 +171,10 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     crawl_id: str = _setting("", _optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    host_shards: int = _setting(1, _whole(1, 1024))
+    """Queues into which each queue key is divided, so that nodes can share it."""
+    journal_dir: Path | None = _setting(None, _optional_path)
+    """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, _boolean)
     """Whether the crawl waits for new seeds when nothing is queued."""
     lease_ttl: float = _setting(15.0, _real(0.5, 3600.0))
@@ -166,7 +189,7 @@ class Config:
     """Which of two URLs of one host and priority is fetched first."""
     partitions: int = _setting(1024, _whole(1, 16384))
     """Units of ownership; fixed when the crawl is created."""
-    queue_key: str = _setting("host", _choice("host", "domain", "url"))
+    queue_key: str = _setting("host", _queue_key)
     """What is owned by one node at a time and takes turns."""
     revisit_enabled: bool = _setting(True, _boolean)
     """Whether payloads that are in the index become revisit records."""
@@ -224,8 +247,9 @@ class Config:
 
     def as_settings(self) -> dict[str, str]:
         """Every setting's name and its value in effect, as text."""
+        values = {PREFIX + f.name.upper(): getattr(self, f.name) for f in fields(self)}
         return {
-            PREFIX + f.name.upper(): str(getattr(self, f.name)) for f in fields(self)
+            name: "" if value is None else str(value) for name, value in values.items()
         }
 
 

@@ -19,6 +19,8 @@ from scrapy.utils.request import RequestFingerprinter
 
 from frontier.conf import Config
 from frontier.errors import FrontierError
+from frontier.gate import Gate
+from frontier.places import Places
 from frontier.runtime.node import Node
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ REFUSED = "frontier_refused"
 """Why a spider closes whose node cannot take part."""
 FAILED = "frontier_failed"
 """Why a spider closes whose node cannot go on."""
+DRAINED = "frontier_drained"
+"""Why a spider closes whose node was told to by ``frontier node drain``."""
+REMOVED = "frontier_removed"
+"""Why a spider closes whose node was taken out by ``frontier node remove``."""
 
 _connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
 
@@ -69,6 +75,8 @@ class Connection:
         """Not empty if the crawl began with what others saw; see `carry_call`."""
         self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
         """What each request from the store stands on."""
+        self.sent: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
+        """When each request was sent, in seconds since the Unix epoch."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
         """Where the exchange of each request is being written."""
         self.starting = False
@@ -88,11 +96,6 @@ class Connection:
         """
         settings = self._crawler.settings
         size = settings.getint("CONCURRENT_REQUESTS")
-        per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        polite = settings.getfloat("DOWNLOAD_DELAY") > 0
-        cap = 2 if polite else 2 * per_host
-        if self.config.queue_key == "url":
-            cap = 2 * size  # one queue per partition: there is no host to spare
         self.starting = True
         if self._owner is None:
             raise RuntimeError(
@@ -104,10 +107,11 @@ class Connection:
             self._owner,
             spider=spider.name,
             inbox_size=2 * size,
-            cap=cap,
+            cap=self._cap(size),
         )
         self.node = node
         try:
+            self.places = Places(self.config, self._address)
             await node.open()
         except FrontierError as error:
             logger.critical("%s", error)
@@ -115,6 +119,27 @@ class Connection:
             self._end_badly()
             return
         self._opened = True
+        self._guard()
+
+    def _address(self, host: str) -> str | None:
+        return self.node.addresses.known(host)
+
+    def _cap(self, size: int) -> int:
+        """How many of one queue key may be in flight here."""
+        settings, shards = self._crawler.settings, self.config.host_shards
+        if self.config.queue_key == "url":
+            return 2 * size  # one queue per partition: there is no host to spare
+        per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        if shards > 1:  # together they have no more than the host is allowed
+            return max(1, per_host // shards)
+        if settings.getfloat("DOWNLOAD_DELAY") > 0:
+            return 2
+        return 2 * per_host
+
+    def _guard(self) -> None:
+        """Stand between Scrapy's downloader slots and its handlers."""
+        if self._crawler.engine is not None:
+            Gate(self._crawler, self)
 
     def _refuse(self) -> None:
         raise CloseSpider(REFUSED)
@@ -158,9 +183,23 @@ class Connection:
         if slot is not None and slot.closing is None:
             slot.nextcall.schedule()
 
+    @property
+    def closing(self) -> bool:
+        """Whether the engine waits for what is in progress, and then closes."""
+        slot = self._crawler.engine._slot
+        return slot is not None and slot.closing is not None
+
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
         return any(r not in self.reservations for r in self.in_progress())
+
+    def obey(self, order: str) -> None:
+        """Close the spider, once, because an operator wants this node to go."""
+        if self.closing:
+            return
+        reason = {"drain": DRAINED}.get(order, REMOVED)
+        logger.info("an operator wants this node to go: %s", reason)
+        deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
 
     def fail(self, error: BaseException) -> None:
         """Close the spider because the frontier of this node does not work."""

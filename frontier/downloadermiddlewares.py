@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
-
-from scrapy.exceptions import IgnoreRequest
+from weakref import WeakSet
 
 from frontier.capture import exchange_of
 from frontier.connection import connection_of
@@ -19,18 +16,25 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+DOWNLOAD_SLOT = "download_slot"
+"""Where Scrapy keeps the slot of a request, in its ``meta``."""
+
 
 class CaptureMiddleware:
-    """Archives every exchange, and sends nothing without a current lease.
+    """Archives every exchange, and has each host keep to its own slot.
 
     At its place, nearer to the wire than HttpCompression, redirects and
     retries, it sees each exchange once and bodies as they were received.
+
+    Scrapy writes a request's slot into its ``meta``, and a redirect to another
+    host, or a request made with ``meta=response.meta``, is then sent in the slot
+    of the first host, whose delay has nothing to do with it. So what was not
+    there before is taken out again.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._connection = connection_of(crawler)
-        self._crawler = crawler
-        self._started: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
+        self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -38,23 +42,17 @@ class CaptureMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Hold *request* while the lease that it stands on is not current."""
-        reservation = self._connection.reservations.get(request)
-        if reservation is not None:
-            while not self._connection.node.may_send(reservation):
-                if reservation.key not in self._connection.node.inbox.open:
-                    # Another node has it now; this one's spider need not know.
-                    request.errback = None
-                    self._crawler.stats.inc_value("frontier/queue/lost")
-                    raise IgnoreRequest("the lease on its partition is lost")
-                await asyncio.sleep(0.05)
-        self._started[request] = time.time()
+        """See whether *request* names its slot itself."""
+        if DOWNLOAD_SLOT in request.meta:
+            self._slotted.add(request)
 
     async def process_response(self, request: Request, response: Response) -> Response:
         """Hand the exchange to the archive; its record is awaited by the ack."""
         archive = self._connection.node.archive
         if archive is not None and request.meta.get("archive", True):
-            started = self._started.get(request) or time.time()
+            started = self._connection.sent.get(request) or time.time()
             exchange = exchange_of(request, response, started)
             self._connection.stored[request] = archive.submit(exchange)
+        if request not in self._slotted:
+            request.meta.pop(DOWNLOAD_SLOT, None)
         return response

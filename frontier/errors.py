@@ -13,7 +13,10 @@ FrontierError
 │   └── LayoutStale         the seen-set has grown; compute its keys again
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
-│   └── UnknownCrawl        there is no such crawl in the store
+│   ├── UnknownCrawl        there is no such crawl in the store
+│   ├── CrawlClosed         the crawl has ended; nothing can be put into it
+│   ├── UnknownNode         the crawl has no such node
+│   └── NodeLives           a live node is not removed without force
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
@@ -140,6 +143,37 @@ class UnknownCrawl(CoordinationError):
         super().__init__(f"there is {what} in namespace {namespace}")
         self.namespace = namespace
         self.crawl_id = crawl_id
+
+
+class CrawlClosed(CoordinationError):
+    """The crawl has ended, so that nothing can be put into it."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} has ended; start a node to open a new one"
+        )
+        self.crawl_id = crawl_id
+
+
+class UnknownNode(CoordinationError):
+    """The crawl has no such node, or not any more."""
+
+    def __init__(self, crawl_id: str, node_id: str) -> None:
+        super().__init__(f"the crawl {crawl_id} has no node {node_id}")
+        self.crawl_id = crawl_id
+        self.node_id = node_id
+
+
+class NodeLives(CoordinationError):
+    """A node is alive, and is not removed without force."""
+
+    def __init__(self, crawl_id: str, node_id: str) -> None:
+        super().__init__(
+            f"the node {node_id} of the crawl {crawl_id} is alive; drain it, "
+            "or remove it with --force"
+        )
+        self.crawl_id = crawl_id
+        self.node_id = node_id
 
 
 class CodecError(FrontierError):

@@ -124,10 +124,22 @@ def from_record(record: dict[str, Any], spider: Spider) -> Request:
         raise CodecError(str(error)) from error
 
 
+def host_of(url: str) -> str:
+    """The host of *url*, without its port; empty if it has none."""
+    return (urlsplit(origin_of(url)).hostname or "").rstrip(".")[:MAX_HOST]
+
+
+def origin_of(url: str) -> str:
+    """The part of *url* before its path: scheme, user, host and port."""
+    # Scrapy's URLs have no bare "?" or "#" before the path, but may lack one.
+    end = url.find("/", url.find("//") + 2)
+    return url if end < 0 else url[:end]
+
+
 @functools.lru_cache(maxsize=10_000)
 def _key_of_origin(origin: str, kind: str) -> str:
     parts = urlsplit(origin)
-    host = (parts.hostname or "").rstrip(".")[:MAX_HOST]
+    host = host_of(origin)
     if kind == "domain":
         return domain_of(host)
     port = _port(parts.netloc)
@@ -143,9 +155,7 @@ def queue_key(url: str, kind: str) -> str:
     """
     if kind == "url":
         return url
-    # Scrapy's URLs have no bare "?" or "#" before the path, but may lack one.
-    end = url.find("/", url.find("//") + 2)
-    return _key_of_origin(url if end < 0 else url[:end], kind)
+    return _key_of_origin(origin_of(url), kind)
 
 
 def _port(netloc: str) -> str:

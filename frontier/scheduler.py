@@ -31,7 +31,7 @@ from scrapy.utils.defer import deferred_from_coro
 from frontier.connection import connection_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.fingerprints import of_plain_get
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.queues.codec import decode, encode
 from frontier.queues.push import (
     FORCE,
@@ -41,8 +41,9 @@ from frontier.queues.push import (
     TEST,
     Push,
 )
-from frontier.requests import Recorder, from_record, queue_key
+from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
+from frontier.startfeed import feed_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from frontier.places import Place
     from frontier.queues.partition import Reservation
+    from frontier.startfeed import StartFeed
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +80,8 @@ class Scheduler(BaseScheduler):
         self._counts: Counter[str] = Counter()
         self._guards: dict[Request, list[Reservation]] = {}
         self._guarded: dict[int, int] = {}
+        self._leaving = False
+        self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
 
@@ -103,13 +108,17 @@ class Scheduler(BaseScheduler):
         self._node = self._connection.node
         if not self._connection.opened:
             return
+        self._places = self._connection.places
         self._sweeper = asyncio.create_task(self._sweep_on())
+        self._feed = feed_of(self._crawler, self._node, spider)
 
     def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
         """Leave the crawl; it goes on without this node, or with it later."""
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
+        if self._feed is not None:
+            await self._feed.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweep(set())
@@ -146,20 +155,12 @@ class Scheduler(BaseScheduler):
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = of_plain_get(request.url)
         fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
-        place = queue_key(request.url, self._config.queue_key)
-        if mode == ONCE:
-            self._mark(fingerprint, place)
-            mode = TEST
-            salted = fingerprint + self._connection.carried
-            fingerprint = hashlib.sha256(salted).digest()
-        self._node.push(
-            fingerprint=fingerprint,
-            queue_key=place,
-            priority=request.priority,
-            item=item,
-            mode=mode,
-            tag=request,
-        )
+        place = self._places.of(request.url, fingerprint)
+        if place is None:
+            later = self._push_later(request, fingerprint, item, mode)
+            self._node.outbox.expect(later)
+        else:
+            self._push(request, fingerprint, item, mode, place)
         return True
 
     def next_request(self) -> Request | None:
@@ -209,6 +210,10 @@ class Scheduler(BaseScheduler):
         """Stop this node: its frontier does not work any more."""
         self._connection.fail(error)
 
+    def on_order(self, order: str) -> None:
+        """Close the spider: an operator wants this node to go."""
+        self._connection.obey(order)
+
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
         return bool(
@@ -242,11 +247,34 @@ class Scheduler(BaseScheduler):
         is_start = request.meta.get("is_start_request")  # Scrapy says so
         return bool(self._connection.carried and is_start)
 
-    def _mark(self, fingerprint: bytes, place: str) -> None:
-        """Have *fingerprint* marked as seen, and nothing queued."""
-        partition = partition_of(place, self._config.partitions)
-        push = Push(TEST, mark(fingerprint), "", 0, b"")
-        self._node.outbox.put(partition, push)
+    def _push(
+        self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place
+    ) -> None:
+        if mode == ONCE:
+            only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+            self._node.outbox.put(place.partition, only_mark)
+            mode = TEST
+            salted = fingerprint + self._connection.carried
+            fingerprint = hashlib.sha256(salted).digest()
+        self._node.push(
+            fingerprint=fingerprint,
+            queue_key=place.queue_key,
+            partition=place.partition,
+            priority=request.priority,
+            item=item,
+            mode=mode,
+            tag=request,
+        )
+
+    async def _push_later(
+        self, request: Request, fingerprint: bytes, item: bytes, mode: str
+    ) -> None:
+        """Push *request* when the address of its host is known."""
+        place = None
+        while place is None:
+            await self._node.addresses.find(host_of(request.url))
+            place = self._places.of(request.url, fingerprint)
+        self._push(request, fingerprint, item, mode, place)
 
     def _same_page(self, request: Request, source: str) -> bool:
         """Whether a redirect leads to another spelling of where it came from.
@@ -294,6 +322,11 @@ class Scheduler(BaseScheduler):
         while True:
             await asyncio.sleep(SWEEP)
             self._sweep(self._connection.in_progress())
+            if self._connection.closing and not self._leaving:
+                self._leaving = True
+                if self._feed is not None:
+                    self._feed.stop()
+                self._node.leave()
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""

@@ -19,8 +19,17 @@ _SUFFIXES = tldextract.TLDExtract(suffix_list_urls=())
 
 
 def domain_of(host: str) -> str:
-    """The registered domain of *host*, or *host* itself if it has none."""
-    return _SUFFIXES(host).top_domain_under_public_suffix or host
+    """The registered domain of *host*, or *host* itself if it has none.
+
+    Under a top-level domain that is not on the Public Suffix List it is the last
+    two labels: where no rule matches, the list's rule is ``*``.
+    """
+    found = _SUFFIXES(host)
+    if found.top_domain_under_public_suffix:
+        return str(found.top_domain_under_public_suffix)
+    if found.suffix or found.ipv4 or found.ipv6 or ":" in host:
+        return host
+    return ".".join(host.rsplit(".", 2)[-2:])
 
 
 class Scope:

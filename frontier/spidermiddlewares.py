@@ -70,6 +70,7 @@ class StartMiddleware:
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
             await node.outbox.flush()
+            await node.journaled()
             await lock.done()
         finally:
             # Also where `Spider.start` has failed, as it will on other nodes: the

@@ -17,14 +17,18 @@ FACES = {
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
+    "gate",
     "links",
     "pipelines",
+    "places",
     "requests",
     "robots",
     "scheduler",
+    "seeding",
     "spidermiddlewares",
+    "startfeed",
 }
-SERVICES = {"archive", "coordination", "queues", "seen"}
+SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
@@ -38,11 +42,12 @@ LAYERS = [
         "planning",
         "ring",
         "scope",
+        "seedlines",
         "seeds",
     },
     {"store"},
     SERVICES,
-    {"carryover", "inspection", "runtime"},
+    {"carryover", "inspection", "rebuild", "runtime"},
     FACES,
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
@@ -56,7 +61,7 @@ GUARDED = {
     "warcio": {"archive"},
     "fastwarc": {"archive"},
     "uhashring": {"ring"},
-    "msgpack": {"queues"},
+    "msgpack": {"journal", "queues"},
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}
 

@@ -23,6 +23,18 @@ RATIOS = {
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
     },
+    "ring": {
+        "max_over_mean_3",
+        "max_over_mean_10",
+        "max_over_mean_100",
+        "moved_over_ideal_join_3",
+        "moved_over_ideal_leave_3",
+        "moved_over_ideal_join_10",
+        "moved_over_ideal_leave_10",
+        "takeover_1e6_over_1e3",
+        "queue_bytes_moved_by_join",
+        "idle_redis_core_percent",
+    },
     "seen": {
         "new_default_vs_scrapy_redis",
         "new_set_vs_scrapy_redis",
@@ -35,6 +47,12 @@ RATIOS = {
         "false_seen_bloom_4x",
         "bloom_rate_asked",
         "new_whole_vs_scrapy_redis_whole",
+    },
+    "simulate": {
+        "redis_cores_100_nodes",
+        "redis_cores_100_nodes_idle",
+        "lease_kb_per_s_100_nodes",
+        "store_gb_1e10_urls",
     },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"},
 }
@@ -75,6 +93,18 @@ def test_a_url_takes_few_bytes():
 
     assert memory["bytes_per_url_default"] <= 12
     assert memory["bytes_per_url_default"] < memory["bytes_per_url_scrapy_redis"] / 5
+
+
+def test_the_ring_is_balanced_and_moves_little_and_no_data():
+    ring = measure("ring")["ratios"]
+
+    for size, most in ((3, 1.06), (10, 1.06), (100, 1.08)):
+        assert ring[f"max_over_mean_{size}_worst"] <= most
+    for size in (3, 10):
+        assert ring[f"moved_over_ideal_join_{size}"] <= 1.15
+        assert ring[f"moved_over_ideal_leave_{size}"] <= 1.15
+    assert ring["queue_bytes_moved_by_join"] == 0
+    assert ring["takeover_1e6_over_1e3"] < 3
 
 
 def test_competitors_take_turns_in_both_orders():

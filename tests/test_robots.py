@@ -1,8 +1,12 @@
 """Every request that waits for a robots.txt obeys it."""
 
+import itertools
 import json
 import subprocess
 import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -11,7 +15,7 @@ import json, sys
 import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
 
-base, middleware = sys.argv[1:]
+base, middleware, more = sys.argv[1:]
 
 
 class Eager(scrapy.Spider):
@@ -33,6 +37,7 @@ process = AsyncCrawlerProcess({
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
         middleware: 100,
     },
+    **json.loads(more),
 })
 process.crawl(Eager)
 process.start()
@@ -50,7 +55,7 @@ def base(tmp_path):
 
 
 def fetched(base, middleware):
-    arguments = [sys.executable, "-c", SCRIPT, base, middleware]
+    arguments = [sys.executable, "-c", SCRIPT, base, middleware, "{}"]
     done = subprocess.run(arguments, check=True, capture_output=True, timeout=60)
     return json.loads(done.stdout)
 
@@ -64,3 +69,49 @@ def test_scrapys_own_middleware_still_needs_ours(base):
     scrapys = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
     assert fetched(base, scrapys) > 0
+
+
+class Slow(BaseHTTPRequestHandler):
+    """Wants its visitors to wait, and says when they came."""
+
+    def do_GET(self):
+        is_robots = self.path == "/robots.txt"
+        if not is_robots:
+            self.server.times.append(time.monotonic())
+        body = b"User-agent: *\nCrawl-delay: 0.25\n" if is_robots else b"x"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def slow():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    server.times = []
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def gaps(server, **settings):
+    base = f"http://127.0.0.1:{server.server_port}"
+    middleware = "frontier.robots.RobotsTxtMiddleware"
+    arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
+    done = subprocess.run(arguments, check=True, capture_output=True, timeout=60)
+    assert json.loads(done.stdout) == 6
+    return [b - a for a, b in itertools.pairwise(server.times)]
+
+
+def test_a_crawl_delay_is_kept_whatever_autothrottle_thinks(slow):
+    assert min(gaps(slow, AUTOTHROTTLE_ENABLED=True, AUTOTHROTTLE_START_DELAY=0)) > 0.24
+
+
+def test_a_crawl_delay_is_cut_to_what_is_allowed(slow):
+    assert max(gaps(slow, FRONTIER_CRAWL_DELAY_MAX=0.02)) < 0.24

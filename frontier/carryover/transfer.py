@@ -205,6 +205,7 @@ class Import:
         here, there = crawl.config, self._config
         self._same("FRONTIER_PARTITIONS", there.partitions, here.partitions)
         self._same("FRONTIER_QUEUE_KEY", there.queue_key, here.queue_key)
+        self._same("FRONTIER_HOST_SHARDS", there.host_shards, here.host_shards)
         if any(partition >= here.partitions for partition in self._counts):
             raise ConfigurationError(f"{self._path} has more partitions than it says")
         space = self._file.header.space

@@ -6,9 +6,12 @@ from enum import IntEnum
 
 from frontier.errors import (
     ConfigurationError,
+    CrawlClosed,
     FrontierError,
+    NodeLives,
     StoreError,
     UnknownCrawl,
+    UnknownNode,
 )
 
 
@@ -26,7 +29,9 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     """The store does not have what was asked for."""
     IN_USE = 5
-    """It was not stopped, because others use it."""
+    """It was not stopped or removed, because it is in use."""
+    INCOMPLETE = 6
+    """Some of what was given could not be used; the rest was."""
     INTERRUPTED = 130
     """A signal ended it; the crawl is still open and can be resumed."""
 
@@ -37,6 +42,8 @@ def exit_code_of(error: FrontierError) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE
-    if isinstance(error, UnknownCrawl):
+    if isinstance(error, UnknownCrawl | UnknownNode | CrawlClosed):
         return ExitCode.NOT_FOUND
+    if isinstance(error, NodeLives):
+        return ExitCode.IN_USE
     return ExitCode.CRAWL_FAILED

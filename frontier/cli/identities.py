@@ -13,12 +13,12 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
 from frontier.carryover.file import RULES
-from frontier.coordination.crawls import BY_FINGERPRINT
 from frontier.errors import ConfigurationError
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.inspection.untrusted import printable
+from frontier.places import SPREAD, Places
 from frontier.queues.codec import MAX_BYTES
-from frontier.requests import queue_key
+from frontier.runtime.addresses import BlockingAddresses
 from frontier.runtime.shape import CANONICALIZATION, FINGERPRINTER
 from frontier.runtime.shape import fingerprinter_name as name_in
 from frontier.seeds import fault_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from frontier.seen.stored import StoredCrawl
+    from frontier.store.client import BlockingStore
 
 SHOWN = 200
 """Characters of a URL in a message."""
@@ -58,19 +59,27 @@ class Line(NamedTuple):
 
 
 class Identities:
-    """Tells what URLs are to *crawl*.
+    """Tells what URLs are to *crawl*, which is in *store*.
 
     Raises:
-        ConfigurationError: Its nodes make other fingerprints than the project here.
+        ConfigurationError: Its nodes make other fingerprints than the project here,
+            or its queue key is a callable that the project has not.
     """
 
-    def __init__(self, crawl: StoredCrawl) -> None:
+    def __init__(self, crawl: StoredCrawl, store: BlockingStore) -> None:
         require_project_of(crawl)
-        self._config = crawl.config
+        self._is_spread = crawl.config.queue_key in SPREAD
+        noted = BlockingAddresses(store, crawl.keys).noted
+        self._places = Places(crawl.config, noted)
         settings = get_project_settings()
         cls = load_object(settings[FINGERPRINTER])
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
         self._fingerprint = made.fingerprint
+
+    def fingerprint(self, request: Request) -> bytes:
+        """What *request* is to the crawl."""
+        found: bytes = self._fingerprint(request)
+        return found
 
     def of(self, url: str, place: str = "") -> Identity:
         """What a GET of *url*, with neither headers nor body, is.
@@ -80,14 +89,10 @@ class Identities:
         Raises:
             ConfigurationError: It is no URL.
         """
-        config = self._config
         try:
             request = Request(_checked(url))
             fingerprint = self._fingerprint(request)
-            if config.queue_key == BY_FINGERPRINT:
-                key = fingerprint.hex()
-            else:
-                key = queue_key(request.url, config.queue_key)
+            found = self._places.of(request.url, fingerprint)
         except ValueError as error:
             at = f"{place}: " if place else ""
             # That of a URL that cannot be encoded would have the URL in it.
@@ -95,8 +100,15 @@ class Identities:
             raise ConfigurationError(
                 f"{at}{url[:SHOWN]!r} is no URL: {reason}"
             ) from None
-        partition = partition_of(key, config.partitions)
-        return Identity(request.url, key, partition, fingerprint, mark(fingerprint))
+        if found is None:
+            raise ConfigurationError(
+                f"{request.url[:SHOWN]!r}: the crawl has noted no address of its host, "
+                "so it has seen nothing of it"
+            )
+        key = fingerprint.hex() if self._is_spread else found.queue_key
+        return Identity(
+            request.url, key, found.partition, fingerprint, mark(fingerprint)
+        )
 
     def marks_of(
         self, lines: Iterable[Line], progress: Callable[[int], None] = lambda _: None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import time
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.live import Live
 
 from frontier.cli.options import (
     NAMESPACE,
@@ -16,8 +21,22 @@ from frontier.cli.options import (
     StoreDir,
     connected,
 )
-from frontier.cli.output import show, show_json
+from frontier.cli.output import results, say, show, show_json
 from frontier.cli.report import node_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frontier.inspection.views import CrawlSnapshot
+    from frontier.seen.stored import StoredCrawl
+    from frontier.store.client import BlockingStore
+
+CrawlId = Annotated[
+    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+]
+NodeId = Annotated[str, typer.Argument(metavar="NODE_ID")]
+PAUSE = 1.0
+"""Seconds between two looks."""
 
 app = typer.Typer(help="The nodes of a crawl.", no_args_is_help=True)
 
@@ -29,22 +48,101 @@ def group() -> None:
 
 @app.command("list")
 def list_nodes(
-    crawl_id: Annotated[
-        str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
-    ] = "",
+    crawl_id: CrawlId = "",
     redis_url: RedisUrl = "",
     store_dir: StoreDir = STORE_DIR,
     namespace: Namespace = NAMESPACE,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again every second, until Ctrl-C.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the nodes of a crawl: live, silent, or gone."""
+    """List the nodes of a crawl: live, leaving, silent, or gone.
+
+    With --watch and --json there is one object on each line.
+    """
     from frontier.inspection.snapshot import newest_crawl, snapshot
 
     with connected(redis_url, store_dir) as store:
         chosen = crawl_id or newest_crawl(store, namespace)
-        seen = snapshot(store, namespace, chosen)
+        looks = (snapshot(store, namespace, chosen) for _ in count())
+        if watch:
+            _watch(looks, as_json=as_json)
+            return
+        seen = next(looks)
     if as_json:
-        nodes = [asdict(node) for node in seen.nodes]
-        show_json({"crawl_id": seen.crawl_id, "nodes": nodes})
+        show_json(_object(seen))
     else:
         show([node_table(seen)])
+
+
+@app.command()
+def drain(
+    node_id: NodeId,
+    crawl_id: CrawlId = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Have a node finish what it has started, hand over the rest, and exit."""
+    from frontier.coordination.orders import drain
+
+    with connected(redis_url, store_dir) as store:
+        drain(store, _crawl(store, namespace, crawl_id).keys, node_id)
+    say(f"{node_id} will go; frontier node list --watch shows it")
+
+
+@app.command()
+def remove(
+    node_id: NodeId,
+    crawl_id: CrawlId = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if it is alive; it will stop.")
+    ] = False,
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+) -> None:
+    """Take out a node that is dead, so that others have its partitions at once."""
+    from frontier.conf import Config
+    from frontier.coordination.orders import remove
+
+    with connected(redis_url, store_dir) as store:
+        crawl = _crawl(store, namespace, crawl_id)
+        ended = remove(
+            store,
+            crawl.keys,
+            node_id,
+            partitions=crawl.config.partitions,
+            ttl=Config().lease_ttl,
+            force=force,
+        )
+    say(f"{node_id} is removed; {ended:,} partitions of its are free")
+
+
+def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
+    from frontier.inspection.snapshot import newest_crawl
+    from frontier.seen.stored import stored_crawl
+
+    return stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
+
+
+def _object(seen: CrawlSnapshot) -> dict[str, Any]:
+    nodes = [asdict(node) for node in seen.nodes]
+    return {"crawl_id": seen.crawl_id, "nodes": nodes}
+
+
+def _watch(looks: Iterator[CrawlSnapshot], *, as_json: bool) -> None:
+    """Show each of *looks*, a second apart, until Ctrl-C."""
+    console = results()
+    with suppress(KeyboardInterrupt):
+        if as_json or not console.is_terminal:
+            for seen in looks:
+                text = json.dumps(_object(seen)) if as_json else None
+                console.print(text or node_table(seen), soft_wrap=as_json)
+                console.file.flush()
+                time.sleep(PAUSE)
+        with Live(console=console, auto_refresh=False) as live:
+            for seen in looks:
+                live.update(node_table(seen), refresh=True)
+                time.sleep(PAUSE)

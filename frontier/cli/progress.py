@@ -37,8 +37,11 @@ WINDOW = 6
 
 
 @contextmanager
-def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for *total* steps; call what this gives with how many are done."""
+def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar for *total* steps; call what this gives with how many are done.
+
+    *total* is ``None`` where nobody knows it.
+    """
     console = messages()
     if not console.is_terminal:
         yield lambda _: None

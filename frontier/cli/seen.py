@@ -58,7 +58,7 @@ def check(
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        identity = Identities(crawl).of(url.strip())
+        identity = Identities(crawl, store).of(url.strip())
         answer = look(
             store,
             crawl.keys.partition(identity.partition),
@@ -92,7 +92,7 @@ def forget(
     lines = lines_of(target)
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
-        identities = Identities(crawl)
+        identities = Identities(crawl, store)
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
         plan = _plan_to_forget(store, crawl, by_partition, len(lines))

@@ -35,6 +35,8 @@ class View:
     state: str
     """Of the crawl: ``open`` or ``finished``; empty if there is no crawl."""
     members: tuple[Member, ...]
+    order: str = ""
+    """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
 
 
 class Membership:
@@ -51,6 +53,10 @@ class Membership:
         self._epoch = -1
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
+        self.nodes = 0
+        """How many were alive at the last beat, this one included."""
+        self.leaving = False
+        """Whether this node wants no partitions any more: its weight becomes 0."""
 
     async def beat(self, *, busy: bool, report: Mapping[str, Any] | None) -> View:
         """Say that this node lives; swap the ring if the epoch has changed.
@@ -58,21 +64,25 @@ class Membership:
         *busy* keeps the crawl open: the node has work that is not in the store.
         """
         keys = self._keys
+        node_id = self._member.node_id
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
+        names.append(keys.order(node_id))
         args: list[Argument] = [
-            self._member.node_id,
-            self._member.weight,
+            node_id,
+            0 if self.leaving else self._member.weight,
             self._ttl_ms,
             int(busy),
             json.dumps(report) if report is not None else "",
+            int(self._epoch < 0),
         ]
         (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
-        epoch, state, *pairs = reply
+        epoch, state, order, *pairs = reply
         members = tuple(
             Member(pairs[i].decode(), int(pairs[i + 1]))
             for i in range(0, len(pairs), 2)
         )
-        view = View(int(epoch), state.decode(), members)
+        view = View(int(epoch), state.decode(), members, order.decode())
+        self.nodes = len(members)
         if view.epoch != self._epoch:
             self.ring = Ring(members, self._partitions)
             self._epoch = view.epoch
@@ -83,6 +93,7 @@ class Membership:
         keys = self._keys
         node_id = self._member.node_id
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
+        names.append(keys.order(node_id))
         args = [node_id, json.dumps(report)]
         (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])
         return int(left)

@@ -225,7 +225,7 @@ def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
     for name, value in reply.items():
         node_id, words = text(name), value[:100].split()
         if NAME.fullmatch(node_id) and len(words) == 3:
-            found[node_id] = (whole(words[0]), min(max(whole(words[1]), 1), 1000))
+            found[node_id] = (whole(words[0]), min(whole(words[1]), 1000))
     return found
 
 
@@ -245,10 +245,12 @@ def _views(
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
         state = "silent" if node_id in beats else "left"
+        if node_id in shares:
+            state = "live" if beats[node_id][1] else "leaving"
         views.append(
             NodeView(
                 node_id=node_id,
-                state="live" if node_id in shares else state,
+                state=state,
                 weight=beats[node_id][1] if node_id in beats else 0,
                 owned=shares.get(node_id, 0),
                 held=holders.get(node_id, 0),

@@ -87,7 +87,8 @@ class NodeView:
 
     node_id: str
     state: str
-    """``live``, ``silent`` (no heartbeat for longer than a lease) or ``left``."""
+    """``live``, ``leaving`` (it closes, and owns nothing any more), ``silent`` (no
+    heartbeat for longer than a lease) or ``left``."""
     weight: int
     """0 if it has left."""
     owned: int

@@ -12,6 +12,7 @@ What always holds:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from frontier.store.scripts import (
     QUEUE_BURY,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
+    QUEUE_SENT,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def reserve_call(
     keys: PartitionKeys, lease: Lease, order: Order, wanted: Mapping[str, int]
 ) -> Call:
     """The call that takes up to *wanted* items from each queue."""
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved]
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.polite]
     args: list[Argument] = [lease.token, "LPOP" if order is Order.BFS else "RPOP"]
     for queue, count in wanted.items():
         names.append(keys.ready(queue))
@@ -100,6 +102,8 @@ def reserved(
     reply: list[Any] | None, lease: Lease, wanted: Mapping[str, int]
 ) -> tuple[list[Reservation], dict[str, int]]:
     """The reservations in *reply*, and how many items each queue has left.
+
+    A negative number is the milliseconds for which a queue may not be asked.
 
     Raises:
         LeaseLost: The token is stale.
@@ -113,6 +117,17 @@ def reserved(
             for number, item in zip(pairs[::2], pairs[1::2], strict=True)
         ]
     return found, left
+
+
+def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> Call:
+    """The call that notes that queue keys were asked just now.
+
+    *delays* says for how many seconds each is to be left alone.
+    """
+    args: list[Argument] = [token]
+    for queue_key, delay in delays.items():
+        args += (queue_key, math.ceil(delay * 1000))
+    return Call.to(QUEUE_SENT, [keys.polite], args)
 
 
 def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:

@@ -3,8 +3,9 @@
 What always holds:
 
 1.  A reservation is acked after the links that it produced are in the store
-    and after its records are on disk: a node that dies before that leaves the
-    URL to be fetched again, one that dies after it leaves nothing to do.
+    and after its records and journal entries are on disk: a node that dies
+    before that leaves the URL to be fetched again, one that dies after it
+    leaves nothing to do.
 2.  A reservation whose lease is lost is not acked; its new holder has it.
 """
 
@@ -43,6 +44,8 @@ class Acks:
         outbox: Outbox,
         *,
         archived: Callable[[], Awaitable[None]],
+        on_acked: Callable[[list[Reservation]], None] = lambda _: None,
+        journal: Callable[[int, str, bytes], None] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -50,6 +53,8 @@ class Acks:
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
+        self._on_acked = on_acked
+        self._journal = journal
         self._completed: list[Reservation] = []
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -93,6 +98,7 @@ class Acks:
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
         calls, leases = [], []
+        lost = set()
         for (partition, _), group in groups.items():
             ids = [reservation.id for reservation in group]
             keys = self._keys.partition(partition)
@@ -104,7 +110,14 @@ class Acks:
             try:
                 self.acked += acked(reply, lease)
             except LeaseLost:
+                lost.add((lease.partition, lease.token))
                 self._leases.forget(lease)
                 self._inbox.lose(lease)
+        if self._journal is not None:
+            for group_key, group in groups.items():
+                if group_key not in lost:
+                    for done in group:
+                        self._journal(done.lease.partition, done.queue, done.item)
         for reservation in completed:
             self._inbox.settle(reservation)
+        self._on_acked(completed)

@@ -5,7 +5,8 @@ What always holds:
 1.  Only partitions whose lease is current are reserved from, and only a
     reservation whose lease is current is handed out.
 2.  No queue key has more reservations in flight here than its cap, so that a
-    slow host cannot fill the node; keys take turns, higher priorities first.
+    slow host cannot fill the node; keys take turns, higher priorities first. A
+    key that another node has asked is left alone until its delay is over.
 3.  A reservation is known here from the reply that made it until `settle`. If
     a reply was lost, what it reserved is found and put back.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
@@ -76,6 +78,7 @@ class Inbox:
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
+        self._not_before: dict[str, float] = {}
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
         self._wake = asyncio.Event()
@@ -135,6 +138,14 @@ class Inbox:
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
         return bool(self._known.get(partition))
+
+    def ready_by_key(self) -> dict[str, int]:
+        """How much is known to be ready of each queue key that is held here."""
+        found: dict[str, int] = defaultdict(int)
+        for partition in self._leases.held:
+            for queue, count in self._known.get(partition, {}).items():
+                found[split_name(queue)[1]] += count
+        return dict(found)
 
     async def look(self, partitions: Iterable[int]) -> None:
         """Learn the queues of *partitions* from the store."""
@@ -214,7 +225,10 @@ class Inbox:
         room = self._size - len(self._waiting)
         if room <= 0:
             return {}
-        candidates = self._candidates()
+        now = time.monotonic()
+        for queue_key in [k for k, at in self._not_before.items() if at <= now]:
+            del self._not_before[queue_key]
+        candidates = [c for c in self._candidates() if c[2] not in self._not_before]
         if not candidates:
             return {}
         wanted: dict[int, dict[str, int]] = defaultdict(dict)
@@ -294,7 +308,10 @@ class Inbox:
     ) -> None:
         known = self._known[partition]
         for queue, count in left.items():
-            if count:
+            if count < 0:  # another node has asked this host a moment ago
+                queue_key = split_name(queue)[1]
+                self._not_before[queue_key] = time.monotonic() - count / 1000
+            elif count:
                 known[queue] = count
             else:
                 known.pop(queue, None)

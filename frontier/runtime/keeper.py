@@ -7,21 +7,24 @@ What always holds:
 2.  What its former holders left reserved in a partition is put back into its
     queues as soon as it is acquired.
 3.  A partition that another node should have is given up once everything that
-    was started in it is acked; until then its lease is renewed.
+    was started in it is acked, and it is noted when its hosts were asked; until
+    then its lease is renewed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
+from frontier.runtime.starts import forget_call, started_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from frontier.coordination.lease import Acquired, Leases
     from frontier.coordination.membership import Membership, View
@@ -34,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 BEAT = 1.0
 """Seconds between heartbeats."""
+REMOVE = "remove"
+"""The order to a node that is off the map, and whose leases are ended."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
 
@@ -55,6 +60,8 @@ class Keeper:
         report: Callable[[], Mapping[str, Any]],
         busy: Callable[[], bool],
         on_finished: Callable[[], None],
+        on_order: Callable[[str], None] = lambda _: None,
+        before_release: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -67,6 +74,9 @@ class Keeper:
         self._report = report
         self._busy = busy
         self._on_finished = on_finished
+        self._on_order = on_order
+        self._before_release = before_release
+        self._hurried = asyncio.Event()
         self._renewed_at = time.monotonic()
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
@@ -81,16 +91,35 @@ class Keeper:
                 settled = await self.beat()
             except StoreUnavailable:
                 settled = False
-            await asyncio.sleep(self._beat if settled else min(QUICK_BEAT, self._beat))
+            pause = self._beat if settled else min(QUICK_BEAT, self._beat)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._hurried.wait()
+            self._hurried.clear()
+
+    def leave(self) -> None:
+        """Hand everything over, and take nothing more, from the next beat on."""
+        self._membership.leaving = True
+        self._hurried.set()
 
     async def beat(self) -> bool:
         """Do one round; return whether this node has exactly what it should."""
         view = await self._membership.beat(busy=self._busy(), report=self._report())
         if view.state == "finished":
             self._on_finished()
+        if view.order:
+            self._obey(view.order)
         if time.monotonic() - self._renewed_at >= self._ttl / 3 - self._beat / 2:
             await self._renew()
         return await self._follow(view)
+
+    def _obey(self, order: str) -> None:
+        self._membership.leaving = True
+        if order == REMOVE:  # others have the partitions already
+            for lease in list(self._leases.held.values()):
+                self._leases.forget(lease)
+                self._inbox.lose(lease)
+        self._on_order(order)
 
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring
@@ -117,7 +146,10 @@ class Keeper:
         self._inbox.barred |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
-        await self._leases.release(partitions - self._inbox.busy_partitions())
+        done = partitions - self._inbox.busy_partitions()
+        if done and self._before_release is not None:
+            await self._before_release()
+        await self._leases.release(done)
 
     async def _take_over(self, acquired: Iterable[Acquired]) -> None:
         fresh = list(acquired)
@@ -130,9 +162,18 @@ class Keeper:
 
     async def _reclaim(self, taken: Acquired) -> None:
         keys = self._keys.partition(taken.lease.partition)
-        (reply,) = await self._patience.run([list_reserved(keys)])
+        reply, started = await self._patience.run(
+            [list_reserved(keys), started_call(keys)]
+        )
         entries = older(reply, taken.lease)
-        calls = requeue_calls(keys, taken.lease, self._order, entries, delivered=True)
+        ids = {int(number) for number in started}
+        calls = []
+        # What was started comes first again, so it is put back last.
+        for delivered in (False, True):
+            some = [entry for entry in entries if (entry[0] in ids) is delivered]
+            calls += requeue_calls(
+                keys, taken.lease, self._order, some, delivered=delivered
+            )
         for result in await self._patience.run(calls):
             try:
                 back, dead = requeued(result, taken.lease)
@@ -141,6 +182,7 @@ class Keeper:
                 return
             self.reclaimed += back
             self.dead += dead
+        await self._patience.run([forget_call(keys)])
 
     async def _renew(self) -> None:
         began = time.monotonic()

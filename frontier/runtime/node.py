@@ -22,18 +22,24 @@ from frontier.coordination import crawls
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.hashing import mark, partition_of
+from frontier.hashing import mark
 from frontier.model import Member
 from frontier.queues.push import Push
 from frontier.runtime.acks import Acks
+from frontier.runtime.addresses import Addresses
+from frontier.runtime.advice import Advice
 from frontier.runtime.archiving import Archive
 from frontier.runtime.budget import Budget
 from frontier.runtime.ending import Ending
+from frontier.runtime.hints import hint_calls
 from frontier.runtime.inbox import Inbox
+from frontier.runtime.journaling import Journaling
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
+from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
 from frontier.store.embedded import EmbeddedStore
 
@@ -65,6 +71,9 @@ class Owner(Protocol):
     def on_failure(self, error: BaseException) -> None:
         """The node cannot go on."""
 
+    def on_order(self, order: str) -> None:
+        """An operator wants it to ``drain``, or says ``remove``."""
+
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
 
@@ -94,6 +103,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._embedded: EmbeddedStore | None = None
         self.archive: Archive | None = None
+        self._journal = Journaling()
         self._budget: Budget | None = None
         self.finished = False
         self.opened_at = time.time()
@@ -128,6 +138,7 @@ class Node:
         )
         revive = self._revive if self._embedded is not None else None
         self._patience = Patience(self._store, revive)
+        self.run = self._patience.run
         once = self._patience.once
         shape = crawl_shape(config, settings)
         self.keys = await crawls.enter(
@@ -143,6 +154,7 @@ class Node:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
+        self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._build()
         await self._keeper.beat()
         self._start()
@@ -168,7 +180,11 @@ class Node:
             seen_shape(config),
             on_verdicts=self._on_verdicts,
             on_risen=self._on_risen,
+            journal=self._journal.pushed,
         )
+        self._starts = Starts(patience, keys)
+        self._manners = Manners(patience, keys)
+        self.addresses = Addresses(patience, keys)
         self.inbox = Inbox(
             patience,
             keys,
@@ -186,6 +202,8 @@ class Node:
             self.inbox,
             self.outbox,
             archived=self._archived,
+            on_acked=self._starts.end,
+            journal=self._journal.acked,
         )
         self._keeper = Keeper(
             patience,
@@ -199,6 +217,8 @@ class Node:
             report=self._owner.report,
             busy=self._owner.is_busy,
             on_finished=self._on_finished,
+            on_order=self._owner.on_order,
+            before_release=self._manners.flush,
         )
         self._ending = Ending(
             patience,
@@ -213,6 +233,11 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
+        loops.append(self._starts.run)
+        if self.config.queue_key != "url":  # else there is no host to spare
+            loops.append(self._manners.run)
+            if self.config.host_shards == 1:
+                loops.append(Advice(self._membership, self.inbox).run)
         if self.config.seen_set_max_bytes:
             self._budget = Budget(
                 self._patience,
@@ -242,28 +267,36 @@ class Node:
         *,
         fingerprint: bytes,
         queue_key: str,
+        partition: int,
         priority: int,
         item: bytes,
         mode: str,
         tag: Any,
     ) -> None:
-        """Have a URL tested and queued; never waits.
-
-        With ``FRONTIER_QUEUE_KEY = "url"`` *queue_key* spreads URLs over the
-        partitions but each partition has one queue.
-        """
-        partition = partition_of(queue_key, self.config.partitions)
-        key = "*" if self.config.queue_key == "url" else queue_key
-        push = Push(mode, mark(fingerprint), f"{priority}:{key}", priority, item, tag)
+        """Have a URL tested and queued; never waits."""
+        queue = f"{priority}:{queue_key}"
+        push = Push(mode, mark(fingerprint), queue, priority, item, tag)
         self.outbox.put(partition, push)
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        return self.inbox.take()
+        reservation = self.inbox.take()
+        if reservation is not None:
+            self._starts.begin(reservation)
+        return reservation
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
+
+    def sent(self, reservation: Reservation, delay: float) -> None:
+        """Note that a request was sent, and for how long to leave its host alone."""
+        if self.config.queue_key != "url":
+            self._manners.sent(reservation, delay)
+
+    def holds(self, partition: int) -> bool:
+        """Whether this node has a current lease on *partition*."""
+        return self._leases.current(partition) is not None
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
@@ -290,6 +323,15 @@ class Node:
         """How many reservations of dead nodes this one put back."""
         return self._keeper.reclaimed
 
+    def leave(self) -> None:
+        """Give back what is not started, and each partition when it is done.
+
+        The node is a member until it is closed, but owns nothing any more.
+        """
+        self.inbox.stopped = True
+        if not self.finished:
+            self._keeper.leave()
+
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
         self.inbox.stopped = True
@@ -298,6 +340,7 @@ class Node:
                 await self.acks.drain()
                 await self.outbox.flush()
                 await self._archived()
+                await self._manners.flush()
         except TimeoutError:
             logger.error(  # noqa: TRY400 (the traceback would say nothing more)
                 "the store does not answer; what this node had in flight will be "
@@ -335,6 +378,7 @@ class Node:
         if self.archive is not None:
             await self.archive.close()
             self.archive = None
+        await self._journal.close()
         if hasattr(self, "_store"):
             await self._store.close()
         if self._embedded is not None:
@@ -343,6 +387,11 @@ class Node:
     async def _archived(self) -> None:
         if self.archive is not None:
             await self.archive.durable()
+        await self.journaled()
+
+    async def journaled(self) -> None:
+        """Return when what the store has of this node is in its journal too."""
+        await self._journal.durable()
 
     async def _revive(self) -> None:
         """Start the embedded store again, should its process have died."""
@@ -375,11 +424,4 @@ class Node:
                 self.inbox.learn(partition, [queue])
             if ring.owners and (owner := ring.owner(partition)) != self.config.node_id:
                 hints.setdefault(owner, []).append(f"{partition} {queue}")
-        calls = []
-        for owner, lines in hints.items():
-            key = self.keys.hints(owner)
-            calls.append(Call.command("RPUSH", key, *lines))
-            calls.append(
-                Call.command("PEXPIRE", key, int(self.config.lease_ttl * 2000))
-            )
-        return calls
+        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))

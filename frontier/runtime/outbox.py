@@ -6,7 +6,9 @@ What always holds:
     confirmed it, however long the store is away.
 2.  Every push gets exactly one verdict, in the order of `put` per partition: a
     partition is in one flight at a time.
-3.  `flush` returns when everything put before it is in the store.
+3.  `flush` returns when everything put before it is in the store, and has been
+    handed to the journal if there is one. All of it is, also what was seen: the
+    node that had the verdict "new" may have died before its journal had it.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LayoutStale
 from frontier.model import Layout
 from frontier.queues.push import MAX_URLS, joined, push_plan, pushed_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from frontier.queues.push import Plan, Push, SeenShape
     from frontier.runtime.patience import Patience
@@ -49,12 +51,14 @@ class Outbox:
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_risen: Callable[[list[tuple[int, str]]], list[Call]],
+        journal: Callable[[int, Sequence[Push]], None] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
         self._shape = shape
         self._on_verdicts = on_verdicts
         self._on_risen = on_risen
+        self._journal = journal
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
@@ -63,6 +67,7 @@ class Outbox:
         self._stored_more = asyncio.Condition()
         self._urgent = asyncio.Event()
         self._flushes = 0
+        self._coming: set[asyncio.Task[None]] = set()
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -74,8 +79,27 @@ class Outbox:
         if self.pending >= MAX_PER_FLIGHT:
             self._urgent.set()
 
+    def expect(self, putting: Coroutine[Any, Any, None]) -> None:
+        """Run *putting*, which puts one push later; it is pending from now on."""
+        task = asyncio.create_task(putting)
+        self.pending += 1
+        self._coming.add(task)
+        task.add_done_callback(self._came)
+
+    def _came(self, task: asyncio.Task[None]) -> None:
+        self._coming.discard(task)
+        self.pending -= 1
+
     async def flush(self) -> None:
-        """Return when everything that was put so far is in the store."""
+        """Return when everything that was put or expected so far is in the store.
+
+        Raises:
+            Exception: What a push that was expected has raised.
+        """
+        if self._coming:
+            came, _ = await asyncio.wait(set(self._coming))
+            for task in came:
+                task.result()
         stored, wanted = self._stored, dict[int, int]()
         for partition in (*self._flying, *self._waiting):
             ahead = self._flying.get(partition, 0)
@@ -112,6 +136,7 @@ class Outbox:
                         flights = _going(flights)
                 flights = _going(flights)
         finally:
+            flights |= self._coming
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
@@ -156,6 +181,8 @@ class Outbox:
                 del self._flying[partition]
                 self._stored[partition] += len(pushes)
                 self.pending -= len(pushes)
+                if self._journal is not None:
+                    self._journal(partition, pushes)
                 self._on_verdicts(pushes, done.verdicts)
             batches = again
         if hints := self._on_risen(risen):

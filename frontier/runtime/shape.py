@@ -56,6 +56,7 @@ def crawl_shape(
     return {
         "FRONTIER_PARTITIONS": config.partitions,
         "FRONTIER_QUEUE_KEY": config.queue_key,
+        "FRONTIER_HOST_SHARDS": config.host_shards,
         "FRONTIER_SEEN_TIERS": list(config.seen_tiers),
         "FRONTIER_SEEN_SET_BITS": config.seen_set_bits,
         "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,

@@ -45,6 +45,7 @@ LAYOUT = ("buckets", "count", "blooms", "last", "era")
 SHAPE = (
     "FRONTIER_PARTITIONS",
     "FRONTIER_QUEUE_KEY",
+    "FRONTIER_HOST_SHARDS",
     "FRONTIER_SEEN_TIERS",
     "FRONTIER_SEEN_SET_BITS",
     "FRONTIER_BLOOM_CAPACITY",

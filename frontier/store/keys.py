@@ -54,7 +54,7 @@ class CrawlKeys:
         return f"{self._tag()}:reports"
 
     def starts(self) -> str:
-        """Hash: digest of a seed list to ``done``."""
+        """Hash: digest of a seed list to ``done``, or to how many lines of it are."""
         return f"{self._tag()}:starts"
 
     def start_lock(self, start_id: str) -> str:
@@ -64,6 +64,14 @@ class CrawlKeys:
     def hints(self, node_id: str) -> str:
         """List of ``<partition> <queue>``: what became ready at this node."""
         return f"{self._tag()}:hints:{node_id}"
+
+    def order(self, node_id: str) -> str:
+        """String ``drain`` or ``remove``: what an operator wants of this node."""
+        return f"{self._tag()}:order:{node_id}"
+
+    def addresses(self) -> str:
+        """Hash: host to its address, where the queue key is ``ip``."""
+        return f"{self._tag()}:addresses"
 
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
@@ -93,7 +101,7 @@ class PartitionKeys:
     def counts(self) -> str:
         """Hash ``{ready, pushed, seq, acked, dead}``.
 
-        *ready* is a level, *pushed*, *acked* and *dead* only grow, *seq* is the
+        *ready* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
         last id given to a reservation.
         """
         return f"{self.tag}:counts"
@@ -111,6 +119,16 @@ class PartitionKeys:
     def reserved(self) -> str:
         r"""Hash: reservation id to ``<token>\n<queue>\n<item>``."""
         return f"{self.tag}:reserved"
+
+    @property
+    def started(self) -> str:
+        """Set of the ids of reservations that were started; expires in a day."""
+        return f"{self.tag}:started"
+
+    @property
+    def polite(self) -> str:
+        """Hash: queue key to ``<token> <time, ms>``: when it may be asked again."""
+        return f"{self.tag}:polite"
 
     @property
     def dead(self) -> str:

@@ -21,9 +21,11 @@ def test_a_crawl_over_its_budget_loses_next_to_nothing_and_says_so(serve, cluste
     log = server.requests()
     assert log.missing(server.expected) == set()
     assert not log.repeated()
-    logs = cluster.text_of("node-1") + cluster.text_of("node-2")
-    assert logs.count("has reached FRONTIER_SEEN_SET_MAX_BYTES") == 1
-    assert logs.count("'frontier/seen/given_up'") == 1
+    logs = [cluster.text_of(node) for node in ("node-1", "node-2")]
+    told = [log.count("has reached FRONTIER_SEEN_SET_MAX_BYTES") for log in logs]
+    assert 1 in told  # partition 0 may have changed hands
+    assert max(told) == 1
+    assert any("'frontier/seen/given_up'" in log for log in logs)
     tiers = snapshot(store, "frontier", "site-1").tiers
     assert tiers.state.given_up > 0
     assert 0 <= tiers.state.lost < 1e-3

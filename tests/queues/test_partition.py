@@ -2,7 +2,16 @@ import pytest
 
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
-from frontier.queues.partition import MAX_IDS, MAX_TRIES, queue_name, split_name
+from frontier.queues.partition import (
+    MAX_IDS,
+    MAX_TRIES,
+    queue_name,
+    reserve_call,
+    reserved,
+    sent_call,
+    split_name,
+)
+from frontier.store.client import Call
 
 A = "0:a.example"
 
@@ -259,3 +268,33 @@ def test_an_empty_partition_has_nothing_of_anything(client):
 
     assert (scan.ready, scan.reserved, scan.pushed, scan.acked) == (0, 0, 0, 0)
     assert (scan.dead, scan.seen) == (0, 0)
+
+
+def test_a_host_that_another_lease_asked_is_left_alone_until_its_delay_is_over(
+    client, grant
+):
+    node, first = client(), grant()
+    node.push_urls(numbers(4))
+    other = "0:b.example"
+    node.push_urls([b"b"], queue=other)
+    node.store.call(sent_call(node.keys, first.token, {"a.example": 30.0}))
+
+    assert len(node.reserve(first, 1)) == 1  # within a lease the node sees to it
+
+    second = grant()
+    wanted = {A: 2, other: 2}
+    call = reserve_call(node.keys, second, Order.BFS, wanted)
+    found, left = reserved(node.store.call(call), second, wanted)
+    assert [r.queue for r in found] == [other]
+    assert -30_000 <= left[A] < -25_000
+
+    node.store.call(sent_call(node.keys, first.token, {"a.example": 0.0}))
+    assert len(node.reserve(second, 2)) == 2
+
+
+def test_notes_of_hosts_go_by_themselves(client, grant):
+    node = client()
+    node.store.call(sent_call(node.keys, grant().token, {"a.example": 60.0}))
+
+    left = node.store.call(Call.command("PTTL", node.keys.polite))
+    assert 60_000 < left <= 240_000

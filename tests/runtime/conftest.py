@@ -18,6 +18,7 @@ from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
+from frontier.runtime.starts import Starts
 from frontier.store.client import Call
 
 TTL = 60.0
@@ -46,6 +47,7 @@ class Parts:
         self.patience = options.get("patience") or Patience(store)
         self.clock = Clock()
         self.verdicts = []
+        self.journal = []
         self.risen = []
         self.ready = asyncio.Event()
         self.busy = False
@@ -63,6 +65,9 @@ class Parts:
                 zip(pushes, verdicts, strict=True)
             ),
             on_risen=self._on_risen,
+            journal=lambda partition, pushes: self.journal.extend(
+                (partition, push.queue, push.item) for push in pushes
+            ),
         )
         self.inbox = Inbox(
             self.patience,
@@ -74,6 +79,7 @@ class Parts:
             cap=cap,
             on_ready=self.ready.set,
         )
+        self.starts = Starts(self.patience, crawl)
         self.acks = Acks(
             self.patience,
             crawl,
@@ -81,6 +87,8 @@ class Parts:
             self.inbox,
             self.outbox,
             archived=lambda: self.archived(),
+            on_acked=self.starts.end,
+            journal=lambda *done: self.journal.append(("ack", *done)),
         )
         self.keeper = Keeper(
             self.patience,

@@ -139,3 +139,37 @@ async def test_an_ack_whose_reply_is_lost_is_one_ack(
 
         scan = await node.scan(0)
         assert (scan.reserved, scan.acked) == (0, 1)
+
+
+async def test_the_journal_has_the_links_before_an_ack_and_the_ack_after_it(
+    started, new_push
+):
+    node, (taken,) = await started(0)
+    node.journal.clear()
+    at_the_barrier = []
+
+    async def archived():
+        at_the_barrier.extend(node.journal)
+
+    node.archived = archived
+    child = new_push(b"child")
+    for _ in range(2):  # also what was seen: who had "new" may be dead
+        node.outbox.put(1, child)
+    node.acks.complete(taken)
+    await node.acks.drain()
+
+    assert at_the_barrier == [(1, child.queue, child.item)] * 2
+    assert node.journal[2:] == [("ack", 0, taken.queue, taken.item)]
+
+
+async def test_what_was_not_acked_as_its_lease_is_lost_is_not_in_the_journal(
+    started, grant
+):
+    node, (first, second) = await started(0, 1)
+    node.journal.clear()
+    grant(0)
+    for taken in (first, second):
+        node.acks.complete(taken)
+    await node.acks.drain()
+
+    assert node.journal == [("ack", 1, second.queue, second.item)]

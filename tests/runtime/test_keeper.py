@@ -110,12 +110,50 @@ async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, di
 
     assert sorted(b.leases.held) == [0, 1, 2, 3]
     assert b.keeper.reclaimed == 5
-    assert await b.items(0) == [b"1" + url for url in urls(5)]
+    assert await b.items(0) == [b"0" + url for url in urls(5)]  # none was started
     assert b.inbox.knows(0)
 
 
-async def test_the_third_node_that_dies_of_a_url_is_the_last(
+async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
     parts, start, new_push, until, die
+):
+    for name in "abcdef":
+        node = parts(name)
+        start(node.outbox.run(), node.inbox.run())
+        await settle(node)
+        if name == "a":
+            await node.push(0, new_push(b"innocent"))
+            await node.inbox.look([0])
+        await until(lambda node=node: len(node.inbox))
+        node.inbox.stopped = True
+        die(node, name)
+
+    assert node.keeper.dead == 0
+    assert node.keeper.reclaimed == 1
+
+
+async def test_the_marks_of_what_is_acked_do_not_stay(
+    parts, start, new_push, until, db, crawl
+):
+    a = parts("a")
+    start(a.outbox.run(), a.inbox.run(), a.starts.run())
+    await settle(a)
+    await a.push(0, new_push(b"x"))
+    await a.inbox.look([0])
+    await until(lambda: len(a.inbox))
+    reservation = a.inbox.take()
+    a.starts.begin(reservation)
+    mark = crawl.partition(0).started
+    await until(lambda: db("SMEMBERS", mark) == {b"%d" % reservation.id})
+    assert db("TTL", mark) > 80_000
+
+    a.acks.complete(reservation)
+    await a.acks.drain()
+    await until(lambda: not db("EXISTS", mark))
+
+
+async def test_the_third_node_that_dies_of_a_url_is_the_last(
+    parts, start, new_push, until, die, db, crawl
 ):
     names = ["a", "b", "c", "d"]
     for name in names:
@@ -129,6 +167,9 @@ async def test_the_third_node_that_dies_of_a_url_is_the_last(
             break
         await until(lambda node=node: len(node.inbox))
         node.inbox.stopped = True
+        node.starts.begin(node.inbox.take())
+        start(node.starts.run())
+        await until(lambda: db("EXISTS", crawl.partition(0).started))
         die(node, name)
 
     assert node.keeper.dead == 1

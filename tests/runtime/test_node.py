@@ -4,6 +4,7 @@ import pytest
 
 from frontier.conf import Config
 from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
+from frontier.places import Places
 from frontier.queues.push import TEST
 from frontier.runtime import ending
 from frontier.runtime.node import Node
@@ -15,7 +16,7 @@ class Owner:
 
     def __init__(self):
         self.ready, self.finished = asyncio.Event(), asyncio.Event()
-        self.verdicts, self.failures = [], []
+        self.verdicts, self.failures, self.orders = [], [], []
         self.busy = False
 
     def on_ready(self):
@@ -30,6 +31,9 @@ class Owner:
 
     def on_failure(self, error):
         self.failures.append(error)
+
+    def on_order(self, order):
+        self.orders.append(order)
 
     def is_busy(self):
         return self.busy
@@ -56,8 +60,15 @@ def new_node(unique, monkeypatch):
 
 
 def push(node, url, host):
+    place = Places(node.config).of(f"http://{host}/", url)
     node.push(
-        fingerprint=url, queue_key=host, priority=0, item=b"0" + url, mode=TEST, tag=url
+        fingerprint=url,
+        queue_key=place.queue_key,
+        partition=place.partition,
+        priority=0,
+        item=b"0" + url,
+        mode=TEST,
+        tag=url,
     )
 
 
@@ -197,7 +208,7 @@ async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, st
     await a.open()
     a.inbox.stopped = True
     for n in range(200):
-        push(a, b"%d" % n, f"http://h.example/{n}")
+        push(a, b"%d" % n, "h.example")
     await a.outbox.flush()
 
     names = [a.keys.partition(p).queues for p in range(16)]

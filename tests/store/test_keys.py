@@ -16,6 +16,7 @@ ARGUMENTS = {
     "spider": "site",
     "start_lock": "abc",
     "hints": "n1",
+    "order": "n1",
     "ready": "5:a",
     "bloom": 0,
     "bucket": (0, 0),

@@ -1,11 +1,12 @@
 -- crawl_finish: end a crawl that has nothing left to do.
 --
--- KEYS[1]  meta   hash {state, ...}
+-- KEYS[1]  meta   hash {state, seeding_ms, ...}
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 --
 -- Returns 1 if this call ended it, 2 if it had ended before, 0 if a live node
--- is busy: it loads seeds or holds requests that are not in the store.
+-- is busy: it loads seeds or holds requests that are not in the store, or while a
+-- command puts seeds in.
 
 if redis.call('HGET', KEYS[1], 'state') ~= 'open' then
   return 2
@@ -17,6 +18,9 @@ for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   if busy == '1' and tonumber(beat) >= now - tonumber(ARGV[1]) then
     return 0
   end
+end
+if tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0') > now then
+  return 0
 end
 redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', string.format('%.0f', now))
 return 1

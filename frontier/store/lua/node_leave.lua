@@ -4,6 +4,7 @@
 -- KEYS[2]  epoch    integer
 -- KEYS[3]  reports  hash: node id to JSON
 -- KEYS[4]  hints    list of the leaving node
+-- KEYS[5]  order    string: what an operator wants of the leaving node
 -- ARGV[1]  node     node id
 -- ARGV[2]  report   JSON of its last report
 --
@@ -13,5 +14,5 @@ if redis.call('HDEL', KEYS[1], ARGV[1]) == 1 then
   redis.call('INCR', KEYS[2])
 end
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
-redis.call('DEL', KEYS[4])
+redis.call('DEL', KEYS[4], KEYS[5])
 return redis.call('HLEN', KEYS[1])

@@ -1,0 +1,34 @@
+"""``python -m benchmarks.chaos SEED [--peer]``: one trial; prints its outcome.
+
+The outcome is one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+
+from benchmarks.chaos.peer import PeerTrial
+from benchmarks.chaos.plan import Kind, draw
+from benchmarks.chaos.trial import Trial
+
+
+def main() -> int:
+    """Run the trial that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos")
+    parser.add_argument("seed", type=int)
+    parser.add_argument(
+        "--peer", action="store_true", help="scrapy-redis, and the plan's kills only"
+    )
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    plan = draw(given.seed)
+    trial = PeerTrial(plan.only(Kind.KILL)) if given.peer else Trial(plan)
+    sys.stdout.write(json.dumps(trial.run().as_dict()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

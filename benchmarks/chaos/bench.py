@@ -1,0 +1,137 @@
+"""``python -m benchmarks chaos``: many trials, two at a time, and their sums."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.chaos.nodes import ROOT
+from benchmarks.chaos.oracle import Wrong
+from benchmarks.chaos.outcome import Outcome
+from benchmarks.harness import Options, Report, environment, rounded
+from benchmarks.server import stop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.server import Server
+
+LANES = 2
+"""Trials at a time."""
+SEEDS, PEER_SEEDS = 20, 6
+QUICK_SEEDS, QUICK_PEER_SEEDS = 4, 2
+QUICK_SECONDS = 27.0
+"""After which a quick run starts no further trial."""
+PACE = 0.05
+
+Trials = list[tuple[int, bool]]
+"""Seed, and whether it is the peer's."""
+
+
+def run(server: Server, options: Options) -> Report:
+    """Try the seeds that *options* ask for; tell on stderr of each that failed."""
+    trials = _trials(options)
+    ours: list[Outcome] = []
+    theirs: list[Outcome] = []
+    limit = QUICK_SECONDS if options.quick else None
+    for (_, peer), outcome in outcomes(trials, limit=limit):
+        (theirs if peer else ours).append(outcome)
+        if not peer and (outcome.faults or options.seed is not None):
+            sys.stderr.write("\n".join(outcome.lines()) + "\n")
+    return Report(
+        "chaos",
+        {
+            **environment(server.info()),
+            "seeds": sorted(outcome.seed for outcome in ours),
+            "seeds_scrapy_redis": sorted(outcome.seed for outcome in theirs),
+            "seeds_failed": sorted(o.seed for o in ours if o.faults),
+        },
+        {"frontier": _sums(ours), "scrapy_redis": _sums(theirs)},
+        _ratios(ours, theirs),
+    )
+
+
+def outcomes(
+    trials: Trials, *, limit: float | None = None
+) -> Iterator[tuple[tuple[int, bool], Outcome]]:
+    """Run *trials*, `LANES` at a time, each in a process of its own.
+
+    After *limit* seconds no further one is started.
+    """
+    begin = time.monotonic()
+    waiting = list(trials)
+    running: list[tuple[tuple[int, bool], subprocess.Popen[str]]] = []
+    try:
+        while waiting or running:
+            if waiting and limit is not None and time.monotonic() - begin > limit:
+                waiting.clear()
+            while waiting and len(running) < LANES:
+                trial = waiting.pop(0)
+                running.append((trial, _start(*trial)))
+            for trial, process in list(running):
+                if process.poll() is not None:
+                    running.remove((trial, process))
+                    said = process.communicate()[0]
+                    if process.returncode != 0:
+                        raise RuntimeError(f"the trial of seed {trial[0]} broke down")
+                    yield trial, Outcome(**json.loads(said.splitlines()[-1]))
+            time.sleep(PACE)
+    finally:
+        for _, process in running:
+            stop(process)
+
+
+def _trials(options: Options) -> Trials:
+    if options.seed is not None:
+        return [(options.seed, False)]
+    if options.quick:
+        count, peers = options.seeds or QUICK_SEEDS, QUICK_PEER_SEEDS
+    else:
+        count, peers = options.seeds or SEEDS, PEER_SEEDS
+    ours = [(seed, False) for seed in range(1, count + 1)]
+    theirs = [(seed, True) for seed in range(1, min(peers, count) + 1)]
+    return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]
+
+
+def _start(seed: int, peer: bool) -> subprocess.Popen[str]:
+    words = [str(seed), *(["--peer"] if peer else [])]
+    return subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.chaos", *words],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _sums(done: Sequence[Outcome]) -> dict[str, float]:
+    return {
+        "seeds": float(len(done)),
+        "kills": float(sum(outcome.kills for outcome in done)),
+        "pages": float(sum(outcome.pages for outcome in done)),
+        "pages_lost": float(sum(outcome.count(Wrong.LOST) for outcome in done)),
+        "fetched_again": float(sum(outcome.refetched for outcome in done)),
+        "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
+        "end_seconds_max": rounded(max((o.ending for o in done), default=0.0)),
+        "faults": float(sum(len(outcome.faults) for outcome in done)),
+    }
+
+
+def _ratios(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, float]:
+    def count(*wrongs: Wrong) -> int:
+        return sum(outcome.count(*wrongs) for outcome in ours)
+
+    return {
+        "pages_lost": count(Wrong.LOST),
+        "extra_fetches_beyond_inflight": count(Wrong.EXTRA),
+        "host_overlaps": count(Wrong.OVERLAP, Wrong.HASTE),
+        "dangling_revisits": count(Wrong.DANGLING),
+        "recovery_seconds_max": rounded(max((o.recovery for o in ours), default=0.0)),
+        "early_ends": count(Wrong.EARLY),
+        "seeds": len(ours),
+        "seeds_failed": sum(bool(outcome.faults) for outcome in ours),
+        "scrapy_redis_pages_lost": sum(o.count(Wrong.LOST) for o in theirs),
+    }

@@ -1,0 +1,56 @@
+"""What came of a trial, as one line of JSON or as lines for people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.chaos.oracle import Wrong
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a trial."""
+
+    seed: int
+    plan: list[str]
+    happened: list[str] = field(default_factory=list)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+    pages: int = 0
+    kills: int = 0
+    refetched: int = 0
+    """Fetches beyond the first of each page; all of them, excused or not."""
+    extra: int = 0
+    recovery: float = 0.0
+    """Longest time from a kill until the last of its partitions was held again."""
+    ending: float = 0.0
+    """Time from the end of the last request until the crawl was finished."""
+    directory: str = ""
+    """Logs of a trial that failed."""
+
+    def count(self, *wrongs: Wrong) -> int:
+        """How many faults there are of these kinds."""
+        return sum(1 for wrong, _ in self.faults if wrong in wrongs)
+
+    def lines(self) -> list[str]:
+        """All of it, for people."""
+        verdict = f"{len(self.faults)} faults" if self.faults else "no fault"
+        summary = (
+            f"seed {self.seed}: {verdict} in {self.seconds:.1f} s; {self.pages} pages, "
+            f"{self.refetched} fetched again, recovery {self.recovery:.1f} s, "
+            f"end {self.ending:.1f} s after the last"
+        )
+        lines = [summary]
+        if self.faults:
+            lines += [f"  plan: {line}" for line in self.plan]
+            lines += [f"  {line}" for line in self.happened]
+            lines += [f"  FAULT {wrong}: {what}" for wrong, what in self.faults]
+            lines.append(f"  logs: {self.directory}")
+            lines.append(f"  replay: python -m benchmarks chaos --seed {self.seed}")
+        return lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

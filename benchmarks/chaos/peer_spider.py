@@ -1,0 +1,44 @@
+"""What `spiders.site` does, as a plain spider of scrapy-redis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+
+from frontier.links import links_of
+from frontier.scope import Scope
+from frontier.seeds import read_seeds
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+
+class PeerSpider(scrapy.Spider):
+    """Follows links and requisites on the hosts of *seeds*."""
+
+    name = "peer"
+    custom_settings = {  # noqa: RUF012 (Scrapy's own way)
+        "ADDONS": {},
+        "ITEM_PIPELINES": {},
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    }
+
+    def __init__(self, seeds: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seeds = read_seeds(seeds)
+        self.scope = Scope("host", self.seeds)
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Yield the seeds, which the first node has and all others have seen."""
+        for url in self.seeds:
+            yield scrapy.Request(url)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """Yield what the page leads to."""
+        for url in links_of(response):
+            if self.scope.allows(url):
+                yield response.follow(url)

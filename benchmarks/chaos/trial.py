@@ -1,0 +1,392 @@
+"""One crawl to which a plan happens.
+
+1.  Everything is real: processes are killed, the store is killed, connections
+    are cut. Each node speaks to the store through a `Wire`, this module directly.
+2.  What a blow may cost is read from the store at the blow: URLs that were
+    reserved by the node that was hit, or by all if the store was.
+3.  Nothing outlives a trial but its directory, and that only if it failed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import redis
+
+from benchmarks.chaos.durable import DurableStore, Witness
+from benchmarks.chaos.graves import Graves
+from benchmarks.chaos.nodes import Process
+from benchmarks.chaos.oracle import Facts, extra_fetches, judge
+from benchmarks.chaos.outcome import Outcome
+from benchmarks.chaos.records import Records, read_archive
+from benchmarks.chaos.wire import Wire
+from frontier.errors import UnknownNode
+from frontier.store.keys import CrawlKeys
+from frontier.testing.oracle import RequestLog, expected_urls
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.chaos.durable import Lease
+    from benchmarks.chaos.plan import Event, Plan
+
+LEASE = 2.0
+PARTITIONS = 64
+CRAWL = "chaos"
+URLS = 240
+HOSTS = 5
+MONTHS = 24
+"""Pages in a chain: nothing but the one before leads to each of them."""
+DELAY = 0.1
+"""Seconds between two requests to one host."""
+SLACK = 0.05
+RESPONSE = 0.03
+HOST_DELAYS = {1: 0.05, 2: 0.15}
+PATIENCE = 4.0
+"""Seconds without progress after which the next event happens all the same."""
+DEADLINE = 60.0
+"""Seconds for which a trial may take."""
+PACE = 0.02
+EXTRA_DELAY = 0.1
+"""Seconds by which a slow wire makes bytes late, in each direction."""
+STRAIN = 0.5
+"""Seconds for which a node has a slow wire before it is killed, if it has."""
+
+
+class Trial:
+    """Makes *plan* happen to a crawl, once."""
+
+    _command: Sequence[str] = ("crawl", "site")
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._outcome = Outcome(plan.seed, plan.lines())
+        self._names = itertools.count(1)
+        self._nodes: list[Process] = []
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._serial = itertools.count()
+        self._in_flight: Counter[str] = Counter()
+        self._graves = Graves()
+        self._wires: dict[str, Wire] = {}
+        """By the name of the process that it belongs to."""
+        self._delay = 0.0
+        """That of all wires."""
+        self._away = 0
+        """How many reasons there are for the store not to answer."""
+        self._reserved_before: Mapping[str, list[str]] = {}
+        """What was reserved when the store went away."""
+
+    def run(self) -> Outcome:
+        """Crawl, and judge."""
+        home = Path(tempfile.mkdtemp(prefix="chaos-", dir="/tmp"))
+        with ExitStack() as stack:
+            stack.callback(self._end_nodes)
+            facts = self._crawl(home, stack)
+        self._conclude(facts)
+        if self._outcome.faults:
+            self._outcome.directory = str(home)
+        else:
+            shutil.rmtree(home)
+        return self._outcome
+
+    def _crawl(self, home: Path, stack: ExitStack) -> Facts:
+        self._home = home
+        site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=MONTHS)
+        self._requests = home / "requests.jsonl"
+        server = SiteServer(
+            site, log=self._requests, delay=RESPONSE, host_delays=HOST_DELAYS
+        )
+        stack.enter_context(server)
+        self._seeds = ",".join(server.seeds)
+        self._expected = frozenset(expected_urls(server.site))
+        self._store = DurableStore(home)
+        stack.callback(self._store.close)
+        self._store.start()
+        self._stack = stack
+        keys = CrawlKeys("frontier", CRAWL)
+        self._witness = Witness(self._store, keys, PARTITIONS)
+        self._begin, self._epoch = time.monotonic(), time.time()
+        for _ in range(self._plan.nodes):
+            self._start()
+        self._watch()
+        self._outcome.seconds = time.monotonic() - self._begin
+        return self._facts()
+
+    # What happens while it crawls.
+
+    def _watch(self) -> None:
+        events = list(self._plan.events)
+        served, moved = 0, time.monotonic()
+        deadline = self._begin + DEADLINE
+        while time.monotonic() < deadline:
+            self._sample()
+            while self._later and self._later[0][0] <= time.monotonic():
+                heapq.heappop(self._later)[2]()
+            if not self._later and not any(node.runs for node in self._nodes):
+                return
+            count = self._served()
+            if count != served:
+                served, moved = count, time.monotonic()
+            due = events and served >= events[0].at * len(self._expected)
+            stuck = events and served and time.monotonic() - moved > PATIENCE
+            if due or stuck:
+                event = events.pop(0)
+                moved = time.monotonic()
+                getattr(self, f"_{event.kind}")(event)
+            time.sleep(PACE)
+        self._note("the trial's time is over")
+
+    def _served(self) -> int:
+        if not self._requests.exists():
+            return 0
+        with self._requests.open("rb") as lines:
+            return sum(1 for _ in lines)
+
+    def _sample(self) -> None:
+        """See who holds what, and whether the dead are replaced."""
+        if self._away:
+            return
+        for name, seconds in self._graves.healed(self._witness.leases()):
+            self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
+            self._outcome.recovery = max(self._outcome.recovery, seconds)
+
+    def _start(self, node_id: str | None = None) -> None:
+        number = next(self._names)
+        name, node_id = f"process-{number}", node_id or f"node-{number}"
+        wire = Wire(self._store.socket)
+        wire.start()
+        self._stack.callback(wire.stop)
+        wire.delay = self._delay
+        self._wires[name] = wire
+        settings = {
+            "REDIS_URL": wire.url,
+            "DOWNLOAD_DELAY": DELAY,
+            "DOWNLOAD_DELAY_JITTER": 0,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
+            "ROBOTSTXT_OBEY": True,
+            **self._settings(node_id),
+        }
+        command = [*self._command, "-a", f"seeds={self._seeds}"]
+        node = Process(name, node_id, command, settings, self._home)
+        self._nodes.append(node)
+        self._note(f"{name} starts as {node_id}")
+
+    def _settings(self, node_id: str) -> dict[str, object]:
+        """What is special about a node of this crawler."""
+        return {
+            "FRONTIER_CRAWL_ID": CRAWL,
+            "FRONTIER_NODE_ID": node_id,
+            "FRONTIER_LEASE_TTL": LEASE,
+            "FRONTIER_PARTITIONS": PARTITIONS,
+            "FRONTIER_WARC_DIR": self._home / "warcs",
+        }
+
+    def _pick(self, event: Event, least: int = 1) -> Process | None:
+        """A node that lives and was not touched, if there are *least*."""
+        there = [n for n in self._nodes if n.runs and not n.touched and not n.frozen]
+        if len(there) < least:
+            self._note(f"no node for: {event}")
+            return None
+        return there[event.pick % len(there)]
+
+    def _kill(self, event: Event) -> None:
+        node = self._pick(event)
+        if node is None:
+            return
+        successor = node.node_id if event.same_id else None
+        if not event.strained:
+            self._kill_now(node, successor)
+            return
+        node.touched = True
+        self._wires[node.name].delay = EXTRA_DELAY
+        self._in(STRAIN, lambda: self._kill_now(node, successor))
+
+    def _kill_now(self, node: Process, successor: str | None) -> None:
+        held = self._held_by(node.node_id)
+        since = time.monotonic()
+        node.kill()
+        self._wires[node.name].cut()
+        self._outcome.kills += 1
+        self._note(f"kill {node.name}")
+        self._excuse(node.node_id)
+        self._graves.add(node.name, since, held)
+        self._when_the_store_is_back(lambda: self._start(successor))
+
+    def _held_by(self, node_id: str) -> list[Lease]:
+        if self._away:
+            return []
+        return [held for held in self._witness.leases() if held.holder == node_id]
+
+    def _freeze(self, event: Event) -> None:
+        node = self._pick(event)
+        if node is None:
+            return
+        node.freeze()
+        seconds = event.seconds * LEASE
+        self._note(f"freeze {node.name} for {seconds:.2f} s")
+        self._excuse(node.node_id)
+
+        def thaw() -> None:
+            self._note(f"thaw {node.name}")
+            node.thaw()
+
+        self._in(seconds, thaw)
+
+    def _join(self, _: Event) -> None:
+        self._when_the_store_is_back(self._start)
+
+    def _leave(self, event: Event) -> None:
+        node = self._pick(event, least=2)
+        if node is not None:
+            self._note(f"SIGTERM to {node.name}")
+            node.leave()
+
+    def _drain(self, event: Event) -> None:
+        if self._away:
+            self._note("nobody can be told while the store is away")
+            return
+        node = self._pick(event, least=2)
+        if node is not None:
+            try:
+                self._witness.drain(node.node_id)
+            except UnknownNode as error:  # it is just starting
+                self._note(f"{node.name} is not drained: {error}")
+                return
+            self._note(f"drain {node.name}")
+            node.touched = True
+
+    def _restart(self, event: Event) -> None:
+        if not self._lose_the_store():
+            return
+        self._note(f"kill the store for {event.seconds:.2f} s")
+        self._store.kill()
+
+        def start() -> None:
+            self._store.start()
+            self._regain_the_store()
+
+        self._in(event.seconds, start)
+
+    def _pause(self, event: Event) -> None:
+        if not self._lose_the_store():
+            return
+        self._note(f"pause the store for {event.seconds:.2f} s")
+        self._store.signal(signal.SIGSTOP)
+
+        def resume() -> None:
+            self._store.signal(signal.SIGCONT)
+            self._regain_the_store()
+
+        self._in(event.seconds, resume)
+
+    def _slow(self, event: Event) -> None:
+        self._note(f"slow wire for {event.seconds:.2f} s")
+        self._slow_down(EXTRA_DELAY)
+
+        def restore() -> None:
+            self._note("the wire is quick again")
+            self._slow_down(0.0)
+
+        self._in(event.seconds, restore)
+
+    def _cut(self, _: Event) -> None:
+        self._note("cut all connections")
+        for wire in self._wires.values():
+            wire.cut()
+
+    # What they have in common.
+
+    def _slow_down(self, seconds: float) -> None:
+        self._delay = seconds
+        for wire in self._wires.values():
+            wire.delay = seconds
+
+    def _lose_the_store(self) -> bool:
+        """Remember what is reserved; whether the store was there."""
+        if self._away:
+            self._note("the store is away already")
+            return False
+        self._reserved_before = self._witness.reserved()
+        self._in_flight.update(itertools.chain(*self._reserved_before.values()))
+        self._away += 1
+        self._graves.forget()  # an outage prolongs a recovery, and rightly
+        return True
+
+    def _regain_the_store(self) -> None:
+        self._away -= 1
+        self._note("the store is back")
+
+    def _excuse(self, node_id: str) -> None:
+        """What *node_id* has reserved now may be fetched once more."""
+        reserved = self._reserved_before if self._away else self._witness.reserved()
+        urls = reserved.get(node_id, [])
+        self._note(f"{len(urls)} URLs are reserved by {node_id}")
+        self._in_flight.update(urls)
+
+    def _when_the_store_is_back(self, action: Callable[[], None]) -> None:
+        if not self._away:
+            action()
+            return
+        self._in(0.1, lambda: self._when_the_store_is_back(action))
+
+    def _in(self, seconds: float, action: Callable[[], None]) -> None:
+        due = time.monotonic() + seconds
+        heapq.heappush(self._later, (due, next(self._serial), action))
+
+    def _note(self, text: str) -> None:
+        seconds = time.monotonic() - self._begin
+        at = f"{seconds:6.2f} s, {self._served()} served"
+        self._outcome.happened.append(f"{at}: {text}")
+
+    def _end_nodes(self) -> None:
+        for node in self._nodes:
+            if node.runs:
+                node.kill()
+
+    # What is to be judged.
+
+    def _facts(self) -> Facts:
+        crashed = tuple(node.name for node in self._nodes if node.crashed)
+        self._end_nodes()
+        while self._later:  # the store may be away still
+            heapq.heappop(self._later)[2]()
+        try:
+            finished, dead = self._witness.finished(), tuple(self._witness.dead())
+        except redis.RedisError as error:
+            self._note(f"the store does not answer at the end: {error}")
+            finished, dead = None, ()
+        warcs = self._home / "warcs"
+        return Facts(
+            expected=self._expected,
+            log=RequestLog.read(self._requests),
+            in_flight=self._in_flight,
+            records=read_archive(warcs) if warcs.is_dir() else Records(),
+            finished=finished,
+            delay=DELAY,
+            slack=SLACK,
+            dead=dead,
+            crashed=crashed,
+        )
+
+    def _conclude(self, facts: Facts) -> None:
+        outcome = self._outcome
+        outcome.faults = [(str(wrong), what) for wrong, what in judge(facts)]
+        outcome.pages = len(facts.expected)
+        outcome.refetched = facts.log.repeated().total() - len(facts.log.repeated())
+        if facts.finished is not None:
+            last = max(entry.end for entry in facts.log.entries)
+            outcome.ending = max(0.0, facts.finished - last)
+            seconds = facts.finished - self._epoch
+            outcome.happened.append(f"{seconds:6.2f} s: the crawl is finished")
+        outcome.extra = extra_fetches(facts).total()

@@ -1,0 +1,55 @@
+"""Which URLs of a crawl have their response in WARC files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from frontier.archive.writer import safe_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+_NAME = re.compile(
+    r"(?P<crawl>.+)-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz(?:\.open)?"
+)
+PASSING = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
+"""Statuses after which Scrapy asks again: such a response ends nothing."""
+
+
+def stored_urls(
+    directory: Path, crawl_id: str, without_nodes: Collection[str]
+) -> Iterator[str]:
+    """The URLs whose GET was answered in the crawl's files in *directory*.
+
+    Not those of *without_nodes*, and with all but printable ASCII escaped. A file
+    is read as far as its records are whole.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    skipped = {safe_name(node) for node in without_nodes}
+    for path in sorted(directory.glob("*.warc.gz*")):
+        named = _NAME.fullmatch(path.name)
+        ours = named and named["crawl"] == safe_name(crawl_id)
+        if named and ours and named["node"] not in skipped:
+            yield from _stored(path)
+
+
+def _stored(path: Path) -> Iterator[str]:
+    kinds = WarcRecordType.request | WarcRecordType.response | WarcRecordType.revisit
+    asked = None
+    with path.open("rb") as stream:
+        for record in ArchiveIterator(stream, record_types=kinds, parse_http=True):
+            url = record.headers.get("WARC-Target-URI")
+            if record.record_type == WarcRecordType.request:
+                # A request comes before its response; see WarcWriter.append.
+                line = record.http_headers and record.http_headers.status_line
+                asked = url if line and line.startswith("GET ") else None
+            elif url and url == asked:
+                status = record.http_headers and record.http_headers.status_code
+                if status and status not in PASSING:
+                    yield url

@@ -1,0 +1,210 @@
+r"""The journal's format: frames with a checksum, each of one entry.
+
+A file is ``\xffJ``, the length and the CRC-32 of what follows (big-endian, 4 bytes
+each), and that many bytes of msgpack; again and again. The first entry is the
+`Header`. A damaged frame costs itself only: reading goes on at the next whole one.
+
+What is read is not trusted: only lists of numbers, text and bytes come back,
+their sizes are capped, and an entry is checked field by field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import re
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgpack
+
+from frontier.hashing import LEAST_MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+VERSION = 1
+OPEN = ".open"
+SUFFIX = ".journal"
+MAX_BYTES = 5 * 1024 * 1024
+"""Of an entry: an item has at most 4 MiB."""
+MAX_QUEUE = 1 << 20
+_MARK = b"\xffJ"
+_HEAD = struct.Struct(">2sII")
+_QUEUE = re.compile(r"(?:-?[0-9]{1,12}:.*)?", re.DOTALL)
+
+
+class Header(NamedTuple):
+    """Whose journal a file is."""
+
+    namespace: str
+    crawl_id: str
+    spider: str
+    node_id: str
+    shape: Mapping[str, Any]
+    """The settings that the crawl was created with."""
+
+
+class Pushed(NamedTuple):
+    """A URL that is in the store, or was there before."""
+
+    partition: int
+    mode: str
+    """How it was pushed; see `frontier.queues.push`."""
+    mark: int
+    queue: str
+    """Empty if it was marked as seen only."""
+    item: bytes
+
+
+class Acked(NamedTuple):
+    """A request that is done: its links and its record are stored."""
+
+    partition: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """Bytes of a journal that are no entry."""
+
+    file: str
+    offset: int
+    length: int
+    reason: str
+
+
+def digest_of(queue: str, item: bytes) -> bytes:
+    """What tells one queued request from others, however often it was delivered."""
+    told = hashlib.blake2b(queue.encode("utf-8", "surrogatepass"), digest_size=16)
+    told.update(b"\n" + item[1:])  # the first digit counts deliveries
+    return told.digest()
+
+
+def frame(entry: Header | Pushed | Acked) -> bytes:
+    """*entry* as it is written."""
+    payload: bytes
+    match entry:
+        case Header():
+            payload = msgpack.packb(["h", VERSION, *entry])
+        case Pushed():
+            payload = msgpack.packb(["p", *entry])
+        case Acked():
+            payload = msgpack.packb(["a", *entry])
+    return _HEAD.pack(_MARK, len(payload), zlib.crc32(payload)) + payload
+
+
+def read_header(path: Path) -> Header | None:
+    """The header of the journal *path*; ``None`` if it has none of this version."""
+    for entry in read(path):
+        return entry if isinstance(entry, Header) else None
+    return None
+
+
+def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
+    """Everything in *path*, in its order.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        if file.seek(0, 2) == 0:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = 0
+            for begin, end, payload in _frames(data):
+                if begin > at:
+                    yield Bad(str(path), at, begin - at, "is no whole entry")
+                try:
+                    yield _entry(payload)
+                except (ValueError, TypeError, RecursionError) as error:
+                    yield Bad(str(path), begin, end - begin, f"is no entry: {error}")
+                at = end
+            if at < len(data):
+                yield Bad(str(path), at, len(data) - at, "is no whole entry")
+
+
+def whole_bytes(path: Path) -> int:
+    """Where the last whole frame of *path* ends; 0 if there is none."""
+    with path.open("rb") as file:
+        if file.seek(0, 2) == 0:
+            return 0
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            end = 0
+            for _, end, _ in _frames(data):  # noqa: B007 (the last one counts)
+                pass
+            return end
+
+
+def _frames(data: mmap.mmap) -> Iterator[tuple[int, int, bytes]]:
+    """Begin, end and payload of each whole frame."""
+    at = 0
+    while (at := data.find(_MARK, at)) >= 0 and at + _HEAD.size <= len(data):
+        _, length, checksum = _HEAD.unpack_from(data, at)
+        begin, end = at + _HEAD.size, at + _HEAD.size + length
+        if length <= MAX_BYTES and end <= len(data):
+            payload = data[begin:end]
+            if zlib.crc32(payload) == checksum:
+                yield at, end, payload
+                at = end
+                continue
+        at += 1
+
+
+def _entry(payload: bytes) -> Header | Pushed | Acked:
+    try:
+        kind, *rest = msgpack.unpackb(
+            payload, strict_map_key=True, max_ext_len=0, max_map_len=100
+        )
+    except Exception as error:  # noqa: BLE001 (msgpack raises many types)
+        raise ValueError(str(error)[:200]) from None
+    if kind == "h":
+        return _header(*rest)
+    if kind == "p":
+        return _pushed(*rest)
+    if kind == "a":
+        return _acked(*rest)
+    raise ValueError(f"kind {str(kind)[:20]!r} is not known")
+
+
+def _header(version: Any, *rest: Any) -> Header:
+    if version != VERSION:
+        raise ValueError(f"version {str(version)[:20]} is not {VERSION}")
+    header = Header(*rest)
+    if not all(isinstance(text, str) for text in header[:4]):
+        raise ValueError("a name is no text")
+    if not isinstance(header.shape, dict):
+        raise TypeError("the settings are none")
+    return header
+
+
+def _pushed(partition: Any, mode: Any, mark: Any, queue: Any, item: Any) -> Pushed:
+    _require_partition(partition)
+    if mode not in ("t", "m", "f"):
+        raise ValueError("its mode is not known")
+    if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
+        raise ValueError("its mark is none")
+    if (
+        not isinstance(queue, str)
+        or len(queue) > MAX_QUEUE
+        or not _QUEUE.fullmatch(queue)
+    ):
+        raise ValueError("its queue is none")
+    if not isinstance(item, bytes) or (queue and len(item) < 3):
+        raise ValueError("its item is none")
+    return Pushed(partition, mode, mark, queue, item)
+
+
+def _acked(partition: Any, digest: Any) -> Acked:
+    _require_partition(partition)
+    if not isinstance(digest, bytes) or len(digest) != 16:
+        raise ValueError("its digest is none")
+    return Acked(partition, digest)
+
+
+def _require_partition(partition: Any) -> None:
+    if type(partition) is not int or not 0 <= partition < 16384:
+        raise ValueError("its partition is none")

@@ -1,0 +1,136 @@
+"""Where a request is queued: its queue key, and the partition that owns it.
+
+What always holds:
+
+1.  Requests with one fingerprint and one origin have one place, on every node
+    and in every command, so that the seen test of one partition decides.
+2.  A place is a function of the URL and of settings stored with the crawl; with
+    the queue key ``ip`` also of the address that the crawl once noted for the
+    host, which it keeps.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy.utils.misc import load_object
+
+from frontier.conf import QUEUE_KEYS
+from frontier.errors import ConfigurationError
+from frontier.hashing import partition_of
+from frontier.requests import MAX_HOST, host_of, origin_of, queue_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.conf import Config
+
+logger = logging.getLogger(__name__)
+
+MAX_PLACES = 10_000
+"""Origins whose places are kept in memory."""
+SPREAD = ("url", "fingerprint")
+"""Queue keys that spread URLs; each partition has one queue then."""
+
+
+class Place(NamedTuple):
+    """Where a request is queued."""
+
+    queue_key: str
+    partition: int
+
+
+class Places:
+    """Tells places by the settings of a crawl.
+
+    *address* tells the address that the crawl has noted of a host, or ``None``
+    if it has none yet; only the queue key ``ip`` needs it.
+
+    Raises:
+        ConfigurationError: The queue key is a callable that cannot be imported.
+    """
+
+    def __init__(
+        self, config: Config, address: Callable[[str], str | None] | None = None
+    ) -> None:
+        self._kind = config.queue_key
+        self._partitions = config.partitions
+        self._shards = config.host_shards
+        self._address = address or (lambda _: None)
+        self._places: dict[str, tuple[Place, ...]] = {}
+        self._is_spread = self._kind in SPREAD
+        self._own = None
+        if self._kind not in QUEUE_KEYS and not self._is_spread:
+            self._own = _load(self._kind)
+        self._has_failed = False
+
+    def of(self, url: str, fingerprint: bytes) -> Place | None:
+        """The place of a request, or ``None`` if its host's address is not noted."""
+        if self._is_spread:
+            return Place("*", partition_of(fingerprint.hex(), self._partitions))
+        origin = origin_of(url) if self._own is None else url
+        places = self._places.get(origin)
+        if places is None:
+            key = self._key(url)
+            if key is None:
+                return None
+            places = self._remember(origin, key)
+        if self._shards == 1:
+            return places[0]
+        return places[int.from_bytes(fingerprint[-4:]) % self._shards]
+
+    def _key(self, url: str) -> str | None:
+        if self._own is not None:
+            return self._of_own(url)
+        if self._kind == "ip":
+            return self._address(host_of(url))
+        return queue_key(url, self._kind)
+
+    def _of_own(self, url: str) -> str:
+        """What the user's callable says; the host if that is no name of a queue."""
+        assert self._own is not None  # noqa: S101 (for mypy)
+        reason = "is no text of 1 to 255 printable characters"
+        try:
+            key = self._own(url)
+            if isinstance(key, str) and 0 < len(key) <= MAX_HOST and key.isprintable():
+                return key
+        except Exception as error:  # noqa: BLE001 (the user's code may raise anything)
+            reason = f"raised {error!r}"
+        if not self._has_failed:
+            self._has_failed = True
+            logger.error(
+                "FRONTIER_QUEUE_KEY = %s: for %s its result %s; "
+                "the host is used, here and wherever that happens again",
+                self._kind,
+                url[:MAX_HOST],
+                reason,
+            )
+        return queue_key(url, "host")
+
+    def _remember(self, origin: str, key: str) -> tuple[Place, ...]:
+        if len(self._places) >= MAX_PLACES:
+            self._places.clear()
+        keys = [key] if self._shards == 1 else shard_names(key, self._shards)
+        places = tuple(Place(k, partition_of(k, self._partitions)) for k in keys)
+        self._places[origin] = places
+        return places
+
+
+def shard_names(key: str, shards: int) -> list[str]:
+    """The queue keys of the shards of one host."""
+    return [f"{key}#{number}" for number in range(shards)]
+
+
+def _load(path: str) -> Callable[[str], object]:
+    try:
+        found = load_object(path)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"FRONTIER_QUEUE_KEY = {path!r}: is neither one of "
+            f"{', '.join(QUEUE_KEYS)} nor the path of a callable: {error}"
+        ) from None
+    if not callable(found):
+        raise ConfigurationError(f"FRONTIER_QUEUE_KEY = {path!r}: cannot be called")
+    made: Callable[[str], object] = found
+    return made

@@ -1,0 +1,24 @@
+"""Hints: word to who holds a partition that one of its queues is not empty now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frontier.store.keys import CrawlKeys
+
+
+def hint_calls(
+    keys: CrawlKeys, hints: Mapping[str, Sequence[str]], kept_ms: int
+) -> list[Call]:
+    """The calls that leave *hints*, the lines for each node, for *kept_ms*."""
+    calls = []
+    for node_id, lines in hints.items():
+        key = keys.hints(node_id)
+        calls.append(Call.command("RPUSH", key, *lines))
+        calls.append(Call.command("PEXPIRE", key, kept_ms))
+    return calls

@@ -1,0 +1,62 @@
+"""The journal of one node, if it has one: what a node's parts tell it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from frontier.journal.entries import Header, Pushed
+from frontier.journal.writer import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Self
+
+    from frontier.conf import Config
+    from frontier.queues.push import Push
+    from frontier.store.keys import CrawlKeys
+
+
+class Journaling:
+    """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal
+
+    @classmethod
+    async def begin(
+        cls, config: Config, keys: CrawlKeys, spider: str, shape: Mapping[str, Any]
+    ) -> Self:
+        """Open the journal of this node in the crawl of *keys*, created as *shape*.
+
+        Raises:
+            ArchiveError: It cannot be written.
+        """
+        directory = config.journal_dir
+        if directory is None:
+            return cls()
+        header = Header(keys.namespace, keys.crawl_id, spider, config.node_id, shape)
+        return cls(await asyncio.to_thread(Journal, directory, header))
+
+    def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
+        """Note that the store has *pushes*."""
+        if self._journal is not None:
+            for push in pushes:
+                self._journal.pushed(
+                    Pushed(partition, push.mode, push.mark, push.queue, push.item)
+                )
+
+    def acked(self, partition: int, queue: str, item: bytes) -> None:
+        """Note that a request is done."""
+        if self._journal is not None:
+            self._journal.acked(partition, queue, item)
+
+    async def durable(self) -> None:
+        """Return when all that was noted is on disk."""
+        if self._journal is not None:
+            await asyncio.wrap_future(self._journal.durable())
+
+    async def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._journal is not None:
+            await asyncio.to_thread(self._journal.close)

@@ -1,0 +1,82 @@
+"""Which reservations were started, so that only these count as delivered.
+
+A node that is killed leaves what waited in its inbox reserved, too. That has
+not been tried, and comes no nearer to the dead letter for it.
+
+What always holds:
+
+1.  A mark never stands for another reservation: an id is used once.
+2.  Nothing waits for a mark. It is sent as soon as the request is started, with
+    those of others, and has arrived long before a page could do any harm.
+3.  Whoever takes a partition over removes the marks, after what they are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frontier.queues.partition import Reservation
+    from frontier.runtime.patience import Patience
+    from frontier.store.keys import CrawlKeys, PartitionKeys
+
+KEPT = 86_400
+"""Seconds for which marks are kept that nobody removes."""
+
+
+class Starts:
+    """Marks what one node has started."""
+
+    def __init__(self, patience: Patience, keys: CrawlKeys) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._begun: dict[int, list[int]] = defaultdict(list)
+        self._ended: dict[int, list[int]] = defaultdict(list)
+        self._some = asyncio.Event()
+
+    def begin(self, reservation: Reservation) -> None:
+        """Mark *reservation* as started."""
+        self._begun[reservation.lease.partition].append(reservation.id)
+        self._some.set()
+
+    def end(self, reservations: Iterable[Reservation]) -> None:
+        """Remove the marks of *reservations*, which are acked."""
+        for reservation in reservations:
+            self._ended[reservation.lease.partition].append(reservation.id)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send marks, until cancelled."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            await self._patience.run(self._calls())
+
+    def _calls(self) -> list[Call]:
+        calls = []
+        for partition, ids in self._begun.items():
+            key = self._keys.partition(partition).started
+            calls.append(Call.command("SADD", key, *ids))
+            calls.append(Call.command("EXPIRE", key, KEPT))
+        for partition, ids in self._ended.items():
+            key = self._keys.partition(partition).started
+            calls.append(Call.command("SREM", key, *ids))
+        self._begun.clear()
+        self._ended.clear()
+        return calls
+
+
+def started_call(keys: PartitionKeys) -> Call:
+    """The call whose reply has the ids of what was started."""
+    return Call.command("SMEMBERS", keys.started)
+
+
+def forget_call(keys: PartitionKeys) -> Call:
+    """The call that removes all marks of a partition."""
+    return Call.command("UNLINK", keys.started)

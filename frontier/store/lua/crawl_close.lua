@@ -1,0 +1,24 @@
+-- crawl_close: end a crawl that no node runs, whatever is left in it.
+--
+-- KEYS[1]  meta   hash {state, seeding_ms, ...}
+-- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy>'
+-- ARGV[1]  ttl_ms a node that was silent for longer is dead
+--
+-- Returns 1 if this call ended it, 2 if it had ended before, 0 if a node lives
+-- or seeds are put in.
+
+if redis.call('HGET', KEYS[1], 'state') ~= 'open' then
+  return 2
+end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+if tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0') > now then
+  return 0
+end
+for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
+  if tonumber(string.match(value, '^(%d+)') or '0') >= now - tonumber(ARGV[1]) then
+    return 0
+  end
+end
+redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', string.format('%.0f', now))
+return 1

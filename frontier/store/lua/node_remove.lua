@@ -1,0 +1,27 @@
+-- node_remove: take a node off the membership map, whether it likes it or not.
+--
+-- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[2]  epoch   integer
+-- KEYS[3]  hints   list of the node
+-- KEYS[4]  order   string: what is wanted of the node, should it still live
+-- ARGV[1]  node    node id
+-- ARGV[2]  ttl_ms  a node that was silent for longer is dead
+-- ARGV[3]  force   1 to remove a live one, too, else 0
+-- ARGV[4]  keep_s  for how many seconds the node is told to go
+--
+-- Returns 1, 0 if it is not on the map, or -1 if it lives and force is 0.
+
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if not value then
+  return 0
+end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+if ARGV[3] ~= '1' and tonumber(string.match(value, '^(%d+)') or '0') >= now - tonumber(ARGV[2]) then
+  return -1
+end
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('INCR', KEYS[2])
+redis.call('DEL', KEYS[3])
+redis.call('SET', KEYS[4], 'remove', 'EX', ARGV[4])
+return 1

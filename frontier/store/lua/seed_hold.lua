@@ -1,0 +1,31 @@
+-- seed_hold: be the one command that loads a seed list, and say how far it is.
+--
+-- KEYS[1]  meta      hash {state, seeding_ms, ...}
+-- KEYS[2]  starts    hash: digest of a seed list to how many lines are done
+-- KEYS[3]  lock      string: the command that loads it
+-- ARGV[1]  list_id   digest of the seed list
+-- ARGV[2]  holder    name of the command
+-- ARGV[3]  ttl_ms    how long the lock lives, and the crawl stays open
+-- ARGV[4]  lines     how many lines the holder knows to be in the store
+--
+-- Returns {'yours', lines}, {'taken', 0}, or {'closed', 0} if the crawl has
+-- ended. Also renews: the holder calls it again, with more lines.
+
+if redis.call('HGET', KEYS[1], 'state') ~= 'open' then
+  return {'closed', 0}
+end
+local holder = redis.call('GET', KEYS[3])
+if holder and holder ~= ARGV[2] then
+  return {'taken', 0}
+end
+local lines = math.max(tonumber(ARGV[4]), tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0') or 0)
+if lines > 0 then
+  redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', lines))
+end
+redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local open_until = math.max(now + tonumber(ARGV[3]),
+  tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0'))
+redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', open_until))
+return {'yours', lines}

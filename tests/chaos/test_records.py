@@ -1,0 +1,81 @@
+"""What is read from an archive in which something is wrong."""
+
+import gzip
+
+import pytest
+
+from benchmarks.chaos.oracle import Facts, Wrong, judge
+from benchmarks.chaos.records import read_archive
+from frontier.archive.writer import WarcWriter
+from frontier.digest import sha256_hex
+from frontier.model import Original
+from frontier.testing.oracle import RequestLog
+from tests.archive.samples import NOON, an_exchange
+
+
+def write(directory, *exchanges, node="node", close=True):
+    """Write *exchanges* as responses; return the file."""
+    writer = WarcWriter(directory, "crawl", node, 10**9, {}, lambda: NOON)
+    for exchange in exchanges:
+        writer.append(exchange, sha256_hex(exchange.response_body))
+    if close:
+        writer.close()
+    else:
+        writer.sync()
+        writer.abandon()
+    (path,) = directory.glob(f"*-{node}.warc.gz*")
+    return path
+
+
+@pytest.fixture
+def warcs(tmp_path):
+    return tmp_path
+
+
+def test_responses_are_found_by_url_and_date(warcs):
+    write(warcs, an_exchange(0), an_exchange(1))
+
+    records = read_archive(warcs)
+
+    assert records.broken == []
+    assert records.urls == {"http://example.com/0", "http://example.com/1"}
+    assert len(records.responses) == 2
+
+
+def test_a_file_that_a_dead_node_left_is_repaired(warcs):
+    path = write(warcs, an_exchange(0), close=False)
+    with path.open("ab") as file:
+        file.write(gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\n")[:20])
+
+    records = read_archive(warcs)
+
+    assert (records.repaired, records.broken) == (1, [])
+    assert records.urls == {"http://example.com/0"}
+
+
+def test_a_closed_file_that_is_cut_is_broken(warcs):
+    path = write(warcs, an_exchange(0), an_exchange(1))
+    path.write_bytes(path.read_bytes()[:-7])
+
+    assert read_archive(warcs).broken
+
+
+def test_a_closed_file_with_a_changed_byte_is_broken(warcs):
+    path = write(warcs, an_exchange(0), an_exchange(1))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+    assert read_archive(warcs).broken
+
+
+def test_a_revisit_whose_original_is_in_no_file_dangles(warcs):
+    away = Original("http://example.com/9", "2026-01-01T00:00:00.123Z", "crawl", 100)
+    exchange = an_exchange(0)
+    writer = WarcWriter(warcs, "crawl", "node", 10**9, {}, lambda: NOON)
+    writer.append(exchange, sha256_hex(exchange.response_body), away)
+    writer.close()
+
+    facts = Facts(frozenset(), RequestLog([]), {}, read_archive(warcs), ends=False)
+
+    assert [fault.wrong for fault in judge(facts)] == [Wrong.DANGLING]

@@ -1,0 +1,66 @@
+"""Crawls to which everything happens that may.
+
+The suite tries few seeds, with scrapy-redis for comparison; ``make chaos``
+tries twenty. Replay one that fails: ``python -m benchmarks chaos --seed N``.
+"""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from benchmarks.chaos.bench import outcomes
+from benchmarks.chaos.nodes import ROOT
+from benchmarks.chaos.oracle import Wrong
+from benchmarks.chaos.peer import PeerTrial
+from benchmarks.chaos.plan import Plan
+
+SEEDS = range(1, 21)
+SECONDS = 240.0
+NONE = {
+    "pages_lost": 0,
+    "extra_fetches_beyond_inflight": 0,
+    "host_overlaps": 0,
+    "dangling_revisits": 0,
+    "early_ends": 0,
+    "seeds_failed": 0,
+}
+
+
+def test_few_seeds_without_a_fault_where_scrapy_redis_loses_pages():
+    words = [sys.executable, "-m", "benchmarks", "chaos", "--quick", "--json"]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    report = json.loads(line)
+    ratios = report["ratios"]
+    assert {name: ratios[name] for name in NONE} == NONE, done.stderr
+    assert ratios["seeds"] >= 2
+    assert 0 < ratios["recovery_seconds_max"] < 7  # a lease and five seconds
+    assert ratios["scrapy_redis_pages_lost"] > 0
+    for metrics in report["results"].values():
+        assert all(isinstance(value, float) for value in metrics.values())
+
+
+def test_the_judge_finds_no_loss_where_scrapy_redis_is_left_alone():
+    """What it finds under kills is the kills' work."""
+    outcome = PeerTrial(Plan(0, 2, ())).run()
+
+    assert outcome.count(Wrong.LOST, Wrong.EXTRA, Wrong.STRANGE) == 0
+
+
+@pytest.mark.chaos
+def test_twenty_seeds_without_a_fault_within_four_minutes():
+    begin = time.monotonic()
+    failed = []
+    for _, outcome in outcomes([(seed, False) for seed in SEEDS]):
+        if outcome.faults:
+            failed += outcome.lines()
+
+    assert failed == [], "\n" + "\n".join(failed)
+    assert time.monotonic() - begin < SECONDS

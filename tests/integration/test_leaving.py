@@ -1,0 +1,142 @@
+"""Nodes that are told to go: by an operator, by a signal, by two signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, until
+
+from frontier.errors import FrontierError
+from frontier.inspection.snapshot import snapshot
+
+COMMAND = [sys.executable, "-m", "frontier"]
+
+
+@pytest.fixture
+def frontier(cluster):
+    def frontier(*arguments):
+        return subprocess.run(
+            [*COMMAND, *arguments, "--store-dir", str(cluster.store_dir)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return frontier
+
+
+@pytest.fixture
+def running(serve, cluster):
+    """A crawl on two nodes, each of which has its share and has fetched."""
+
+    def running(**settings):
+        site = {"urls": 200, "hosts": 4, "calendar_months": 12, "delay": 0.1}
+        given = {name: settings.pop(name) for name in list(settings) if name in site}
+        server = serve(**{**site, **given})
+        for node in ("node-1", "node-2"):
+            cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **settings)
+        until(lambda: cluster.store_dir.exists() and cluster.store, "the store")
+        until(lambda: share(cluster, "node-1") and share(cluster, "node-2"), "shares")
+        until(
+            lambda: server.requests() and len(server.requests().entries) > 15, "pages"
+        )
+        return server
+
+    return running
+
+
+def nodes(cluster):
+    try:
+        seen = snapshot(cluster.store, "frontier", "site-1")
+    except FrontierError:  # it is only just being created
+        return {}
+    return {node.node_id: node for node in seen.nodes}
+
+
+def share(cluster, node_id):
+    node = nodes(cluster).get(node_id)
+    return node is not None and 400 < node.held < 620
+
+
+def complete(server):
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.unexpected(server.expected) == set()
+    return log
+
+
+def test_a_drained_node_hands_over_and_exits_clean(cluster, frontier, running):
+    server = running()
+    assert frontier("node", "drain", "node-9").returncode == 4
+    done = frontier("node", "drain", "node-1")
+
+    assert done.returncode == 0, done.stderr
+    assert cluster.wait("node-1") == [0]
+    assert "Spider closed (frontier_drained)" in cluster.text_of("node-1")
+    assert cluster.wait("node-2") == [0]
+    assert complete(server).repeated() == {}
+
+
+def test_a_dead_node_is_removed_and_its_share_taken_at_once(cluster, frontier, running):
+    server = running(FRONTIER_LEASE_TTL="600")
+    cluster.kill("node-1")
+    in_flight = set(cluster.reserved("site-1"))
+    refused = frontier("node", "remove", "node-1")
+    assert refused.returncode == 5
+    assert "node-1 of the crawl site-1 is alive" in refused.stderr
+
+    done = frontier("node", "remove", "node-1", "--force")
+    assert done.returncode == 0, done.stderr
+    until(lambda: nodes(cluster)["node-2"].held == 1024, "node-2 has all", 5)
+    assert cluster.wait("node-2") == [0]
+    assert set(complete(server).repeated()) <= in_flight
+
+
+def test_a_live_node_that_is_removed_stops(cluster, frontier, running):
+    server = running(FRONTIER_LEASE_TTL="600")
+    assert frontier("node", "remove", "node-1", "--force").returncode == 0
+
+    assert cluster.wait("node-1") == [0]
+    assert "Spider closed (frontier_removed)" in cluster.text_of("node-1")
+    assert cluster.wait("node-2") == [0]
+    complete(server)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_hands_over_at_once_also_while_pages_are_slow(
+    cluster, running, number
+):
+    server = running(urls=130, delay=3, FRONTIER_LEASE_TTL="600")
+    cluster.nodes["node-1"].send_signal(number)
+    began = time.monotonic()
+    until(lambda: nodes(cluster)["node-2"].held >= 1000, "the hand-over", 10)
+    waited = time.monotonic() - began
+
+    assert waited < 2
+    assert cluster.wait("node-1") == [0]
+    assert "Spider closed (shutdown)" in cluster.text_of("node-1")
+    cluster.nodes["node-2"].terminate()
+    cluster.wait("node-2")
+    assert server.requests().repeated() == {}
+
+
+def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
+    server = running(delay=0.5, urls=130)
+    node = cluster.nodes["node-1"]
+    node.send_signal(signal.SIGINT)
+    until(
+        lambda: "Send again to force" in cluster.text_of("node-1"), "the first signal"
+    )
+    node.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    node.wait(30)
+
+    assert time.monotonic() - began < 2
+    assert cluster.wait("node-2") == [0]
+    complete(server)

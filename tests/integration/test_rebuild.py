@@ -1,0 +1,100 @@
+"""The store of a crawl is lost: it is rebuilt from the journals and goes on."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT, until
+from test_kill import served
+
+from frontier.cli.exits import ExitCode
+from frontier.store.embedded import EmbeddedStore
+
+
+def rebuild(cluster, *journals, **options):
+    words = [sys.executable, "-m", "frontier", "crawl", "rebuild", "--json"]
+    words += ["--crawl", "site-1", "--store-dir", str(cluster.store_dir)]
+    words += [f"--journal={directory}" for directory in journals]
+    words += [f"--{name}={value}" for name, value in options.items()]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("count", [40, 150])
+def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
+    server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
+    seeds = ",".join(server.seeds)
+    journals = [tmp_path / "j1", tmp_path / "j2"]
+    for node, journal in zip(("node-1", "node-2"), journals, strict=True):
+        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    for node in cluster.nodes:
+        until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
+    until(served(server, count), "the middle of the crawl")
+    lose_everything(cluster)
+    before = server.requests()
+    in_flight = 2 * 64
+
+    outcome = rebuild(cluster, *journals)
+    assert outcome["bad"] == [] or all(b["reason"] for b in outcome["bad"])
+    assert outcome["nodes"] == 2
+    assert outcome["ready"] > 0
+    assert outcome["done"] >= len(before.entries) - in_flight
+
+    journal = tmp_path / "j3"
+    cluster.start("node-3", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    assert cluster.wait("node-3") == [0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.unexpected(server.expected) == set()
+    assert "is in crawl site-1" in cluster.text_of("node-3")
+    fetched_before = {entry.url for entry in before.entries}
+    again = set(log.repeated())
+    assert again <= fetched_before
+    assert len(again) <= len(before.entries) - outcome["done"]
+
+
+def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_path):
+    server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
+    seeds = ",".join(server.seeds)
+    journal = tmp_path / "j"  # of all nodes of this machine
+    for node in ("node-1", "node-2"):
+        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    for node in cluster.nodes:
+        until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
+    until(served(server, 60), "a beginning")
+    cluster.kill("node-1")
+    until(served(server, 160), "the middle of the crawl")
+    lose_everything(cluster)
+
+    outcome = rebuild(cluster, journal)
+    assert outcome["nodes"] == 2
+    for node in ("node-3", "node-4"):
+        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    assert cluster.wait("node-3", "node-4") == [0, 0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.unexpected(server.expected) == set()
+
+
+def test_without_a_journal_of_the_crawl_nothing_is_made(cluster, tmp_path):
+    words = [sys.executable, "-m", "frontier", "crawl", "rebuild", "--crawl", "site-1"]
+    words += ["--journal", str(tmp_path), "--store-dir", str(cluster.store_dir)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == ExitCode.USAGE
+    assert "there is no journal of the crawl site-1" in done.stderr
+
+
+def lose_everything(cluster):
+    """Kill the nodes and the store, and delete its data."""
+    for node in list(cluster.nodes):
+        cluster.nodes[node].send_signal(signal.SIGSTOP)
+    os.kill(EmbeddedStore.status(cluster.store_dir).pid, signal.SIGKILL)
+    for node in list(cluster.nodes):
+        cluster.kill(node)
+    shutil.rmtree(cluster.store_dir)

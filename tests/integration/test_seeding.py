@@ -1,0 +1,285 @@
+"""Seeds that are put into a crawl by command, whether nodes run or not."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, until
+
+from frontier.conf import Config
+from frontier.coordination import crawls
+from frontier.hashing import partition_of
+from frontier.inspection.snapshot import snapshot
+from frontier.queues.codec import encode
+from frontier.runtime.shape import crawl_shape
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+
+KEYS = CrawlKeys("frontier", "site-1")
+
+
+@pytest.fixture
+def command(cluster):
+    """Start ``frontier`` with arguments, on the store of the cluster."""
+
+    def command(*arguments):
+        where = ["--store-dir", str(cluster.store_dir)]
+        return subprocess.Popen(
+            [sys.executable, "-m", "frontier", *arguments, *where],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return command
+
+
+@pytest.fixture
+def said(command):
+    """Run ``frontier`` to its end; return its code, its JSON and its messages."""
+
+    def said(*arguments, given=""):
+        process = command(*arguments, "--json")
+        out, messages = process.communicate(given, timeout=90)
+        return process.returncode, json.loads(out) if out else None, messages
+
+    return said
+
+
+@pytest.fixture
+def an_open_crawl(cluster):
+    """A crawl that no node has."""
+
+    async def run(calls):
+        return cluster.store.run(calls)
+
+    entering = crawls.enter(
+        run, "frontier", "site", "", crawl_shape(Config(bloom_native="no"))
+    )
+    with pytest.raises(StopIteration):
+        entering.send(None)
+    return KEYS
+
+
+def counts(cluster):
+    return snapshot(cluster.store, "frontier", "site-1").queue
+
+
+def shared(cluster, nodes=2, state="live"):
+    """Whether so many nodes hold all partitions, and each its share."""
+    seen = snapshot(cluster.store, "frontier", "site-1")
+    held = [node.held for node in seen.nodes if node.state == state]
+    return len(held) == nodes and sum(held) == seen.partitions and all(held)
+
+
+def test_faulty_lines_are_named_and_the_rest_is_queued(
+    cluster, said, an_open_crawl, tmp_path
+):
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_bytes(
+        b"# seeds\nhttp://a.example/\n\nnonsense\nhttp://b.example/\xff\n"
+        b'{"url": "http://c.example/", "callback": "nothing"}\n'
+        b'{"url": "http://c.example/", "callback": "parse", "priority": 2}\n'
+        b"http://a.example/\nhttp://" + b"x" * (5 << 20) + b"\nhttp://d.example/"
+    )
+    code, result, messages = said("crawl", "seed", str(seeds), "http://e.example/")
+
+    assert code == 6
+    assert result == {
+        "crawl_id": "site-1",
+        "queued": 4,
+        "seen_already": 1,
+        "left_out": 4,
+        "done_before": 0,
+    }
+    for number, reason in [
+        (4, "'nonsense' is not an http or https URL"),
+        (5, "is not UTF-8"),
+        (6, "the callback 'nothing', which the spider site has not"),
+        (9, "takes more than 4,194,304 bytes"),
+    ]:
+        assert f"frontier: {seeds}:{number}: " in messages
+        assert reason in messages
+    assert messages.count("\n") == 4
+    assert counts(cluster).ready == 4
+
+
+def test_a_crawl_that_has_ended_or_is_not_there_takes_none(
+    cluster, said, an_open_crawl
+):
+    assert said("crawl", "seed", "http://a.example/", "--crawl", "x")[0] == 4
+    assert said("crawl", "seed", "no-such-file")[0] == 2
+    cluster.store.call(Call.command("HSET", KEYS.meta(), "state", "finished"))
+    code, _, messages = said("crawl", "seed", "http://a.example/")
+
+    assert code == 4
+    assert "site-1 has ended" in messages
+    assert counts(cluster).pushed == 0
+
+
+def test_a_load_that_was_killed_goes_on_where_it_was(
+    cluster, command, said, an_open_crawl, tmp_path
+):
+    total = 60_000
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("".join(f"http://h{n % 500}.example/{n}\n" for n in range(total)))
+    first = command("crawl", "seed", str(seeds))
+    until(lambda: cluster.store.call(Call.command("HVALS", KEYS.starts())), "a batch")
+    first.kill()
+    first.communicate()
+    before = counts(cluster).pushed
+    began = time.monotonic()
+    code, result, messages = said("crawl", "seed", str(seeds))
+
+    assert code == 0
+    assert "another command loads this list" in messages, "its lock has yet to end"
+    assert time.monotonic() - began < 60
+    assert 10_000 <= result["done_before"] <= before < total
+    assert counts(cluster).pushed == total
+    assert result["queued"] == total - before
+    assert result["seen_already"] == before - result["done_before"]
+    assert cluster.store.call(Call.command("EXISTS", KEYS.starts())) == 0
+
+
+def test_a_hundred_thousand_seeds_take_seconds(said, an_open_crawl, tmp_path):
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("".join(f"http://h{n % 999}.example/{n}\n" for n in range(10**5)))
+    began = time.monotonic()
+    code, result, _ = said("crawl", "seed", str(seeds))
+
+    assert (code, result["queued"]) == (0, 10**5)
+    assert time.monotonic() - began < 40  # 5 on a machine that does nothing else
+
+
+def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said):
+    server = serve(urls=130, hosts=4, calendar_months=12)
+    seeds = [seed.rstrip("/") for seed in server.seeds]
+    for node in ("node-1", "node-2"):
+        cluster.start(
+            node,
+            *("-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix"),
+            FRONTIER_KEEP_ALIVE="True",
+            FRONTIER_LEASE_TTL="60",  # else a renewal would find them
+        )
+
+    def fetched(path):
+        log = server.requests()
+        return log and all(f"{seed}{path}" in log.fetched() for seed in seeds)
+
+    until(lambda: server.requests() and server.requests().entries, "the first page")
+    until(
+        lambda: counts(cluster).acked and not counts(cluster).reserved, "the crawl idle"
+    )
+    until(lambda: shared(cluster), "the second node")
+    pages = "".join(f"{seed}/empty\n" for seed in seeds)
+    code, result, _ = said("crawl", "seed", "-", given=pages)
+    began = time.monotonic()
+    until(lambda: fetched("/empty"), "the seeds")
+    waited = time.monotonic() - began
+
+    assert code == 0
+    assert result["queued"] >= 3  # a page may lead to one of them
+    assert waited < 3
+    assert all(process.poll() is None for process in cluster.nodes.values())
+    for process in cluster.nodes.values():
+        process.terminate()
+    assert cluster.wait() == [0, 0]
+
+
+def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, command):
+    server = serve(urls=130, hosts=2, calendar_months=12)
+    seeds = [seed.rstrip("/") for seed in server.seeds]
+    cluster.start("node-1", "-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix")
+    until(lambda: cluster.store_dir.exists() and cluster.store, "the store")
+    until(
+        lambda: cluster.store.call(Call.command("HGET", KEYS.meta(), "state")),
+        "the crawl",
+    )
+    loading = command("crawl", "seed", "-")
+    until(
+        lambda: cluster.store.call(Call.command("HGET", KEYS.meta(), "seeding_ms")),
+        "the command",
+    )
+    until(lambda: server.requests() and server.requests().entries, "the first page")
+    time.sleep(2)  # in which the crawl would end: there is no event for what must not
+
+    assert cluster.nodes["node-1"].poll() is None
+    loading.stdin.write(f"{seeds[1]}/empty\n")
+    loading.communicate(timeout=30)
+    assert loading.returncode == 0
+    assert cluster.wait("node-1") == [0]
+    assert f"{seeds[1]}/empty" in server.requests().fetched()
+    assert "finished" in cluster.text_of("node-1")
+
+
+def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
+    serve, cluster, said
+):
+    server = serve(urls=130, hosts=1, calendar_months=12)
+    seed = server.seeds[0].rstrip("/")
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={seed}/about", "-a", "scope=prefix"),
+        FRONTIER_KEEP_ALIVE="True",
+        FRONTIER_LEASE_TTL="60",
+    )
+    until(lambda: server.requests() and server.requests().entries, "the first page")
+    until(lambda: counts(cluster).acked and not counts(cluster).reserved, "its ack")
+    host = seed.partition("//")[2]
+    partition = KEYS.partition(partition_of(host, 1024))
+    values = [
+        b"delivered 3 times\n0:%s\n2" % host.encode()
+        + encode({"url": f"{seed}/post/{n}", "dont_filter": True})[1:]
+        for n in range(2)
+    ]
+    cluster.store.run(
+        [
+            Call.command("RPUSH", partition.dead, *values, b"\x1b[2Jnonsense"),
+            Call.command("HINCRBY", partition.counts, "dead", 3),
+        ]
+    )
+    _, result, _ = said("crawl", "dead")
+
+    assert result["dead"] == 3
+    assert [letter["url"] for letter in result["letters"]] == [
+        *(f"{seed}/post/{n}" for n in range(2)),
+        "",
+    ]
+    assert said("crawl", "requeue")[0] == 2
+    code, result, messages = said("crawl", "requeue", f"{seed}/post/1", f"{seed}/nope")
+    assert (code, result["requeued"], result["left"]) == (6, 1, 2)
+    assert f"{seed}/nope" in messages
+    until(lambda: f"{seed}/post/1" in server.requests().fetched(), "the page", 3)
+    assert said("crawl", "requeue", "--all")[1]["requeued"] == 1
+    until(lambda: f"{seed}/post/0" in server.requests().fetched(), "the other", 3)
+    assert counts(cluster).dead == 1
+    cluster.nodes["node-1"].terminate()
+    assert cluster.wait() == [0]
+
+
+def test_a_crawl_that_nobody_runs_is_closed(cluster, command, said, an_open_crawl):
+    def close(*arguments):
+        process = command("crawl", "close", "site-1", *arguments)
+        _, messages = process.communicate(timeout=60)
+        return process.returncode, messages
+
+    assert said("crawl", "seed", "http://a.example/")[0] == 0
+    assert "1 requests of site-1 are not done" in close()[1]
+    now = cluster.store.call(Call.command("TIME"))[0] * 1000
+    cluster.store.call(Call.command("HSET", KEYS.nodes(), "n", f"{now} 1 0"))
+    assert close("--yes")[0] == 5
+    cluster.store.run(
+        [
+            Call.command("HDEL", KEYS.nodes(), "n"),
+            Call.command("HDEL", KEYS.meta(), "seeding_ms"),
+        ]
+    )
+    assert close("--yes")[0] == 0
+    assert snapshot(cluster.store, "frontier", "site-1").state == "finished"
+    assert said("crawl", "seed", "http://a.example/")[0] == 4
