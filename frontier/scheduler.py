@@ -43,6 +43,7 @@ from frontier.queues.push import (
 )
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
+from frontier.sieve import Sieve
 from frontier.startfeed import feed_of
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Scheduler(BaseScheduler):
         if not self._connection.opened:
             return
         self._places = self._connection.places
+        if self._by_url and self._recent is not None and self._crawler.engine:
+            Sieve(self._crawler, self.drop_seen)
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
@@ -161,6 +164,20 @@ class Scheduler(BaseScheduler):
             self._node.outbox.expect(later)
         else:
             self._push(request, fingerprint, item, mode, place)
+        return True
+
+    def drop_seen(self, request: Request) -> bool:
+        """Whether the recent tier has *request*, which is then counted as filtered.
+
+        Unlike `enqueue_request` it notes nothing if not.
+        """
+        key: Any = request.url
+        if request.method != "GET" or request.body:
+            key = (request.method, key, request.body)
+        if self._recent is None or key not in self._recent:
+            return False
+        self._counts["frontier/seen/recent"] += 1
+        self._filtered(request)
         return True
 
     def next_request(self) -> Request | None:
