@@ -43,7 +43,7 @@ from frontier.queues.push import (
 )
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
-from frontier.sieve import Sieve
+from frontier.spideroutput import SpiderOutput
 from frontier.startfeed import feed_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Scheduler(BaseScheduler):
         self._fingerprinter = self._crawler.request_fingerprinter
         self._by_url = self._connection.fingerprints_are_scrapys()
         self._recorder = Recorder(spider)
-        self._logs_debug = logger.isEnabledFor(logging.DEBUG)
+        self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
         self._connection.attach(self)
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
@@ -111,7 +111,7 @@ class Scheduler(BaseScheduler):
             return
         self._places = self._connection.places
         if self._by_url and self._recent is not None and self._crawler.engine:
-            Sieve(self._crawler, self.drop_seen)
+            SpiderOutput(self._crawler, self.drop_seen)
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
@@ -305,8 +305,16 @@ class Scheduler(BaseScheduler):
 
     def _filtered(self, request: Request) -> None:
         self._counts["dupefilter/filtered"] += 1
-        if self._logs_debug:
-            logger.debug("Filtered a request that was seen: %s", request)
+        if self._logs_dropped:
+            self._log_dropped(request)
+
+    def _log_dropped(self, request: Request) -> None:
+        """Log as Scrapy does: the first, or all if ``DUPEFILTER_DEBUG`` is set."""
+        more = ""
+        if not self._crawler.settings.getbool("DUPEFILTER_DEBUG"):
+            more = " (no more will be shown; DUPEFILTER_DEBUG shows all)"
+            self._logs_dropped = False
+        logger.debug("Filtered a request that was seen: %s%s", request, more)
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
