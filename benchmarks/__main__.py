@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import crawl, memory, ring, seen, simulate, warc
+from benchmarks import crawl, memory, queueing, ring, seen, simulate, warc
 from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "chaos": chaos.run,
     "crawl": crawl.run,
     "memory": memory.run,
+    "queue": queueing.run,
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,

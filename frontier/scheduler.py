@@ -43,7 +43,6 @@ from frontier.queues.push import (
 )
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
-from frontier.spideroutput import SpiderOutput
 from frontier.startfeed import feed_of
 
 if TYPE_CHECKING:
@@ -110,8 +109,8 @@ class Scheduler(BaseScheduler):
         if not self._connection.opened:
             return
         self._places = self._connection.places
-        if self._by_url and self._recent is not None and self._crawler.engine:
-            SpiderOutput(self._crawler, self.drop_seen)
+        if self._by_url and self._recent is not None:
+            self._connection.shorten_output(self.drop_seen)
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 

@@ -53,7 +53,9 @@ class SpiderOutput:
     def __init__(self, crawler: Crawler, drop: Callable[[Request], bool]) -> None:
         self._crawler = crawler
         self._drop = drop
-        scraper: Any = crawler.engine.scraper if crawler.engine else None
+        engine: Any = crawler.engine
+        scraper = engine.scraper
+        self._crawl = engine.crawl
         self._on_error = scraper.handle_spider_error
         self._handle = scraper.handle_spider_output_async
         scraper.handle_spider_output_async = self.handle
@@ -88,13 +90,12 @@ class SpiderOutput:
             await self._handle(output, request, response)
             return
         made = aiter_errback(output, self._on_error, request, response)
-        crawl: Any = self._crawler.engine.crawl if self._crawler.engine else None
         count = 0
         async for one in made:
             if not isinstance(one, Request):
                 await self._handle(_chain(one, made), request, response)
                 return
-            crawl(one)
+            self._crawl(one)
             count += 1
             if count % AT_ONCE == 0:
                 await asyncio.sleep(0)
