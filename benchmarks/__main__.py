@@ -9,7 +9,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import archive, memory, ring, seen, simulate, warc
+from benchmarks import (
+    archive,
+    crawl,
+    memory,
+    queueing,
+    ring,
+    seen,
+    simulate,
+    warc,
+)
 from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
@@ -23,7 +32,9 @@ if TYPE_CHECKING:
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "archive": archive.run,
     "chaos": chaos.run,
+    "crawl": crawl.run,
     "memory": memory.run,
+    "queue": queueing.run,
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,

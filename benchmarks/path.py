@@ -28,7 +28,7 @@ from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from scrapy import Request, Spider
 
@@ -103,6 +103,9 @@ class PushingConnection(connection.Connection):
         """Nothing: there is no engine."""
         return set()
 
+    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
+        """Leave it as it is: there is no spider either."""
+
 
 class SeenPath:
     """One node's seen test, from `Scheduler.enqueue_request` to the verdicts."""
@@ -110,11 +113,11 @@ class SeenPath:
     def __init__(self, scheduler: Scheduler, node: Node, spider: Spider) -> None:
         self._scheduler = scheduler
         self._node = node
-        self._spider = spider
+        self.spider = spider
 
     async def pace(self, pages: list[list[str]], *, new: bool) -> Pace:
         """The pace until the last verdict on *pages*; all, or none, are *new*."""
-        made = requests(pages, self._spider)
+        made = requests(pages, self.spider)
         count = sum(len(page) for page in pages)
         outbox, enqueue = self._node.outbox, self._scheduler.enqueue_request
         before = self._new()
@@ -133,6 +136,13 @@ class SeenPath:
         if wrong > count / 100:
             raise AssertionError(f"{wrong} of {count} URLs got the wrong answer")
         return pace
+
+    async def push(self, made: list[Request]) -> None:
+        """Have *made* tested and queued."""
+        for first in range(0, len(made), IN_FLIGHT):
+            for request in made[first : first + IN_FLIGHT]:
+                self._scheduler.enqueue_request(request)
+            await self._node.outbox.flush()
 
     def forget_recent(self) -> None:
         """Empty the recent tier."""

@@ -22,9 +22,10 @@ from frontier.errors import FrontierError
 from frontier.gate import Gate
 from frontier.places import Places
 from frontier.runtime.node import Node
+from frontier.spideroutput import SpiderOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from scrapy import Request, Spider
@@ -141,8 +142,11 @@ class Connection:
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""
-        if self._crawler.engine is not None:
-            Gate(self._crawler, self)
+        Gate(self._crawler, self)
+
+    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
+        """Have *drop* asked of each request as soon as the spider has made it."""
+        SpiderOutput(self._crawler, drop)
 
     def _refuse(self) -> None:
         raise CloseSpider(REFUSED)

@@ -41,7 +41,8 @@ class Gate:
     def __init__(self, crawler: Crawler, connection: Connection) -> None:
         self._crawler = crawler
         self._connection = connection
-        downloader: Any = crawler.engine.downloader if crawler.engine else None
+        engine: Any = crawler.engine
+        downloader = engine.downloader
         self._slots = downloader.slots
         self._send = downloader.handlers.download_request_async
         self._next: dict[str, float] = {}

@@ -108,7 +108,7 @@ class Scheduler(BaseScheduler):
         self._fingerprinter = self._crawler.request_fingerprinter
         self._by_url = self._connection.fingerprints_are_scrapys()
         self._recorder = Recorder(spider)
-        self._logs_debug = logger.isEnabledFor(logging.DEBUG)
+        self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
         self._connection.attach(self)
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
@@ -117,6 +117,8 @@ class Scheduler(BaseScheduler):
         if not self._connection.opened:
             return
         self._places = self._connection.places
+        if self._by_url and self._recent is not None:
+            self._connection.shorten_output(self.drop_seen)
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
@@ -169,6 +171,20 @@ class Scheduler(BaseScheduler):
             self._node.outbox.expect(later)
         else:
             self._push(request, fingerprint, item, mode, place)
+        return True
+
+    def drop_seen(self, request: Request) -> bool:
+        """Whether the recent tier has *request*, which is then counted as filtered.
+
+        Unlike `enqueue_request` it notes nothing if not.
+        """
+        key: Any = request.url
+        if request.method != "GET" or request.body:
+            key = (request.method, key, request.body)
+        if self._recent is None or key not in self._recent:
+            return False
+        self._counts["frontier/seen/recent"] += 1
+        self._filtered(request)
         return True
 
     def next_request(self) -> Request | None:
@@ -322,8 +338,16 @@ class Scheduler(BaseScheduler):
 
     def _filtered(self, request: Request) -> None:
         self._counts["dupefilter/filtered"] += 1
-        if self._logs_debug:
-            logger.debug("Filtered a request that was seen: %s", request)
+        if self._logs_dropped:
+            self._log_dropped(request)
+
+    def _log_dropped(self, request: Request) -> None:
+        """Log as Scrapy does: the first, or all if ``DUPEFILTER_DEBUG`` is set."""
+        more = ""
+        if not self._crawler.settings.getbool("DUPEFILTER_DEBUG"):
+            more = " (no more will be shown; DUPEFILTER_DEBUG shows all)"
+            self._logs_dropped = False
+        logger.debug("Filtered a request that was seen: %s%s", request, more)
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""

@@ -27,6 +27,7 @@ FACES = {
     "scheduler",
     "seeding",
     "spidermiddlewares",
+    "spideroutput",
     "spool",
     "startfeed",
     "tls",

@@ -30,5 +30,14 @@ class Recent:
             self._old, self._young = self._young, set()
         return known
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether *key* is there; if so it is used."""
+        if key in self._young:
+            return True
+        if key not in self._old:
+            return False
+        self.add(key)
+        return True
+
     def __len__(self) -> int:
         return len(self._young) + len(self._old)

@@ -1,0 +1,132 @@
+"""``crawl``: pages per second of a whole crawl, whatever the distance to Redis."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.harness import Figures, Report, alternate, environment
+from benchmarks.proxy import delayed
+from benchmarks.server import ServerTime, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from benchmarks.harness import Options
+    from benchmarks.server import Server
+
+DISTANCES = {"": 0.0, "_1ms": 0.001, "_2_5ms": 0.0025}
+TIMEOUT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured."""
+
+    rounds: int
+    pages: int
+    far_pages: int
+    """For scrapy-redis far from its server, which makes six pages per second."""
+
+
+FULL, QUICK = Sizes(3, 3_000, 200), Sizes(1, 500, 40)
+PAGE_BYTES = 20_000
+
+
+def run(server: Server, options: Options) -> Report:
+    """Crawl with every competitor by turns."""
+    sizes = QUICK if options.quick else FULL
+    figures = Figures()
+    with _far(server) as urls, _site(sizes.pages) as site:
+        competitors: dict[str, Callable[[], Mapping[str, float]]] = {
+            "scrapy": lambda: _crawl(server, "scrapy", site, sizes.pages, "")
+        }
+        for distance, url in urls.items():
+            few = sizes.far_pages if distance else sizes.pages
+            for name, pages in (("frontier", sizes.pages), ("scrapy_redis", few)):
+                competitors[name + distance] = partial(
+                    _crawl, server, name, site, pages, url
+                )
+        competitors["frontier_archive"] = partial(
+            _crawl, server, "frontier", site, sizes.pages, urls[""], archive=True
+        )
+        for name, metrics in alternate(sizes.rounds, competitors):
+            figures.add(name, metrics)
+    about = environment(server.info())
+    about |= {"rounds": sizes.rounds, "pages": sizes.pages, "bytes": PAGE_BYTES}
+    return Report("crawl", about, figures.results(), _ratios(figures))
+
+
+def _ratios(figures: Figures) -> dict[str, float]:
+    pace = "pages_per_s"
+    ratios = {}
+    for distance in DISTANCES:
+        suffix = distance or "_0ms"
+        ratios[f"vs_scrapy{suffix}"] = figures.ratio(
+            (f"frontier{distance}", pace), ("scrapy", pace)
+        )
+        ratios[f"vs_scrapy_redis{suffix}"] = figures.ratio(
+            (f"frontier{distance}", pace), (f"scrapy_redis{distance}", pace)
+        )
+    ratios["archive_on_over_off"] = figures.ratio(
+        ("frontier_archive", pace), ("frontier", pace)
+    )
+    ratios["server_us_per_page"] = figures.value("frontier", "server_us_per_page")
+    stall = figures.value("frontier_2_5ms", "stall_ms_max")
+    ratios["reactor_stall_ms_max"] = stall
+    ratios["reactor_stall_ms_scrapy"] = figures.value("scrapy", "stall_ms_max")
+    return ratios
+
+
+def _crawl(
+    server: Server, name: str, site: str, pages: int, url: str, *, archive: bool = False
+) -> dict[str, float]:
+    server.empty()
+    spent = ServerTime(server)
+    spent.start()
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        words = ["-m", "benchmarks.crawling", name, site, str(pages), url]
+        words += [directory] if archive else []
+        done = subprocess.run(
+            [sys.executable, *words],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=True,
+        )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    if found["pages"] != pages:
+        raise AssertionError(f"{name} fetched {found['pages']} of {pages}")
+    if url:
+        found["server_us_per_page"] = spent.commands() / pages
+    return found
+
+
+@contextmanager
+def _far(server: Server) -> Iterator[dict[str, str]]:
+    with delayed(server, 0.001) as near, delayed(server, 0.0025) as far:
+        yield {"": server.url, "_1ms": near, "_2_5ms": far}
+
+
+@contextmanager
+def _site(pages: int) -> Iterator[str]:
+    words = ["-m", "benchmarks.crawling", "site", str(pages), str(PAGE_BYTES)]
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path.cwd(),
+    )
+    try:
+        if process.stdout is None:
+            raise RuntimeError("the site has no output")
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        stop(process)

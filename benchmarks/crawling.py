@@ -1,0 +1,182 @@
+"""One crawl of the benchmark `crawl`, in a process of its own.
+
+``python -m benchmarks.crawling COMPETITOR SITE PAGES [REDIS] [WARCS]`` fetches so
+many pages and prints a line of JSON: what the time between the first response and
+the last was spent on. Starting and ending are not counted: scrapy-redis ends by
+waiting.
+
+``python -m benchmarks.crawling site PAGES BYTES`` serves the site on a port that it
+prints, until its standard input ends. Every page has `LINKS` links: to the next
+pages of a tree with ten children per page, and for the rest to the first pages,
+as menus and footers do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, Spider, signals
+from scrapy.crawler import CrawlerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.http import Response
+
+LINKS, CHILDREN = 50, 10
+CONCURRENT = 64
+ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+HREF = re.compile(rb'href="([^"]+)"')
+LAG = 0.001
+"""Seconds between two looks at the clock by the one who measures stalls."""
+
+
+class LinksSpider(Spider):
+    """Follows every link; the same for every competitor."""
+
+    name = "links"
+    site = ""
+    pages = 0
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Begin with the first page."""
+        yield Request(f"{self.site}/0.html")
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        """Make a request of each link."""
+        for link in HREF.findall(response.body):
+            yield Request(self.site + link.decode(), callback=self.parse)
+
+
+class Watch:
+    """Notes when responses come, and how long the reactor was busy at once."""
+
+    def __init__(self, crawler: Any, pages: int) -> None:
+        self._crawler, self._pages = crawler, pages
+        self.count = 0
+        self.first = self.last = self.cpu_first = self.cpu_last = 0.0
+        self.stall = 0.0
+        crawler.signals.connect(self._response, signals.response_received)
+        crawler.signals.connect(self._opened, signals.spider_opened)
+
+    def _opened(self) -> None:
+        self._task = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(LAG)
+            if self.count > self._pages / 5:  # once it is warm
+                self.stall = max(self.stall, time.perf_counter() - before - LAG)
+
+    def _response(self) -> None:
+        if self.count == self._pages:
+            return  # what was in flight when it was told to stop
+        self.count += 1
+        self.last, self.cpu_last = time.perf_counter(), time.process_time()
+        if self.count == 1:
+            self.first, self.cpu_first = self.last, self.cpu_last
+        if self.count == self._pages:
+            self._task.cancel()
+            self._crawler.engine.close_spider(self._crawler.spider, "all pages")
+
+    def figures(self) -> dict[str, float]:
+        """What was measured."""
+        seconds, cpu = self.last - self.first, self.cpu_last - self.cpu_first
+        return {
+            "pages": self.count,
+            "pages_per_s": (self.count - 1) / seconds,
+            "node_ms_per_page": cpu / (self.count - 1) * 1000,
+            "stall_ms_max": self.stall * 1000,
+        }
+
+
+def crawl(name: str, site: str, pages: int, url: str, warcs: str) -> dict[str, float]:
+    """Crawl *site* as the competitor *name*."""
+    settings: dict[str, Any] = {
+        "LOG_LEVEL": "WARNING",
+        "CONCURRENT_REQUESTS": CONCURRENT,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": CONCURRENT,
+        "DOWNLOAD_DELAY": 0,
+        "ROBOTSTXT_OBEY": False,
+        "TELNETCONSOLE_ENABLED": False,
+        "REMOTE_CONTROL_ENABLED": False,
+        "TWISTED_REACTOR": ASYNCIO,
+    }
+    if name == "scrapy_redis":
+        settings |= {
+            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+            "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+            "REDIS_URL": url,
+        }
+    elif name.startswith("frontier"):
+        settings |= {
+            "ADDONS": {"frontier.addon.Addon": 100},
+            "REDIS_URL": url,
+            "FRONTIER_WARC_ENABLED": bool(warcs),
+            "FRONTIER_WARC_DIR": warcs or "warcs",
+            "FRONTIER_REVISIT_ENABLED": False,
+        }
+    process = CrawlerProcess(settings)
+    crawler = process.create_crawler(LinksSpider)
+    watch = Watch(crawler, pages)
+    process.crawl(crawler, site=site)
+    process.start()
+    return watch.figures()
+
+
+def serve(pages: int, size: int) -> None:
+    """Serve the site until standard input ends."""
+    answers = [_answer(number, pages, size) for number in range(pages)]
+
+    async def handle(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            while line := await reader.readline():
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(answers[int(line.split()[1][1:-5])])
+        except (OSError, asyncio.IncompleteReadError, ValueError, IndexError):
+            pass
+        finally:
+            writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+        sys.stdout.flush()
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+    asyncio.run(main())
+
+
+def _answer(number: int, pages: int, size: int) -> bytes:
+    children = [number * CHILDREN + n for n in range(1, CHILDREN + 1)]
+    links = [child for child in children if child < pages]
+    links += [n % pages for n in range(LINKS - len(links))]
+    items = "".join(f'<li><a href="/{n}.html">page {n}</a></li>\n' for n in links)
+    text = f"<html><head><title>{number}</title></head><body>\n{items}"
+    text += "".join(f"<p>{number * 7919 + n} words of page</p>\n" for n in range(size))
+    body = (text[: max(size, len(items) + 100)] + "</body></html>").encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
+    return head.encode() + b"\r\n\r\n" + body
+
+
+def main(words: list[str]) -> None:
+    """Do what *words* say."""
+    name, *rest = words
+    if name == "site":
+        serve(int(rest[0]), int(rest[1]))
+        return
+    site, pages, url, warcs = (*rest, "", "")[:4]
+    figures = crawl(name, site, int(pages), url, warcs)
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,151 @@
+"""The way of a spider's output to the scheduler, made short.
+
+Most links of a page are on the page before as well. Scrapy sends each through
+its chain of spider middlewares, through signals and into the scheduler, which
+takes ten times as long as to ask the recent tier. So that is asked first, where
+the callback's output begins. And it makes a hundred tasks for each response
+(``CONCURRENT_ITEMS``), so that items are processed at the same time; requests
+need none, and most pages yield nothing else.
+
+What always holds:
+
+1.  What is dropped here is what the scheduler would have dropped by its recent
+    tier, with the same stats and the same line in the log.
+2.  Nothing is dropped here where anybody would notice: no signal is connected
+    that would have been sent, no spider middleware of others is there that
+    would have seen or changed the request, and it is not too deep.
+3.  From the first item on, output takes Scrapy's own way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
+from scrapy.http import Response
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.utils.defer import aiter_errback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy.crawler import Crawler
+
+OWN = ("scrapy.spidermiddlewares.", "frontier.")
+"""Modules whose spider middlewares do to a request what ends with itself."""
+SIGNALS = (signals.request_scheduled, signals.request_dropped)
+AT_ONCE = 50
+"""Requests that are scheduled before others have their turn in the reactor."""
+TELLING = frozenset({"redirect_urls", "depth_reset"})
+"""Keys of a request's ``meta`` that make it a special case."""
+
+
+class SpiderOutput:
+    """Stands between a spider's callbacks and the rest of Scrapy.
+
+    *drop* counts a request as filtered and returns true if it is seen.
+    """
+
+    def __init__(self, crawler: Crawler, drop: Callable[[Request], bool]) -> None:
+        self._crawler = crawler
+        self._drop = drop
+        engine: Any = crawler.engine
+        scraper = engine.scraper
+        self._crawl = engine.crawl
+        self._on_error = scraper.handle_spider_error
+        self._handle = scraper.handle_spider_output_async
+        scraper.handle_spider_output_async = self.handle
+        chain = scraper.spidermw.middlewares
+        settings = crawler.settings
+        self._counts_depth = any(isinstance(m, DepthMiddleware) for m in chain)
+        self._deepest = settings.getint("DEPTH_LIMIT") or 10**9
+        if settings.getbool("DEPTH_STATS_VERBOSE") or any(map(_is_others, chain)):
+            return
+        self._call = scraper.call_spider_async
+        scraper.call_spider_async = self.call
+
+    async def call(self, result: Any, request: Request) -> Any:
+        """Call the spider; what it yields comes without links that are seen."""
+        output = await self._call(result, request)
+        if not isinstance(result, Response) or self._has_witness():
+            return output
+        depth = 0
+        if self._counts_depth:
+            depth = result.meta.get("depth", 0) + 1
+            if depth > self._deepest:
+                return output
+        if isinstance(output, AsyncIterator):
+            return self._slowly(output, depth)
+        if isinstance(output, Iterable):
+            return self._quickly(output, depth)
+        return output
+
+    async def handle(self, output: Any, request: Request, response: Any) -> None:
+        """Schedule the requests of *output*; leave it to Scrapy from an item on."""
+        if not isinstance(output, AsyncIterator):
+            await self._handle(output, request, response)
+            return
+        made = aiter_errback(output, self._on_error, request, response)
+        count = 0
+        async for one in made:
+            if not isinstance(one, Request):
+                await self._handle(_chain(one, made), request, response)
+                return
+            self._crawl(one)
+            count += 1
+            if count % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _quickly(self, output: Iterable[Any], depth: int) -> Iterator[Any]:
+        for made in output:
+            if isinstance(made, Request) and self._is_seen(made):
+                if depth:
+                    depth = self._note(depth)
+                continue
+            yield made
+
+    async def _slowly(self, output: AsyncIterator[Any], depth: int) -> Any:
+        async for made in output:
+            if isinstance(made, Request) and self._is_seen(made):
+                if depth:
+                    depth = self._note(depth)
+                continue
+            yield made
+
+    def _is_seen(self, request: Request) -> bool:
+        if request.dont_filter or not TELLING.isdisjoint(request.meta):
+            return False
+        return self._drop(request)
+
+    def _note(self, depth: int) -> int:
+        """Count as Scrapy would, which needs it once per response."""
+        self._crawler.stats.max_value("request_depth_max", depth)
+        return 0
+
+    def _has_witness(self) -> bool:
+        """Whether somebody listens for requests that are scheduled, or dropped."""
+        return any(
+            not isinstance(getattr(receiver, "__self__", None), OffsiteMiddleware)
+            for signal in SIGNALS
+            for receiver in liveReceivers(getAllReceivers(self._crawler, signal))
+        )
+
+
+async def _chain(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    yield first
+    async for one in rest:
+        yield one
+
+
+def _is_others(middleware: Any) -> bool:
+    """Whether *middleware* may do to requests what nobody here knows."""
+    if type(middleware).__module__.startswith(OWN):
+        return False
+    return any(
+        hasattr(middleware, name)
+        for name in ("process_spider_output", "process_spider_output_async")
+    )

@@ -1,0 +1,168 @@
+"""Links that are seen are dropped early, and nobody can tell."""
+
+import json
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+SCRIPT = """
+import json, sys
+from urllib.parse import urlsplit
+import scrapy
+from scrapy import signals
+from scrapy.crawler import AsyncCrawlerProcess
+
+base, kind, more = sys.argv[1:]
+witnessed = []
+
+
+class Witness:
+    async def process_spider_output(self, response, result):
+        async for made in result:
+            witnessed.append(getattr(made, "url", None))
+            yield made
+
+
+class Links(scrapy.Spider):
+    name = "links"
+    allowed_domains = [urlsplit(base).hostname]
+
+    def __init__(self):
+        self.sources = []
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        if kind == "listener":
+            crawler.signals.connect(spider.dropped, signals.request_dropped)
+        return spider
+
+    def dropped(self, request):
+        witnessed.append(request.url)
+
+    async def start(self):
+        yield scrapy.Request(base, self.parse)
+
+    def links(self, response):
+        for link in response.css("a::attr(href)").getall():
+            if not link.startswith("mailto:"):
+                yield response.follow(link, self.parse_slowly)
+        if len(self.sources) > 2:
+            yield scrapy.Request("http://elsewhere.example/")
+
+    def parse(self, response):
+        self.sources.append(response.url)
+        if isinstance(response, scrapy.http.TextResponse):
+            yield from self.links(response)
+
+    async def parse_slowly(self, response):
+        self.sources.append(response.url)
+        if isinstance(response, scrapy.http.TextResponse):
+            for request in self.links(response):
+                yield request
+
+
+settings = {
+    "LOG_ENABLED": False, "COOKIES_ENABLED": False, "ROBOTSTXT_OBEY": False,
+    "REMOTE_CONTROL_ENABLED": False, "TELNETCONSOLE_ENABLED": False,
+    "DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    **json.loads(more),
+}
+if kind != "plain":
+    settings["ADDONS"] = {"frontier.addon.Addon": 100}
+if kind == "middleware":
+    settings["SPIDER_MIDDLEWARES"] = {Witness: 500}
+process = AsyncCrawlerProcess(settings)
+crawler = process.create_crawler(Links)
+process.crawl(crawler)
+process.start()
+names = ["request_depth_max", "dupefilter/filtered", "scheduler/enqueued",
+    "response_received_count", "offsite/filtered", "request_depth_count/2"]
+stats = {name: crawler.stats.get_value(name) for name in names}
+print(json.dumps([stats, sorted(crawler.spider.sources), witnessed]))
+"""
+
+
+class Two(BaseHTTPRequestHandler):
+    """Two pages, each with a link to the other."""
+
+    def do_GET(self):
+        body = b'<a href="/%s">there</a>' % (b"" if self.path == "/b" else b"b")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def two():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Two)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def crawl(serve, tmp_path):
+    server = serve(urls=90, hosts=1, calendar_months=3)
+
+    def crawl(kind, base=server.seeds[0], **settings):
+        settings |= {
+            "FRONTIER_STORE_DIR": str(tmp_path / f"f-{kind}"),
+            "FRONTIER_WARC_ENABLED": False,
+        }
+        if kind == "plain":
+            settings = {k: v for k, v in settings.items() if "FRONTIER" not in k}
+        script = tmp_path / "script.py"  # Scrapy reads the source of callbacks
+        script.write_text(SCRIPT)
+        words = [sys.executable, script, base, kind]
+        done = subprocess.run(
+            [*words, json.dumps(settings)], capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    return crawl
+
+
+@pytest.mark.parametrize("more", [{}, {"DEPTH_LIMIT": 2}])
+def test_the_stats_are_those_of_plain_scrapy(crawl, more):
+    expected, pages, _ = crawl("plain", **more)
+    found, fetched, _ = crawl("frontier", **more)
+
+    assert fetched == pages
+    assert expected["dupefilter/filtered"] > 80
+    for stats in expected, found:  # it depends on the order in which pages come
+        assert stats.pop("request_depth_max") >= 2
+    assert found == expected
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_seen_link_counts_as_deep_as_in_plain_scrapy(crawl, two, limit):
+    expected, _, _ = crawl("plain", two, DEPTH_LIMIT=limit)
+
+    assert crawl("frontier", two, DEPTH_LIMIT=limit)[0] == expected
+    assert expected["request_depth_max"] == (1 if limit else 2)
+
+
+def test_who_listens_hears_of_every_request_that_is_dropped(crawl):
+    stats, pages, dropped = crawl("listener")
+
+    assert len(dropped) == stats["dupefilter/filtered"] > 100
+    assert set(dropped) <= {*pages, *dropped}
+
+
+def test_a_middleware_of_the_project_sees_every_link(crawl):
+    stats, _, links = crawl("middleware")
+
+    assert len(links) > stats["dupefilter/filtered"] > 100
