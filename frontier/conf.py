@@ -30,6 +30,30 @@ if TYPE_CHECKING:
 
 PREFIX = "FRONTIER_"
 TIERS = ("recent", "bloom", "set")
+MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")
+UNNAMED = "-"
+"""The default collection, in a list of names."""
+REVISIT_PRESETS: dict[str, dict[str, Any]] = {
+    "browsertrix": {"digest": "sha256", "revisit_match": "digest"},
+    "deduplicator": {
+        "digest": "sha1",
+        "revisit_match": "url+digest",
+        "revisit_mime_exclude": "text/*",
+        "revisit_statuses": "200",
+    },
+    "iceland": {
+        "digest": "sha1",
+        "revisit_match": "digest+same-url",
+        "revisit_mime_exclude": "text/html",
+        "revisit_statuses": "200",
+    },
+    "iceland-weekly": {
+        "digest": "sha1",
+        "revisit_match": "digest+same-url",
+        "revisit_statuses": "200",
+    },
+}
+"""What a preset sets, where the setting itself is not given; see docs/revisits.md."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Parser = Callable[[Any], Any]
@@ -136,6 +160,26 @@ def _tiers(value: Any) -> tuple[str, ...]:
     return tuple(name for name in TIERS if name in names)
 
 
+def _list(each: Callable[[str], Any]) -> Parser:
+    """A parser of names between commas, each of which *each* accepts."""
+
+    def parse(value: Any) -> str:
+        given = value if isinstance(value, list | tuple) else str(value).split(",")
+        return ",".join(str(each(str(n).strip())) for n in given if str(n).strip())
+
+    return parse
+
+
+def _mime(text: str) -> str:
+    if not MIME.fullmatch(text):
+        raise ValueError(f"has {text!r}, which is no media type or pattern of one")
+    return text.lower()
+
+
+def _collection_name(text: str) -> str:
+    return text if text == UNNAMED else str(_name(text))
+
+
 def _setting(default: Any, parser: Parser) -> Any:
     return field(default=default, metadata={"parser": parser})
 
@@ -156,6 +200,8 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     crawl_id: str = _setting("", _optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    digest: str = _setting("sha256", _choice("sha256", "sha1", "blake3"))
+    """Algorithm of the payload digests."""
     journal_dir: Path | None = _setting(None, _optional_path)
     """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, _boolean)
@@ -174,8 +220,32 @@ class Config:
     """Units of ownership; fixed when the crawl is created."""
     queue_key: str = _setting("host", _choice("host", "domain", "url"))
     """What is owned by one node at a time and takes turns."""
+    revisit_blackout: float = _setting(0.0, _real(-1e-9, 1e9))
+    """Seconds in which nothing is written of the same payload of the same URL."""
+    revisit_conditional_get: bool = _setting(False, _boolean)
+    """Whether servers are asked if what is stored has changed."""
     revisit_enabled: bool = _setting(True, _boolean)
     """Whether payloads that are in the index become revisit records."""
+    revisit_match: str = _setting(
+        "digest", _choice("digest", "url+digest", "canonical+digest", "digest+same-url")
+    )
+    """What has to be equal in two captures for one to be a revisit."""
+    revisit_mime_exclude: str = _setting("", _list(_mime))
+    """Media types, or patterns of them, that never become revisits."""
+    revisit_mime_include: str = _setting("", _list(_mime))
+    """Media types, or patterns of them, that may; empty for all."""
+    revisit_min_binary_bytes: int = _setting(0, _whole(0, 10**15))
+    """Least payload of a revisit, for types that are not text."""
+    revisit_min_text_bytes: int = _setting(0, _whole(0, 10**15))
+    """Least payload of a revisit, for text, JSON, XML and scripts."""
+    revisit_preset: str = _setting("", _choice("", *REVISIT_PRESETS))
+    """A known policy by its name; settings that are given override it."""
+    revisit_read_collections: str = _setting("", _list(_collection_name))
+    """Further collections whose originals are referred to, and only read."""
+    revisit_skip_links_depth: int = _setting(-1, _whole(-1, 10**6))
+    """Depth below which a duplicate page is not followed; -1 for none."""
+    revisit_statuses: str = _setting("200", _list(_whole(100, 999)))
+    """HTTP statuses whose payloads may become revisits."""
     seen_recent_size: int = _setting(100_000, _whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, _either(64, 32))
@@ -217,6 +287,7 @@ class Config:
             except (TypeError, ValueError) as error:
                 raise ConfigurationError(f"{name} = {value!r}: {error}") from None
             values[by_name[name].name] = parsed
+        values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
             host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "node"
             values["node_id"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"

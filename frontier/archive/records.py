@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from frontier.model import Exchange, Original
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 CONFORMS_TO = (
     "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 )
@@ -112,8 +113,10 @@ def capture(
 ) -> tuple[Record, Record]:
     """Return the request record of *exchange* and its response record.
 
-    The second is a revisit of *original* if there is one. *digest_hex* is the
-    SHA-256 of the response's body.
+    The second is a revisit of *original* if there is one. *digest_hex* is that of
+    the response's body, as the index spells it. Of a 304 that we asked for, it is
+    the original's, and the block is empty: a replay tool that finds the 304's head
+    there serves the 304 (pywb 2.10), and one that finds nothing the original.
 
     Raises:
         ValueError: *original* is given and the payload is empty.
@@ -140,9 +143,10 @@ def capture(
     ]
     asked = (exchange.request_head, exchange.request_body)
     body = exchange.response_body if original is None else b""
+    head = exchange.response_head if exchange.unmodified is None else b""
     return (
         _record("request", request_id, request, *asked),
-        _record(kind, identifier, response, exchange.response_head, body),
+        _record(kind, identifier, response, head, body),
     )
 
 
@@ -160,24 +164,26 @@ def _completeness(
     """Return the headers that say what the block lacks, and where it is.
 
     A revisit that leaves the payload out shall say ``WARC-Truncated: length``
-    (section 6.7.2). WARC-Refers-To is written for originals of this crawl only:
-    an id can be computed for any capture, but other tools draw theirs by lot.
+    (section 6.7.2). WARC-Refers-To is written for originals that we wrote: an id
+    can be computed for any capture, but other tools draw theirs by lot.
     """
     if original is None:
         reason = exchange.truncated
         return [("WARC-Truncated", reason)] if reason else []
-    if not exchange.response_body:
+    if exchange.unmodified is not None:
+        headers = [("WARC-Profile", NOT_MODIFIED)]
+    elif exchange.response_body:
+        headers = [("WARC-Profile", PROFILE), ("WARC-Truncated", "length")]
+    else:
         raise ValueError(f"an empty payload cannot be a revisit: {exchange.url}")
-    headers = [
-        ("WARC-Profile", PROFILE),
-        ("WARC-Truncated", "length"),
+    headers += [
         ("WARC-Refers-To-Target-URI", target_uri(original.url)),
         ("WARC-Refers-To-Date", original.date),
     ]
-    if original.crawl_id == crawl_id:
+    if original.minted or original.crawl_id == crawl_id:
         refers_to = record_id(original.url, original.date, digest_hex)
         headers.append(("WARC-Refers-To", refers_to))
-    else:
+    if original.crawl_id != crawl_id:
         container = crawl_urn(original.crawl_id)
         headers.append(("WARC-Refers-To-Container", container))
     return headers

@@ -22,13 +22,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.archive.batch import BatchWriter, Counters, Fsync
-from frontier.archive.policy import may_be_revisit
+from frontier.archive.batch import BatchWriter, Counters, Fsync, Rules
 from frontier.errors import WriterStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frontier.archive.history import History
     from frontier.archive.index import Index
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange, Stored
@@ -69,7 +69,9 @@ class ArchiveThread:
         crawl_id: str,
         *,
         fsync: str = Fsync.BATCH,
-        policy: Callable[[Exchange], bool] = may_be_revisit,
+        policy: Callable[[Exchange], bool] | None = None,
+        rules: Rules | None = None,
+        history: History | None = None,
     ) -> None:
         self.pending = 0
         """Exchanges submitted and not yet durable."""
@@ -78,7 +80,14 @@ class ArchiveThread:
         self._stopping = threading.Event()
         self._writer = writer
         self._batches = BatchWriter(
-            writer, index, crawl_id, self._stopping, fsync=fsync, policy=policy
+            writer,
+            index,
+            crawl_id,
+            self._stopping,
+            fsync=fsync,
+            policy=policy,
+            rules=rules,
+            history=history,
         )
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()
