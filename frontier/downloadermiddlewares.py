@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from scrapy.exceptions import IgnoreRequest
 
 from frontier.capture import exchange_of
+from frontier.conditional import Conditional
 from frontier.connection import connection_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class CaptureMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._connection = connection_of(crawler)
         self._crawler = crawler
+        self._conditional = Conditional(self._connection, crawler)
         self._started: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
 
     @classmethod
@@ -39,6 +41,7 @@ class CaptureMiddleware:
 
     async def process_request(self, request: Request) -> None:
         """Hold *request* while the lease that it stands on is not current."""
+        await self._conditional.ask(request)
         reservation = self._connection.reservations.get(request)
         if reservation is not None:
             while not self._connection.node.may_send(reservation):
@@ -50,11 +53,18 @@ class CaptureMiddleware:
                 await asyncio.sleep(0.05)
         self._started[request] = time.time()
 
-    async def process_response(self, request: Request, response: Response) -> Response:
+    async def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Request:
         """Hand the exchange to the archive; its record is awaited by the ack."""
         archive = self._connection.node.archive
         if archive is not None and request.meta.get("archive", True):
             started = self._started.get(request) or time.time()
             exchange = exchange_of(request, response, started)
+            exchange = self._conditional.settle(request, exchange)
             self._connection.stored[request] = archive.submit(exchange)
-        return response
+        return await self._conditional.restore(request, response)
+
+    async def process_exception(self, request: Request, _: Exception) -> None:
+        """Let what is sent in place of *request* start afresh."""
+        self._conditional.forget(request)
