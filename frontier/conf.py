@@ -256,6 +256,8 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), _path)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    warc_block_digest: bool = _setting(True, _boolean)
+    """Whether records have a WARC-Block-Digest beside that of the payload."""
     warc_dir: Path = _setting(Path("warcs"), _path)
     """Where WARC files are written."""
     warc_enabled: bool = _setting(True, _boolean)

@@ -110,6 +110,8 @@ def capture(
     warcinfo_id: str,
     crawl_id: str,
     original: Original | None = None,
+    *,
+    block_digest: bool = True,
 ) -> tuple[Record, Record]:
     """Return the request record of *exchange* and its response record.
 
@@ -117,6 +119,8 @@ def capture(
     the response's body, as the index spells it. Of a 304 that we asked for, it is
     the original's, and the block is empty: a replay tool that finds the 304's head
     there serves the 304 (pywb 2.10), and one that finds nothing the original.
+    Without *block_digest* the records have none; it is optional (section 5.8), and
+    takes as long as that of the payload.
 
     Raises:
         ValueError: *original* is given and the payload is empty.
@@ -145,8 +149,8 @@ def capture(
     body = exchange.response_body if original is None else b""
     head = exchange.response_head if exchange.unmodified is None else b""
     return (
-        _record("request", request_id, request, *asked),
-        _record(kind, identifier, response, head, body),
+        _record("request", request_id, request, *asked, digested=block_digest),
+        _record(kind, identifier, response, head, body, digested=block_digest),
     )
 
 
@@ -190,17 +194,22 @@ def _completeness(
 
 
 def _record(
-    kind: str, identifier: str, headers: list[tuple[str, str]], *block: bytes
+    kind: str,
+    identifier: str,
+    headers: list[tuple[str, str]],
+    *block: bytes,
+    digested: bool = True,
 ) -> Record:
-    digest = hashlib.sha256()
-    for part in block:
-        digest.update(part)
+    if digested:
+        digest = hashlib.sha256()
+        for part in block:
+            digest.update(part)
+        headers.append(("WARC-Block-Digest", labelled(digest.hexdigest())))
     size = sum(map(len, block))
     lines = [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n"
         f"{''.join(lines)}"
-        f"WARC-Block-Digest: {labelled(digest.hexdigest())}\r\n"
         f"Content-Length: {size}\r\n\r\n"
     )
     parts = (head.encode(), *(part for part in block if part), b"\r\n\r\n")

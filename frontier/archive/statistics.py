@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST = 1_000
 """Hosts, and media types, that have a count of their own."""
 OTHERS = "(others)"
+SHOWN = 20
 
 
 @dataclass(slots=True)
@@ -78,6 +79,13 @@ class Statistics:
             if original is not None:
                 share.hits.add(size)
 
+    def report(self) -> dict[str, dict[str, list[int]]]:
+        """The `SHOWN` hosts and media types with most bytes, for the crawl's report.
+
+        Name to payloads and bytes handled, then payloads and bytes of the hits.
+        """
+        return {"hosts": _largest(self.hosts), "mimes": _largest(self.mimes)}
+
     def _kind(self, exchange: Exchange, original: Original | None) -> Count:
         if original is None:
             return self.new
@@ -87,3 +95,15 @@ class Statistics:
         if canonical(original.url) == canonical(url):
             return self.canonical_url
         return self.digest
+
+
+def _largest(shares: dict[str, Share]) -> dict[str, list[int]]:
+    def weight(item: tuple[str, Share]) -> tuple[int, int]:
+        return item[1].hits.bytes, item[1].handled.bytes
+
+    items = list(shares.items())  # at once: the writer thread may add to it
+    most = sorted(items, key=weight, reverse=True)[:SHOWN]
+    return {
+        name: [s.handled.payloads, s.handled.bytes, s.hits.payloads, s.hits.bytes]
+        for name, s in most
+    }

@@ -157,7 +157,10 @@ class WarcWriter:
         max_bytes: int,
         warcinfo_fields: Mapping[str, str],
         clock: Callable[[], float],
+        *,
+        block_digest: bool = True,
     ) -> None:
+        self._block_digest = block_digest
         self.directory = directory
         self.tally = Tally()
         self._crawl_id = crawl_id
@@ -186,7 +189,12 @@ class WarcWriter:
             self.close()
         file = self._file or self._open()
         request, response = records.capture(
-            exchange, digest_hex, self._warcinfo_id, self._crawl_id, original
+            exchange,
+            digest_hex,
+            self._warcinfo_id,
+            self._crawl_id,
+            original,
+            block_digest=self._block_digest,
         )
         self._write(file, request)
         offset = file.size

@@ -91,6 +91,7 @@ class Archive:
             max_bytes=config.warc_max_bytes,
             warcinfo_fields=config.as_settings(),
             clock=time.time,
+            block_digest=config.warc_block_digest,
         )
         self._collection.begin()
         index = matched_index(config, store, crawl_id, self._collection)

@@ -2,12 +2,16 @@
 
 import gzip
 import json
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from fastwarc import ArchiveIterator
 
+ROOT = Path(__file__).parents[2]
 START = b"<title>start</title>"
 START += b"".join(b"<a href='/%s'>x</a>" % name for name in (b"a", b"b", b"forced"))
 DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
@@ -145,9 +149,30 @@ def test_what_cannot_be_read_back_here_is_fetched(pages, crawl, cluster):
     assert records["/b"][0]["WARC-Profile"].endswith("/identical-payload-digest")
 
 
-def test_a_duplicate_page_that_is_deep_is_not_followed(crawl):
+def test_a_duplicate_page_that_is_deep_is_not_followed(crawl, cluster, tmp_path):
     _, sent, _ = crawl("one", FRONTIER_REVISIT_SKIP_LINKS_DEPTH="0")
     assert "/c" in sent
 
     _, sent, _ = crawl("two", FRONTIER_REVISIT_SKIP_LINKS_DEPTH="0")
     assert sorted(sent) == ["/", "/a", "/b", "/forced"]
+
+    # and the report says what that saved, in words, as JSON and as a picture
+    asked = [sys.executable, "-m", "frontier", "crawl", "status"]
+    asked += ["--store-dir", str(cluster.store_dir)]
+    assert cluster.store
+    picture = tmp_path / "saved.png"
+    text, data = (
+        subprocess.run(
+            [*asked, *options], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+        for options in ([], ["--json", "--plot", str(picture)])
+    )
+    assert "4 of the same URL" in text
+    totals = json.loads(data)["totals"]
+    archive = totals["archive"]
+    assert archive["handled"] == archive["exact_url"] == archive["revisits"] == 4
+    assert archive["handled_bytes"] == archive["revisit_bytes"] > 0
+    [(_, share)] = totals["shares"]["mimes"].items()
+    assert share["hits"] == share["handled"] == 4
+    assert len(totals["shares"]["hosts"]) == 1
+    assert picture.read_bytes().startswith(b"\x89PNG")
