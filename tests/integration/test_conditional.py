@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from fastwarc import ArchiveIterator
 
+from tests.archive.judges import assert_sound
+
 ROOT = Path(__file__).parents[2]
 START = b"<title>start</title>"
 START += b"".join(b"<a href='/%s'>x</a>" % name for name in (b"a", b"b", b"forced"))
@@ -104,7 +106,9 @@ def crawl(pages, cluster, tmp_path):
     return crawl
 
 
-def test_what_has_not_changed_is_a_revisit_and_the_spider_sees_it(pages, crawl):
+def test_what_has_not_changed_is_a_revisit_and_the_spider_sees_it(
+    pages, crawl, cluster
+):
     settings = {"FRONTIER_REVISIT_CONDITIONAL_GET": "1"}
     titles, sent, first = crawl("one", **settings)
     assert set(sent.values()) == {200}
@@ -135,6 +139,8 @@ def test_what_has_not_changed_is_a_revisit_and_the_spider_sees_it(pages, crawl):
     assert block.startswith(b"HTTP/1.1 304")
     assert second["/c"][0]["WARC-Type"] == "response"
     assert second["/d"][0]["WARC-Profile"].endswith("/identical-payload-digest")
+    for path in cluster.warc_dir.glob("*-2-*.warc.gz"):
+        assert_sound(path)
 
 
 def test_what_cannot_be_read_back_here_is_fetched(pages, crawl, cluster):
