@@ -1,3 +1,4 @@
+import sys
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from scrapy.settings import Settings
 from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.model import Order
+from frontier.runtime.archiving import rules_of
 
 NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
 
@@ -191,3 +193,11 @@ def test_lists_are_normalised():
 
     assert config.revisit_mime_exclude == "text/*,image/png"
     assert config.revisit_statuses == "404"
+
+
+def test_a_digest_whose_package_is_missing_is_refused_at_the_start(monkeypatch):
+    monkeypatch.setitem(sys.modules, "blake3", None)
+
+    with pytest.raises(ConfigurationError, match=r"pip install .*\[blake3\]"):
+        rules_of(read(digest="blake3"))
+    assert rules_of(read(digest="sha1")).algorithm == "sha1"

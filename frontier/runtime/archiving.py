@@ -17,7 +17,8 @@ from frontier.archive.thread import ArchiveThread
 from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter
 from frontier.conf import UNNAMED
-from frontier.errors import ArchiveError
+from frontier.digest import digest_of
+from frontier.errors import ArchiveError, ConfigurationError
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
@@ -37,7 +38,18 @@ def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
 
 
 def rules_of(config: Config) -> Rules:
-    """What becomes a revisit according to *config*."""
+    """What becomes a revisit according to *config*.
+
+    Raises:
+        ConfigurationError: A package that its digest needs is not installed.
+    """
+    try:
+        digest_of(b"", config.digest)
+    except ImportError:
+        raise ConfigurationError(
+            f"FRONTIER_DIGEST = {config.digest!r}: needs a package; install it with: "
+            f"pip install 'frontier-crawl[{config.digest}]'"
+        ) from None
     policy = Policy(
         statuses=frozenset(map(int, _names(config.revisit_statuses))),
         mime_include=_names(config.revisit_mime_include),

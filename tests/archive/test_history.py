@@ -6,8 +6,9 @@ import pytest
 
 from frontier.archive.history import History, past_of
 from frontier.archive.readback import is_here, read_back
+from frontier.archive.stored import stored_urls
 from frontier.digest import sha256_hex
-from frontier.model import Original
+from frontier.model import Original, Unmodified
 from tests.archive.samples import an_exchange
 
 HEAD = b'HTTP/1.1 200 OK\r\netag: "1"\r\nLast-Modified: yesterday\r\n\r\n'
@@ -98,3 +99,18 @@ def test_a_body_is_read_back_from_an_open_file_and_its_digest_compared(write, tm
     assert read_back(tmp_path, other) is None  # it says DIGEST, and is not
     assert not is_here(tmp_path / "elsewhere", past)
     assert read_back(tmp_path / "elsewhere", past) is None
+
+
+def test_what_a_server_has_not_modified_counts_as_answered(write, writer, tmp_path):
+    past = write(an_exchange(response_head=HEAD))
+    asked = an_exchange(
+        7,
+        b"",
+        status=304,
+        response_head=b"HTTP/1.1 304 Not Modified\r\n\r\n",
+        unmodified=Unmodified(past.original, DIGEST),
+    )
+    writer.append(asked, DIGEST, past.original)
+    writer.close()
+
+    assert list(stored_urls(tmp_path, "crawl", ())) == [past.url, asked.url]
