@@ -94,7 +94,7 @@ class SkipLinksMiddleware:
         self._connection = connection_of(crawler)
         self._depth = self._connection.config.revisit_skip_links_depth
         if self._depth < 0:
-            raise NotConfigured("every page is followed")
+            raise NotConfigured  # with a reason, Scrapy would warn
         self._crawler = crawler
 
     @classmethod
