@@ -54,6 +54,7 @@ def run(server: Server, options: Options) -> Report:
         name: lambda write=write: _pace(write, exchanges)  # type: ignore[misc]
         for name, write in {
             "frontier": _frontier,
+            "frontier_no_block_digest": _frontier_payload_only,
             "warcio": _warcio,
             "fastwarc": _fastwarc,
             "bare_loop": _bare_loop,
@@ -68,6 +69,9 @@ def run(server: Server, options: Options) -> Report:
         "vs_warcio": figures.ratio(("frontier", pace), ("warcio", pace)),
         "vs_fastwarc": figures.ratio(("frontier", pace), ("fastwarc", pace)),
         "vs_bare_loop": figures.ratio(("frontier", pace), ("bare_loop", pace)),
+        "no_block_digest_vs_bare_loop": figures.ratio(
+            ("frontier_no_block_digest", pace), ("bare_loop", pace)
+        ),
         "size_vs_warcio": figures.ratio(("frontier", size), ("warcio", size)),
     }
     about = environment(server.info()) | {"exchanges": len(exchanges)}
@@ -93,7 +97,19 @@ def _pace(
 
 
 def _frontier(exchanges: list[Exchange], directory: Path) -> None:
-    writer = WarcWriter(directory, "bench", "node", 10**12, {}, time.time)
+    _write_warc(exchanges, directory, block_digest=True)
+
+
+def _frontier_payload_only(exchanges: list[Exchange], directory: Path) -> None:
+    _write_warc(exchanges, directory, block_digest=False)
+
+
+def _write_warc(
+    exchanges: list[Exchange], directory: Path, *, block_digest: bool
+) -> None:
+    writer = WarcWriter(
+        directory, "bench", "node", 10**12, {}, time.time, block_digest=block_digest
+    )
     for exchange in exchanges:
         digest = hashlib.sha256(exchange.response_body).hexdigest()
         writer.append(exchange, digest)

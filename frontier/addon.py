@@ -19,7 +19,7 @@ from frontier.connection import connection_of, one_message
 from frontier.downloadermiddlewares import CaptureMiddleware
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
-from frontier.spidermiddlewares import StartMiddleware
+from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
 
 if TYPE_CHECKING:
     from typing import Self
@@ -58,6 +58,7 @@ class Addon:
         for setting, cls, place in (
             ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
             ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
+            ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)

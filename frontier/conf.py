@@ -33,6 +33,30 @@ TIERS = ("recent", "bloom", "set")
 QUEUE_KEYS = ("host", "domain", "ip", "url")
 RULES = ("mime", "status", "url")
 """Kinds of rules about what is archived."""
+MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")
+UNNAMED = "-"
+"""The default collection, in a list of names."""
+REVISIT_PRESETS: dict[str, dict[str, Any]] = {
+    "browsertrix": {"digest": "sha256", "revisit_match": "digest"},
+    "deduplicator": {
+        "digest": "sha1",
+        "revisit_match": "url+digest",
+        "revisit_mime_exclude": "text/*",
+        "revisit_statuses": "200",
+    },
+    "iceland": {
+        "digest": "sha1",
+        "revisit_match": "digest+same-url",
+        "revisit_mime_exclude": "text/html",
+        "revisit_statuses": "200",
+    },
+    "iceland-weekly": {
+        "digest": "sha1",
+        "revisit_match": "digest+same-url",
+        "revisit_statuses": "200",
+    },
+}
+"""What a preset sets, where the setting itself is not given; see docs/revisits.md."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -179,6 +203,26 @@ def _upload_url(value: Any) -> str:
     return text.rstrip("/")
 
 
+def _list(each: Callable[[str], Any]) -> Parser:
+    """A parser of names between commas, each of which *each* accepts."""
+
+    def parse(value: Any) -> str:
+        given = value if isinstance(value, list | tuple) else str(value).split(",")
+        return ",".join(str(each(str(n).strip())) for n in given if str(n).strip())
+
+    return parse
+
+
+def _mime(text: str) -> str:
+    if not MIME.fullmatch(text):
+        raise ValueError(f"has {text!r}, which is no media type or pattern of one")
+    return text.lower()
+
+
+def _collection_name(text: str) -> str:
+    return text if text == UNNAMED else str(_name(text))
+
+
 def _setting(default: Any, parser: Parser) -> Any:
     return field(default=default, metadata={"parser": parser})
 
@@ -201,6 +245,8 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     crawl_id: str = _setting("", _optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    digest: str = _setting("sha256", _choice("sha256", "sha1", "blake3"))
+    """Algorithm of the payload digests."""
     host_shards: int = _setting(1, _whole(1, 1024))
     """Queues into which each queue key is divided, so that nodes can share it."""
     journal_dir: Path | None = _setting(None, _optional_path)
@@ -221,10 +267,34 @@ class Config:
     """Units of ownership; fixed when the crawl is created."""
     queue_key: str = _setting("host", _queue_key)
     """What is owned by one node at a time and takes turns."""
+    revisit_blackout: float = _setting(0.0, _real(-1e-9, 1e9))
+    """Seconds in which nothing is written of the same payload of the same URL."""
+    revisit_conditional_get: bool = _setting(False, _boolean)
+    """Whether servers are asked if what is stored has changed."""
     revisit_enabled: bool = _setting(True, _boolean)
     """Whether payloads that are in the index become revisit records."""
     revisit_filter_bytes: int = _setting(0, _whole(0, 2**33))
     """Memory for a filter of what committed crawls have; 0 for none."""
+    revisit_match: str = _setting(
+        "digest", _choice("digest", "url+digest", "canonical+digest", "digest+same-url")
+    )
+    """What has to be equal in two captures for one to be a revisit."""
+    revisit_mime_exclude: str = _setting("", _list(_mime))
+    """Media types, or patterns of them, that never become revisits."""
+    revisit_mime_include: str = _setting("", _list(_mime))
+    """Media types, or patterns of them, that may; empty for all."""
+    revisit_min_binary_bytes: int = _setting(0, _whole(0, 10**15))
+    """Least payload of a revisit, for types that are not text."""
+    revisit_min_text_bytes: int = _setting(0, _whole(0, 10**15))
+    """Least payload of a revisit, for text, JSON, XML and scripts."""
+    revisit_preset: str = _setting("", _choice("", *REVISIT_PRESETS))
+    """A known policy by its name; settings that are given override it."""
+    revisit_read_collections: str = _setting("", _list(_collection_name))
+    """Further collections whose originals are referred to, and only read."""
+    revisit_skip_links_depth: int = _setting(-1, _whole(-1, 10**6))
+    """Depth below which a duplicate page is not followed; -1 for none."""
+    revisit_statuses: str = _setting("200", _list(_whole(100, 999)))
+    """HTTP statuses whose payloads may become revisits."""
     seen_recent_size: int = _setting(100_000, _whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, _either(64, 32))
@@ -235,6 +305,8 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), _path)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    warc_block_digest: bool = _setting(True, _boolean)
+    """Whether records have a WARC-Block-Digest beside that of the payload."""
     warc_dir: Path = _setting(Path("warcs"), _path)
     """Where WARC files are written."""
     warc_enabled: bool = _setting(True, _boolean)
@@ -280,6 +352,7 @@ class Config:
             except (TypeError, ValueError) as error:
                 raise ConfigurationError(f"{name} = {value!r}: {error}") from None
             values[by_name[name].name] = parsed
+        values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
             host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "node"
             values["node_id"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"

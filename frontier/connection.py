@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from frontier.archive.batch import Counters
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
     from frontier.runtime.node import Owner
@@ -247,8 +248,53 @@ class Connection:
                 "original_bytes": counters.original_bytes,
                 "revisit_bytes": counters.revisit_bytes,
                 "written_bytes": counters.written_bytes,
+                **dedupe_figures(counters),
             }
+            figures["shares"] = counters.statistics.report()
+            for name, number in archive_stats(counters).items():
+                stats.set_value(name, number)
         return figures
+
+
+def dedupe_figures(counters: Counters) -> dict[str, int]:
+    """What deduplication did, as whole numbers."""
+    seen = counters.statistics
+    return {
+        "handled": seen.handled.payloads,
+        "handled_bytes": seen.handled.bytes,
+        "new_payloads": seen.new.payloads,
+        "new_bytes": seen.new.bytes,
+        "exact_url": seen.exact_url.payloads,
+        "exact_url_bytes": seen.exact_url.bytes,
+        "canonical_url": seen.canonical_url.payloads,
+        "canonical_url_bytes": seen.canonical_url.bytes,
+        "digest": seen.digest.payloads,
+        "digest_bytes": seen.digest.bytes,
+        "lookup_us": int(counters.lookup_seconds * 1e6),
+        "unmodified": counters.unmodified,
+        "skipped": counters.skipped,
+    }
+
+
+def archive_stats(counters: Counters) -> dict[str, float]:
+    """The same for Scrapy's stats, where they are up to date with each heartbeat."""
+    seen = counters.statistics
+    return {
+        "frontier/archive/originals": counters.originals,
+        "frontier/archive/revisits": counters.revisits,
+        "frontier/archive/revisit_bytes": counters.revisit_bytes,
+        "frontier/archive/written_bytes": counters.written_bytes,
+        "frontier/archive/handled": seen.handled.payloads,
+        "frontier/archive/new": seen.new.payloads,
+        "frontier/archive/exact_url": seen.exact_url.payloads,
+        "frontier/archive/exact_url_bytes": seen.exact_url.bytes,
+        "frontier/archive/canonical_url": seen.canonical_url.payloads,
+        "frontier/archive/canonical_url_bytes": seen.canonical_url.bytes,
+        "frontier/archive/digest": seen.digest.payloads,
+        "frontier/archive/digest_bytes": seen.digest.bytes,
+        "frontier/archive/skipped": counters.skipped,
+        "frontier/archive/lookup_seconds": round(counters.lookup_seconds, 3),
+    }
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Payload digests: computed with SHA-256, printed, and read from other tools.
+"""Payload digests: computed, spelled, and read from other tools.
 
 WARC 1.1 (section 5.9) writes a digest as ``algorithm:value`` and leaves the
 spelling of the value open. Tools differ: SHA-1 in base32 (Heritrix, warcio),
@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import string
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from frontier.model import Body
 
 ALGORITHM = "sha256"
-"""The algorithm of every digest that this package computes."""
+"""The algorithm of payload digests, unless another one is chosen."""
 
-SIZES = {"md5": 16, "sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
+ALGORITHMS = ("sha256", "sha1", "blake3")
+"""Those that `digest_of` computes."""
+
+_BARE = {"md5": 16, "sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
+SIZES = {**_BARE, "blake3": 32}
 """Algorithm to the length of its digests, in bytes."""
 
-_BY_HEX = {size * 2: name for name, size in SIZES.items()}
-_BY_BASE32 = {-(-size * 8 // 5): name for name, size in SIZES.items()}
+_BY_HEX = {size * 2: name for name, size in _BARE.items()}
+_BY_BASE32 = {-(-size * 8 // 5): name for name, size in _BARE.items()}
 _HEX = frozenset("0123456789abcdefABCDEF")
 _BASE32 = frozenset(string.ascii_letters + "234567")
 
@@ -43,9 +48,48 @@ def sha256_hex(payload: Body) -> str:
     return hashlib.sha256(payload).hexdigest()
 
 
-def labelled(hex_digest: str) -> str:
-    """Return a bare SHA-256 digest as WARC headers spell it."""
-    return f"{ALGORITHM}:{hex_digest}"
+def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
+    """Return the digest of *payload* as the index spells it; see `spelled`.
+
+    Raises:
+        ImportError: *algorithm* is ``blake3``, and that package is not installed.
+        ValueError: *algorithm* is not one of `ALGORITHMS`.
+    """
+    if algorithm == "sha256":
+        return sha256_hex(payload)
+    if algorithm == "sha1":
+        value = hashlib.sha1(payload, usedforsecurity=False).digest()
+    elif algorithm == "blake3":
+        value = import_module("blake3").blake3(payload).digest()
+    else:
+        raise ValueError(f"no algorithm of payload digests: {algorithm!r}")
+    return spelled(PayloadDigest(algorithm, value))
+
+
+def spelled(digest: PayloadDigest) -> str:
+    """Return *digest* as the index spells it: one spelling for each digest.
+
+    Bare, SHA-1 in base32 as Heritrix has it and others in lower-case hex as
+    Browsertrix has them. BLAKE3 keeps its label: bare it would be a SHA-256.
+    """
+    if digest.algorithm == "sha1":
+        return base64.b32encode(digest.value).decode("ascii")
+    if digest.algorithm in _BARE:
+        return digest.value.hex()
+    return f"{digest.algorithm}:{digest.value.hex()}"
+
+
+def labelled(digest: str) -> str:
+    """Return *digest*, spelled as in the index, as WARC headers spell it.
+
+    Raises:
+        ValueError: It is not a digest.
+    """
+    if ":" in digest:
+        return digest
+    if len(digest) == len(EMPTY):
+        return f"sha256:{digest}"
+    return f"{parse(digest).algorithm}:{digest}"
 
 
 EMPTY = sha256_hex(b"")
@@ -63,6 +107,10 @@ def parse(text: str) -> PayloadDigest:
     """
     label, _, value = text.strip().rpartition(":")
     named = label.lower().removeprefix("urn:").replace("-", "")
+    if named in SIZES and named not in _BARE:
+        bare = parse(value)
+        if len(bare.value) == SIZES[named]:
+            return PayloadDigest(named, bare.value)
     for digest in _readings(value.rstrip("=")):
         if named in {"", digest.algorithm}:
             return digest

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from frontier.conditional import Conditional
 from frontier.connection import connection_of
 from frontier.wire import capture, exchange_of_wire
 
@@ -37,6 +38,7 @@ class CaptureMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._connection = connection_of(crawler)
         self._crawler = crawler
+        self._conditional = Conditional(self._connection, crawler)
         self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
@@ -45,18 +47,22 @@ class CaptureMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """See whether *request* names its slot itself."""
+        """Ask for changes only, if that is wanted; see if *request* names its slot."""
+        await self._conditional.ask(request)
         if DOWNLOAD_SLOT in request.meta:
             self._slotted.add(request)
 
-    async def process_response(self, request: Request, response: Response) -> Response:
+    async def process_response(
+        self, request: Request, response: Response
+    ) -> Response | Request:
         """Hand the exchange to the archive; its record is awaited by the ack."""
         wire = self._connection.wires.pop(request, None)
         if "cached" not in response.flags:  # of HttpCacheMiddleware: nothing was sent
             started = self._connection.sent.get(request) or time.time()
-            self._archive(request, capture(request, response, wire, started))
+            exchange = capture(request, response, wire, started)
+            self._archive(request, self._conditional.settle(request, exchange))
         self._unslot(request)
-        return response
+        return await self._conditional.restore(request, response)
 
     async def process_exception(
         self,
@@ -67,6 +73,7 @@ class CaptureMiddleware:
         wire = self._connection.wires.pop(request, None)
         if wire is not None and wire.response_head:
             self._archive(request, exchange_of_wire(request, wire))
+        self._conditional.forget(request)
         self._unslot(request)
 
     def _unslot(self, request: Request) -> None:

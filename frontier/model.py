@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from mmap import mmap
 
@@ -40,6 +40,15 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmodified:
+    """What the server has not modified since we stored it."""
+
+    original: Original
+    digest: str
+    """Of its payload, as the index spells it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """One HTTP request and its response, as they crossed the wire."""
 
@@ -61,6 +70,9 @@ class Exchange:
     """Values of WARC-Protocol; empty if they are not known."""
     cipher_suite: str | None = None
     """Of TLS, as IANA names it; ``None`` if there is none, or none is known."""
+    """``length`` or ``time`` if the body was cut, else ``None``."""
+    unmodified: Unmodified | None = None
+    """What a 304 that we asked for stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,8 @@ class Original:
     crawl_id: str
     length: int
     """Compressed length of the original's record, in bytes."""
+    minted: bool = field(default=False, compare=False)
+    """Whether its record id follows from these facts: whether we wrote it."""
 
 
 @dataclass(frozen=True, slots=True)

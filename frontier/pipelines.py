@@ -89,7 +89,7 @@ def stamp(stored: Stored) -> dict[str, Any]:
         "record_id": stored.record_id,
         "date": stored.date,
         "payload_digest": stored.payload_digest,
-        "type": "response" if stored.original is None else "revisit",
+        "type": _kind(stored),
     }
     if stored.original is not None:
         facts["refers_to"] = {
@@ -98,6 +98,13 @@ def stamp(stored: Stored) -> dict[str, Any]:
             "crawl_id": stored.original.crawl_id,
         }
     return facts
+
+
+def _kind(stored: Stored) -> str:
+    """``none`` within FRONTIER_REVISIT_BLACKOUT: then nothing was written."""
+    if stored.original is None:
+        return "response"
+    return "revisit" if stored.file else "none"
 
 
 class Origins:

@@ -9,8 +9,11 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Request
+from scrapy.exceptions import NotConfigured
 
+from frontier.archive.records import target_uri
 from frontier.connection import connection_of
+from frontier.errors import WriterStopped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +81,53 @@ class StartMiddleware:
             # crawl goes on with what is queued, and ends.
             connection.starting = False
             keeper.cancel()
+
+
+class SkipLinksMiddleware:
+    """Does not follow duplicate pages below ``FRONTIER_REVISIT_SKIP_LINKS_DEPTH``.
+
+    A page is a duplicate if it became a revisit; but not of itself in the same
+    crawl: a page that is fetched again after a kill has links that are not stored.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._connection = connection_of(crawler)
+        self._depth = self._connection.config.revisit_skip_links_depth
+        if self._depth < 0:
+            raise NotConfigured  # with a reason, Scrapy would warn
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Pass on *result*, of a duplicate deep page without the requests."""
+        skipped = await self._is_skipped(response)
+        async for each in result:
+            if skipped and isinstance(each, Request):
+                self._crawler.stats.inc_value("frontier/archive/not_followed")
+            else:
+                yield each
+
+    async def _is_skipped(self, response: Response) -> bool:
+        request = response.request
+        if request is None or request.meta.get("depth", 0) <= self._depth:
+            return False
+        future = self._connection.stored.get(request)
+        if future is None:
+            return False
+        try:
+            stored = await asyncio.wrap_future(future)
+        except WriterStopped:
+            return False
+        original, crawl_id = stored.original, self._connection.node.keys.crawl_id
+        if original is None:
+            return False
+        return original.crawl_id != crawl_id or original.url != target_uri(request.url)
 
 
 async def _renew(lock: Any, pause: float) -> None:

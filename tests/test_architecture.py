@@ -12,6 +12,7 @@ FACES = {
     "addon",
     "capture",
     "cli",
+    "conditional",
     "connection",
     "dashboard",
     "downloadermiddlewares",

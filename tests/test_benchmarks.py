@@ -61,7 +61,8 @@ RATIOS = {
         "lease_kb_per_s_100_nodes",
         "store_gb_1e10_urls",
     },
-    "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"},
+    "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
+    | {"no_block_digest_vs_bare_loop"},
 }
 
 

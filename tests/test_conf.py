@@ -1,3 +1,4 @@
+import sys
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from scrapy.settings import Settings
 from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.model import Order
+from frontier.runtime.archiving import rules_of
 
 NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
 
@@ -157,3 +159,45 @@ def test_nodes_without_a_name_get_different_ones():
 def test_a_configuration_never_changes():
     with pytest.raises(FrozenInstanceError):
         Config().partitions = 3
+
+
+def test_a_preset_gives_what_is_not_given():
+    preset = read(revisit_preset="deduplicator")
+    assert (preset.digest, preset.revisit_match) == ("sha1", "url+digest")
+    assert preset.revisit_mime_exclude == "text/*"
+
+    mixed = read(revisit_preset="deduplicator", revisit_match="digest")
+    assert (mixed.digest, mixed.revisit_match) == ("sha1", "digest")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("revisit_preset", "norway", "must be one of"),
+        ("revisit_statuses", "200,ok", "whole number"),
+        ("revisit_statuses", "20", "between 100 and 999"),
+        ("revisit_mime_exclude", "text/*, a b", "'a b'"),
+        ("revisit_read_collections", "a,b c", "letters"),
+        ("digest", "crc32", "must be one of"),
+    ],
+)
+def test_a_wrong_policy_is_named(name, value, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        read(**{name: value})
+
+    assert f"FRONTIER_{name.upper()}" in str(caught.value)
+
+
+def test_lists_are_normalised():
+    config = read(revisit_mime_exclude=["Text/*", " image/png"], revisit_statuses=404)
+
+    assert config.revisit_mime_exclude == "text/*,image/png"
+    assert config.revisit_statuses == "404"
+
+
+def test_a_digest_whose_package_is_missing_is_refused_at_the_start(monkeypatch):
+    monkeypatch.setitem(sys.modules, "blake3", None)
+
+    with pytest.raises(ConfigurationError, match=r"pip install .*\[blake3\]"):
+        rules_of(read(digest="blake3"))
+    assert rules_of(read(digest="sha1")).algorithm == "sha1"

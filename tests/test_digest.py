@@ -3,7 +3,7 @@ import hashlib
 
 import pytest
 
-from frontier.digest import EMPTY, labelled, parse, sha256_hex
+from frontier.digest import EMPTY, digest_of, labelled, parse, sha256_hex, spelled
 
 SHA1 = hashlib.sha1(b"abc").digest()
 SHA256 = hashlib.sha256(b"abc").digest()
@@ -68,3 +68,27 @@ def test_a_label_decides_what_32_ambiguous_characters_mean():
 def test_what_is_no_digest_is_refused(text):
     with pytest.raises(ValueError, match="not a payload digest"):
         parse(text)
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "sha1", "blake3"])
+def test_the_index_has_one_spelling_for_each_digest(algorithm):
+    digest = digest_of(b"abc", algorithm)
+
+    assert parse(digest).algorithm == algorithm
+    assert spelled(parse(digest)) == digest
+    assert parse(labelled(digest)) == parse(digest)
+    assert labelled(digest).startswith(f"{algorithm}:")
+
+
+def test_sha1_is_spelled_as_heritrix_does():
+    assert digest_of(b"abc", "sha1") == base32(SHA1)
+    assert spelled(parse(f"sha1:{SHA1.hex()}")) == base32(SHA1)
+
+
+def test_a_blake3_is_not_taken_for_a_sha256():
+    digest = digest_of(b"abc", "blake3")
+
+    assert parse(digest).algorithm == "blake3"
+    assert digest != sha256_hex(b"abc")
+    with pytest.raises(ValueError, match="no algorithm"):
+        digest_of(b"abc", "crc32")

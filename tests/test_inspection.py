@@ -11,7 +11,12 @@ from frontier.inspection.snapshot import (
     snapshot,
 )
 from frontier.inspection.untrusted import MAX_FIGURE, mapping, printable, real, whole
-from frontier.inspection.views import ArchiveFigures, Figures, SeenFigures
+from frontier.inspection.views import (
+    ArchiveFigures,
+    Figures,
+    SeenFigures,
+    ShareFigures,
+)
 from frontier.queues.codec import encode
 from frontier.queues.partition import Scan
 from frontier.store.keys import CrawlKeys, RegistryKeys
@@ -25,6 +30,10 @@ REPORT = {
     "new": 40,
     "seen": {"recent": 3, "bloom": 2, "set": 1},
     "archive": {"originals": 30, "revisits": 10, "revisit_bytes": 500},
+    "shares": {
+        "hosts": {"h": [4, 400, 1, 100], "bad": [1], "worse": "x"},
+        "mimes": ["no mapping"],
+    },
 }
 
 
@@ -154,7 +163,9 @@ def test_reports_are_read_and_added_up(crawl, create, join, look):
         rate=5.0,
         seen=SeenFigures(3, 2, 1),
         archive=ArchiveFigures(originals=30, revisits=10, revisit_bytes=500),
+        shares={"hosts": {"h": ShareFigures(4, 400, 1, 100)}, "mimes": {}},
     )
+    assert seen.totals.shares["hosts"] == {"h": ShareFigures(8, 800, 2, 200)}
     assert (seen.totals.pages, seen.totals.seconds, seen.totals.rate) == (100, 20.0, 5)
     assert seen.totals.seen == SeenFigures(6, 4, 2)
     assert seen.totals.archive.revisits == 20

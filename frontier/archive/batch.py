@@ -20,24 +20,29 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from frontier.archive.history import past_of
 from frontier.archive.index import Entry
+from frontier.archive.matching import URL_KEY, Match, keys_of
 from frontier.archive.policy import may_be_revisit
-from frontier.archive.records import target_uri
-from frontier.digest import sha256_hex
+from frontier.archive.records import target_uri, warc_date
+from frontier.archive.statistics import Statistics
+from frontier.digest import ALGORITHM, digest_of, labelled
 from frontier.errors import StoreUnavailable, WriterStopped
-from frontier.model import Original
+from frontier.model import Original, Stored
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from frontier.archive.history import History, Past
     from frontier.archive.index import Index
     from frontier.archive.writer import WarcWriter
-    from frontier.model import Exchange, Stored
+    from frontier.model import Exchange
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +81,11 @@ class Counters:
     """Compressed, as in the files."""
     lookup_seconds: float = 0.0
     """Time spent waiting for the index's answers to lookups."""
+    unmodified: int = 0
+    """304s that we asked for; revisits, too, but of no payload that was sent."""
+    skipped: int = 0
+    """Captures of which nothing was written, within the blackout period."""
+    statistics: Statistics = field(default_factory=Statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +94,37 @@ class _Item:
     digest_hex: str
     eligible: bool
     """Whether the payload is looked up and indexed."""
+    keys: tuple[str, ...]
+    """Under which it is; the first that is known decides."""
+
+    def original(self, known: Mapping[str, Original]) -> Original | None:
+        """What the exchange is a revisit of, if it is one."""
+        if self.exchange.unmodified is not None:
+            return self.exchange.unmodified.original
+        return next((known[key] for key in self.keys if key in known), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What becomes a revisit, and of what."""
+
+    policy: Callable[[Exchange], bool] = may_be_revisit
+    """Which payloads are looked up and indexed; the empty one never is."""
+    match: Match = Match.DIGEST
+    algorithm: str = ALGORITHM
+    """Of the payload digests."""
+    blackout: float = 0.0
+    """Seconds after an original in which nothing is written of a revisit of it
+    from the same URL."""
 
 
 class BatchWriter:
     """Writes batches of exchanges with one `WarcWriter` and one `Index`.
 
-    *policy* tells which payloads are looked up and indexed; the empty one never
-    is. *prepare* may change each exchange before. Once *stopping* is set, nothing
-    is waited for any more.
+    *policy* overrides that of *rules*; a payload that is empty is never looked up.
+    *prepare* may change each exchange before. What URLs answered goes into
+    *history*, if there is one. Once *stopping* is set, nothing is waited for any
+    more.
     """
 
     def __init__(
@@ -102,8 +135,10 @@ class BatchWriter:
         stopping: threading.Event,
         *,
         fsync: str = Fsync.BATCH,
-        policy: Callable[[Exchange], bool] = may_be_revisit,
+        policy: Callable[[Exchange], bool] | None = None,
         prepare: Callable[[Exchange], Exchange] | None = None,
+        rules: Rules | None = None,
+        history: History | None = None,
     ) -> None:
         self.counters = Counters()
         self.blocked = False
@@ -115,8 +150,10 @@ class BatchWriter:
         self._crawl_id = crawl_id
         self._stopping = stopping
         self._fsync = Fsync(fsync)
-        self._policy = policy
         self._prepare = prepare
+        self._rules = rules or Rules()
+        self._policy = policy or self._rules.policy
+        self._history = history
         self._index_given_up = False
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
@@ -135,11 +172,17 @@ class BatchWriter:
         return stored
 
     def _item(self, exchange: Exchange) -> _Item:
-        body = exchange.response_body
-        return _Item(exchange, sha256_hex(body), bool(body) and self._policy(exchange))
+        body, rules = exchange.response_body, self._rules
+        if exchange.unmodified is not None:
+            return _Item(exchange, exchange.unmodified.digest, False, ())
+        digest = digest_of(body, rules.algorithm)
+        eligible = bool(body) and self._policy(exchange)
+        url = target_uri(exchange.url)
+        keys = keys_of(rules.match, url, digest) if eligible else ()
+        return _Item(exchange, digest, eligible, keys)
 
     def _lookup(self, items: list[_Item]) -> dict[str, Original]:
-        digests = list(dict.fromkeys(i.digest_hex for i in items if i.eligible))
+        digests = list(dict.fromkeys(key for item in items for key in item.keys))
         if not digests:
             return {}
         return self._ask(lambda: self._timed_lookup(digests)) or {}
@@ -180,18 +223,31 @@ class BatchWriter:
         originals = dict(known)
         for position, item in enumerate(items):
             if position >= len(stored):
-                original = originals.get(item.digest_hex) if item.eligible else None
-                stored.append(
-                    self._writer.append(item.exchange, item.digest_hex, original)
-                )
-                if self._fsync is Fsync.RECORD:
-                    self._writer.sync()
-            if item.eligible and item.digest_hex not in originals:
-                originals[item.digest_hex] = self._original(item, stored[position])
+                stored.append(self._append_one(item, item.original(originals)))
+            if item.eligible and stored[position].original is None:
+                made = self._original(item, stored[position])
+                for key in item.keys:
+                    originals.setdefault(key, made)
+
+    def _append_one(self, item: _Item, original: Original | None) -> Stored:
+        exchange, digest = item.exchange, item.digest_hex
+        if original is not None and self._is_blacked_out(exchange, original):
+            date = warc_date(exchange.started)
+            return Stored("", 0, 0, "", date, labelled(digest), original)
+        stored = self._writer.append(exchange, digest, original)
+        if self._fsync is Fsync.RECORD:
+            self._writer.sync()
+        return stored
+
+    def _is_blacked_out(self, exchange: Exchange, original: Original) -> bool:
+        if not self._rules.blackout or original.url != target_uri(exchange.url):
+            return False
+        since = exchange.started - datetime.fromisoformat(original.date).timestamp()
+        return since < self._rules.blackout
 
     def _original(self, item: _Item, stored: Stored) -> Original:
         url = target_uri(item.exchange.url)
-        return Original(url, stored.date, self._crawl_id, stored.length)
+        return Original(url, stored.date, self._crawl_id, stored.length, minted=True)
 
     def _settle(self) -> None:
         if self._fsync is Fsync.CLOSE:
@@ -201,12 +257,30 @@ class BatchWriter:
 
     def _add(self, items: list[_Item], stored: list[Stored]) -> None:
         entries = [
-            Entry(item.digest_hex, at.date, target_uri(item.exchange.url), at.length)
+            self._entry(item, at)
             for item, at in zip(items, stored, strict=True)
             if item.eligible and at.original is None
         ]
         if entries and self._ask(lambda: self._add_all(entries)) is None:
             self.unindexed += len(entries)
+        history = self._history
+        if history is not None:
+            past = [
+                each
+                for item, at in zip(items, stored, strict=True)
+                if item.eligible and (each := self._past(item, at)) is not None
+            ]
+            if past:
+                self._ask(lambda: history.add(past))
+
+    def _entry(self, item: _Item, at: Stored) -> Entry:
+        url = target_uri(item.exchange.url)
+        key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
+        return Entry(item.digest_hex, at.date, url, at.length, key)
+
+    def _past(self, item: _Item, at: Stored) -> Past | None:
+        original = at.original or self._original(item, at)
+        return past_of(item.exchange, item.digest_hex, at, original)
 
     def _add_all(self, entries: list[Entry]) -> bool:
         self._index.add(entries)
@@ -248,7 +322,13 @@ class BatchWriter:
         counters = self.counters
         for item, at in zip(items, stored, strict=True):
             size = len(item.exchange.response_body)
-            if at.original is not None:
+            if item.eligible:
+                counters.statistics.note(item.exchange, at.original)
+            if item.exchange.unmodified is not None:
+                counters.unmodified += 1
+            elif not at.file:
+                counters.skipped += 1
+            elif at.original is not None:
                 counters.revisits += 1
                 counters.revisit_bytes += size
                 counters.conserved_bytes += max(0, at.original.length - at.length)

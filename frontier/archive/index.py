@@ -34,19 +34,21 @@ class Entry:
     """An original that is on disk and may be referred to from now on."""
 
     digest_hex: str
-    """Bare lower-case SHA-256 of the payload."""
+    """Of the payload, as `frontier.digest.spelled` spells it."""
     date: str
     """WARC-Date of the response record."""
     url: str
     length: int
     """Compressed length of the response record, in bytes."""
+    url_key: str = ""
+    """A further key to find it by; see `frontier.archive.matching`."""
 
 
 class Index(Protocol):
     """Payload digests, shared by the nodes of a collection."""
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
-        """Return the originals of those of *digests* that are known.
+        """Return the originals of those of *digests*, or other keys, that are known.
 
         Raises:
             StoreUnavailable: Ask again later.
@@ -73,9 +75,9 @@ class Value:
     url: str
     length: int
 
-    def original(self, crawl_id: str) -> Original:
+    def original(self, crawl_id: str, *, minted: bool = False) -> Original:
         """Return the capture, given the crawl whose key held the value."""
-        return Original(self.url, self.date, crawl_id, self.length)
+        return Original(self.url, self.date, crawl_id, self.length, minted)
 
 
 def encode(date: str, url: str, length: int, wacz_index: int = 0) -> str:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import quote
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from frontier.digest import labelled
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from frontier.model import Body, Exchange, Original
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 CONFORMS_TO = (
     "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 )
@@ -112,11 +113,17 @@ def capture(
     warcinfo_id: str,
     crawl_id: str,
     original: Original | None = None,
+    *,
+    block_digest: bool = True,
 ) -> tuple[Record, Record]:
     """Return the request record of *exchange* and its response record.
 
-    The second is a revisit of *original* if there is one. *digest_hex* is the
-    SHA-256 of the response's body.
+    The second is a revisit of *original* if there is one. *digest_hex* is that of
+    the response's body, as the index spells it. Of a 304 that we asked for, it is
+    the original's, and the block is empty: a replay tool that finds the 304's head
+    there serves the 304 (pywb 2.10), and one that finds nothing the original.
+    Without *block_digest* the records have none; it is optional (section 5.8), and
+    takes as long as that of the payload.
 
     Raises:
         ValueError: *original* is given and the payload is empty.
@@ -146,9 +153,10 @@ def capture(
     ]
     asked = (exchange.request_head, exchange.request_body)
     body = exchange.response_body if original is None else b""
+    head = exchange.response_head if exchange.unmodified is None else b""
     return (
-        _record("request", request_id, request, *asked),
-        _record(kind, identifier, response, exchange.response_head, body),
+        _record("request", request_id, request, *asked, digested=block_digest),
+        _record(kind, identifier, response, head, body, digested=block_digest),
     )
 
 
@@ -166,41 +174,48 @@ def _completeness(
     """Return the headers that say what the block lacks, and where it is.
 
     A revisit that leaves the payload out shall say ``WARC-Truncated: length``
-    (section 6.7.2). WARC-Refers-To is written for originals of this crawl only:
-    an id can be computed for any capture, but other tools draw theirs by lot.
+    (section 6.7.2). WARC-Refers-To is written for originals that we wrote: an id
+    can be computed for any capture, but other tools draw theirs by lot.
     """
     if original is None:
         reason = exchange.truncated
         return [("WARC-Truncated", reason)] if reason else []
-    if not exchange.response_body:
+    if exchange.unmodified is not None:
+        headers = [("WARC-Profile", NOT_MODIFIED)]
+    elif exchange.response_body:
+        headers = [("WARC-Profile", PROFILE), ("WARC-Truncated", "length")]
+    else:
         raise ValueError(f"an empty payload cannot be a revisit: {exchange.url}")
-    headers = [
-        ("WARC-Profile", PROFILE),
-        ("WARC-Truncated", "length"),
+    headers += [
         ("WARC-Refers-To-Target-URI", target_uri(original.url)),
         ("WARC-Refers-To-Date", original.date),
     ]
-    if original.crawl_id == crawl_id:
+    if original.minted or original.crawl_id == crawl_id:
         refers_to = record_id(original.url, original.date, digest_hex)
         headers.append(("WARC-Refers-To", refers_to))
-    else:
+    if original.crawl_id != crawl_id:
         container = crawl_urn(original.crawl_id)
         headers.append(("WARC-Refers-To-Container", container))
     return headers
 
 
 def _record(
-    kind: str, identifier: str, headers: list[tuple[str, str]], *block: Body
+    kind: str,
+    identifier: str,
+    headers: list[tuple[str, str]],
+    *block: Body,
+    digested: bool = True,
 ) -> Record:
-    digest = hashlib.sha256()
-    for part in block:
-        digest.update(part)
+    if digested:
+        digest = hashlib.sha256()
+        for part in block:
+            digest.update(part)
+        headers.append(("WARC-Block-Digest", labelled(digest.hexdigest())))
     size = sum(map(len, block))
     lines = [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n"
         f"{''.join(lines)}"
-        f"WARC-Block-Digest: {labelled(digest.hexdigest())}\r\n"
         f"Content-Length: {size}\r\n\r\n"
     )
     parts = (head.encode(), *(part for part in block if part), b"\r\n\r\n")
@@ -212,4 +227,10 @@ def _one_line(value: str) -> str:
 
 
 def _identify(*facts: str) -> str:
-    return f"<urn:uuid:{uuid5(NAMESPACE, ' '.join(facts))}>"
+    """A UUID of version 5 (RFC 9562, section 5.5), made without the objects."""
+    name = NAMESPACE.bytes + " ".join(facts).encode("utf-8")
+    made = bytearray(hashlib.sha1(name, usedforsecurity=False).digest()[:16])
+    made[6] = made[6] & 0x0F | 0x50
+    made[8] = made[8] & 0x3F | 0x80
+    x = made.hex()
+    return f"<urn:uuid:{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}>"

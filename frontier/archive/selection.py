@@ -33,6 +33,8 @@ class Selection:
 
     def takes(self, exchange: Exchange) -> bool:
         """Whether *exchange* is to be archived."""
+        if exchange.unmodified is not None:  # of what was archived before
+            return True
         if any(test(exchange) for test in self._refused):
             return False
         return all(

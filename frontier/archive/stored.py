@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
+from frontier.archive.records import NOT_MODIFIED
 from frontier.archive.writer import safe_name
 
 if TYPE_CHECKING:
@@ -51,5 +52,7 @@ def _stored(path: Path) -> Iterator[str]:
                 asked = url if line and line.startswith("GET ") else None
             elif url and url == asked:
                 status = record.http_headers and record.http_headers.status_code
+                if record.headers.get("WARC-Profile") == NOT_MODIFIED:
+                    status = 304  # that block is empty
                 if status and status not in PASSING:
                     yield url

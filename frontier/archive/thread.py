@@ -22,13 +22,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.archive.batch import LONGEST_DELAY, BatchWriter, Counters, Fsync
-from frontier.archive.policy import may_be_revisit
+from frontier.archive.batch import (
+    LONGEST_DELAY,
+    BatchWriter,
+    Counters,
+    Fsync,
+    Rules,
+)
 from frontier.errors import WriterStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frontier.archive.history import History
     from frontier.archive.index import Index
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange, Stored
@@ -69,8 +75,10 @@ class ArchiveThread:
         crawl_id: str,
         *,
         fsync: str = Fsync.BATCH,
-        policy: Callable[[Exchange], bool] = may_be_revisit,
+        policy: Callable[[Exchange], bool] | None = None,
         prepare: Callable[[Exchange], Exchange] | None = None,
+        rules: Rules | None = None,
+        history: History | None = None,
     ) -> None:
         self.pending = 0
         """Exchanges submitted and not yet durable."""
@@ -86,6 +94,8 @@ class ArchiveThread:
             fsync=fsync,
             policy=policy,
             prepare=prepare,
+            rules=rules,
+            history=history,
         )
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()

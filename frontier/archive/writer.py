@@ -166,7 +166,10 @@ class WarcWriter:
         warcinfo_fields: Mapping[str, str],
         clock: Callable[[], float],
         max_seconds: float = 0,
+        *,
+        block_digest: bool = True,
     ) -> None:
+        self._block_digest = block_digest
         self.directory = directory
         self.on_closed: list[Callable[[Path], None]] = []
         """Called with the path of each file after it was closed, in this thread."""
@@ -199,7 +202,12 @@ class WarcWriter:
             self.close()
         file = self._file or self._open()
         request, response = records.capture(
-            exchange, digest_hex, self._warcinfo_id, self._crawl_id, original
+            exchange,
+            digest_hex,
+            self._warcinfo_id,
+            self._crawl_id,
+            original,
+            block_digest=self._block_digest,
         )
         self._write(file, request)
         offset = file.size
@@ -326,6 +334,9 @@ def compress(record: Record) -> Iterator[bytes]:
     reader can start at any record.
     """
     compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
+    if sum(map(len, record.parts)) <= _WRITE_SIZE:  # one call instead of four
+        yield compressor.compress(b"".join(record.parts)) + compressor.flush()
+        return
     ready: list[bytes] = []
     size = 0
     for part in record.parts:

@@ -31,7 +31,7 @@ from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from frontier.inspection.views import CrawlSummary
+    from frontier.inspection.views import CrawlSnapshot, CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
 app.command()(seed)
@@ -119,6 +119,12 @@ def status(
     store_dir: StoreDir = STORE_DIR,
     warc_dir: WarcDir = WARC_DIR,
     namespace: Namespace = NAMESPACE,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.png", help="Draw the bytes saved, by type and by host."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Report on a crawl, running or not."""
@@ -127,6 +133,8 @@ def status(
     with connected(redis_url, store_dir) as store:
         seen = snapshot(store, namespace, crawl_id or newest_crawl(store, namespace))
     files = WarcFiles.of(warc_dir.absolute(), seen.crawl_id)
+    if plot is not None:
+        draw_shares(plot, seen)
     if as_json:
         found = [{"name": name, "bytes": size} for name, size in files.sizes]
         warcs = {"directory": str(files.directory), "files": found}
@@ -197,3 +205,18 @@ def _row(crawl: CrawlSummary) -> list[str]:
     if crawl.kind == "dupefilter":
         state, nodes = crawl.kind, "-"
     return [crawl.crawl_id, crawl.spider, state, when, lasted, nodes]
+
+
+def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
+    """Draw the bytes that revisits saved in *seen*."""
+    from frontier.archive.plot import draw
+
+    shares = seen.totals.shares
+    draw(
+        path,
+        {
+            title: {n: (s.hit_bytes, s.handled_bytes) for n, s in shares[kind].items()}
+            for kind, title in (("mimes", "by media type"), ("hosts", "by host"))
+            if kind in shares
+        },
+    )

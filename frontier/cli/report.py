@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
 
+MAX_SHARES = 4
+"""Hosts, and media types, that are named."""
+
 Rows = list[tuple[str, str]]
 
 
@@ -213,7 +216,42 @@ def _archive(totals: Figures) -> Rows:
             f"{archive.originals:,} originals, {archive.revisits:,} revisits ({share})",
         ),
         ("Bytes saved", f"{saved} ({percent(archive.revisit_bytes, volume)})"),
+        *_hits(totals),
     ]
+
+
+def _hits(totals: Figures) -> Rows:
+    """By what the originals were found, and where most bytes were saved."""
+    archive = totals.archive
+    if not archive.handled:
+        return []
+    canonical, canonical_bytes = archive.canonical_url, archive.canonical_url_bytes
+    kinds = [
+        f"{count:,} {name} ({decimal(size)})"
+        for name, count, size in (
+            ("of the same URL", archive.exact_url, archive.exact_url_bytes),
+            ("of an equivalent one", canonical, canonical_bytes),
+            ("of another", archive.digest, archive.digest_bytes),
+        )
+    ]
+    each = archive.lookup_us / archive.handled
+    rows = [
+        ("Originals found", ", ".join(kinds)),
+        ("Looked up", f"{archive.handled:,} payloads, {each:,.0f} us each"),
+    ]
+    if archive.unmodified:
+        rows.append(("Not modified", f"{archive.unmodified:,} that servers were asked"))
+    if archive.skipped:
+        rows.append(("Not written", f"{archive.skipped:,}, in the blackout period"))
+    for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):
+        most = [
+            f"{name} {decimal(share.hit_bytes)} of {decimal(share.handled_bytes)}"
+            for name, share in list(totals.shares.get(kind, {}).items())[:MAX_SHARES]
+            if share.hit_bytes
+        ]
+        if most:
+            rows.append((title, ", ".join(most)))
+    return rows
 
 
 def _dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:

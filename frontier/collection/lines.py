@@ -7,13 +7,12 @@ named, and passed over too.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from typing import NamedTuple
 
+from frontier import digest as digests
 from frontier.archive.records import target_uri
-from frontier.digest import parse
 
 MAX_LINE = 1 << 20
 """Bytes of a line that is read; a URL of 64 kB fits in easily."""
@@ -23,9 +22,8 @@ MAX_SIZE = 10**15
 REVISIT = "warc/revisit"
 _DATE = re.compile(
     r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
-    r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)(?:[0-9]{3})?"
+    r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)(?:[0-9]{3}(?:[0-9]{3})?)?"
 )
-_BARE = frozenset({"md5", "sha256", "sha384", "sha512"})
 _decode = json.JSONDecoder().raw_decode
 _USUAL = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})|(?:sha-?1:)?([A-Z2-7]{32})")
 
@@ -38,7 +36,7 @@ class Capture(NamedTuple):
     given: str
     """As the line spells it."""
     date: str
-    """14 or 17 digits."""
+    """14, 17 or 20 digits."""
     url: str
     size: int
     """Compressed length of its record in bytes, where the line tells it."""
@@ -57,12 +55,7 @@ def spelled(text: str) -> str:
     """
     if found := _USUAL.fullmatch(text):
         return found[1] or found[2]
-    digest = parse(text)
-    if digest.algorithm == "sha1":
-        return base64.b32encode(digest.value).decode("ascii")
-    if digest.algorithm not in _BARE:
-        return f"{digest.algorithm}:{digest.value.hex()}"
-    return digest.value.hex()
+    return digests.spelled(digests.parse(text))
 
 
 def cdx(line: bytes) -> Capture | None:

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from frontier.conf import NAME
 from frontier.inspection.untrusted import mapping, real, text, whole
-from frontier.inspection.views import ArchiveFigures, Figures, SeenFigures
+from frontier.inspection.views import (
+    ArchiveFigures,
+    Figures,
+    SeenFigures,
+    ShareFigures,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from frontier.inspection.views import Shares
 
 COUNTS = (
     "pages",
@@ -25,6 +32,11 @@ COUNTS = (
     "reclaimed",
     "partitions",
 )
+
+SHARES = ("hosts", "mimes")
+MOST_SHARES = 50
+"""Of each kind, from one node."""
+NAME_LIMIT = 255
 
 T = TypeVar("T")
 
@@ -49,6 +61,7 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         rate=known["pages"] / seconds if seconds else 0.0,
         seen=_read(SeenFigures, report.get("seen")),
         archive=_read(ArchiveFigures, report.get("archive")),
+        shares=_read_shares(report.get("shares")),
     )
 
 
@@ -66,7 +79,39 @@ def together(every: Collection[Figures]) -> Figures:
         rate=sums["pages"] / seconds if seconds else 0.0,
         seen=sum_of(SeenFigures, [figures.seen for figures in every]),
         archive=sum_of(ArchiveFigures, [figures.archive for figures in every]),
+        shares=_sum_shares([figures.shares for figures in every]),
     )
+
+
+def _read_shares(value: Any) -> Shares:
+    """What *value* says of hosts and media types, and no more than `MOST_SHARES`."""
+    known = value if isinstance(value, dict) else {}
+    found: Shares = {}
+    for kind in SHARES:
+        shares = known.get(kind)
+        found[kind] = {
+            str(name)[:NAME_LIMIT]: ShareFigures(*map(whole, numbers))
+            for name, numbers in list(
+                (shares if isinstance(shares, dict) else {}).items()
+            )[:MOST_SHARES]
+            if isinstance(numbers, list) and len(numbers) == len(fields(ShareFigures))
+        }
+    return found
+
+
+def _sum_shares(every: Iterable[Shares]) -> Shares:
+    values = list(every)
+    found: Shares = {}
+    for kind in SHARES:
+        kinds = [value.get(kind, {}) for value in values]
+        names = {name for shares in kinds for name in shares}
+        summed = {
+            name: sum_of(ShareFigures, [s[name] for s in kinds if name in s])
+            for name in names
+        }
+        most = sorted(summed, key=lambda name: (-summed[name].hit_bytes, name))
+        found[kind] = {name: summed[name] for name in most}
+    return found
 
 
 def _read(cls: type[T], value: Any) -> T:

@@ -46,6 +46,36 @@ class ArchiveFigures:
     revisit_bytes: int = 0
     """Payload bytes that were not stored again."""
     written_bytes: int = 0
+    handled: int = 0
+    """Payloads that were looked up; new ones and the three kinds of hits together."""
+    handled_bytes: int = 0
+    new_payloads: int = 0
+    new_bytes: int = 0
+    exact_url: int = 0
+    exact_url_bytes: int = 0
+    canonical_url: int = 0
+    canonical_url_bytes: int = 0
+    digest: int = 0
+    """Hits of an original from a URL that is not even equivalent."""
+    digest_bytes: int = 0
+    lookup_us: int = 0
+    """Microseconds that the writer threads waited for the index."""
+    unmodified: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFigures:
+    """What was looked up and found of a host, or of a media type."""
+
+    handled: int = 0
+    handled_bytes: int = 0
+    hits: int = 0
+    hit_bytes: int = 0
+
+
+Shares = dict[str, dict[str, ShareFigures]]
+"""``hosts`` and ``mimes``: name to its figures, those with most bytes saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +109,7 @@ class Figures:
     """Pages per second, from the first start to the last report."""
     seen: SeenFigures = field(default_factory=SeenFigures)
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
+    shares: Shares = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,21 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from frontier.archive.batch import Rules
 from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
-from frontier.archive.policy import may_be_revisit
+from frontier.archive.history import History
+from frontier.archive.matching import Match
+from frontier.archive.policy import Policy
 from frontier.archive.repair import repair
 from frontier.archive.selection import Selection
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
+from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter
-from frontier.errors import ArchiveError, StoreError
+from frontier.conf import UNNAMED
+from frontier.digest import digest_of
+from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
@@ -36,6 +42,47 @@ BACKLOG = 256 * 1024 * 1024
 
 def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
     return False
+
+
+def rules_of(config: Config) -> Rules:
+    """What becomes a revisit according to *config*.
+
+    Raises:
+        ConfigurationError: A package that its digest needs is not installed.
+    """
+    try:
+        digest_of(b"", config.digest)
+    except ImportError:
+        raise ConfigurationError(
+            f"FRONTIER_DIGEST = {config.digest!r}: needs a package; install it with: "
+            f"pip install 'frontier-crawl[{config.digest}]'"
+        ) from None
+    policy = Policy(
+        statuses=frozenset(map(int, _names(config.revisit_statuses))),
+        mime_include=_names(config.revisit_mime_include),
+        mime_exclude=_names(config.revisit_mime_exclude),
+        min_text_bytes=config.revisit_min_text_bytes,
+        min_binary_bytes=config.revisit_min_binary_bytes,
+    )
+    return Rules(
+        policy, Match(config.revisit_match), config.digest, config.revisit_blackout
+    )
+
+
+def matched_index(
+    config: Config, store: BlockingStore, crawl_id: str, own: Collection
+) -> MatchedIndex:
+    """The index of *own*, by all keys, and of the collections that are only read."""
+    further = []
+    for name in _names(config.revisit_read_collections):
+        known = "" if name == UNNAMED else name
+        read = Collection(store, known, crawl_id, revisits=True)
+        further.append((read, Minters(store, known)))
+    return MatchedIndex(store, config.collection, crawl_id, own, further)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
 
 
 class Archive:
@@ -66,6 +113,7 @@ class Archive:
             warcinfo_fields=config.as_settings(),
             clock=time.time,
             max_seconds=config.warc_max_seconds,
+            block_digest=config.warc_block_digest,
         )
         self._uploader: Uploader | None = None
         if config.warc_upload:
@@ -77,14 +125,24 @@ class Archive:
             if not mended.removed:
                 writer.announce(directory / mended.file)
         self._collection.begin()
+        index = matched_index(config, store, crawl_id, self._collection)
+        index.begin()
+        self.history: History | None = None
+        """Of the collection, for another thread than the reactor's."""
+        remembered = None
+        if config.revisit_enabled and config.revisit_conditional_get:
+            remembered = History(store, config.collection, crawl_id)
+            self.history = History(store, config.collection, crawl_id)
         self._commit_finished(config)
         self._thread = ArchiveThread(
             writer,
-            self._collection,
+            index,
             crawl_id,
             fsync=config.warc_fsync,
-            policy=may_be_revisit if config.revisit_enabled else _never,
+            policy=None if config.revisit_enabled else _never,
             prepare=decoded if config.warc_payload == "decoded" else None,
+            rules=rules_of(config),
+            history=remembered,
         )
         self._sequence = -1
         self._counted = False

@@ -233,5 +233,17 @@ class CollectionKeys:
         """What a purge builds, beside the key *what* whose place it takes."""
         return self._name(f"purge:{what}")
 
+    def minted(self) -> str:
+        """Set of the ids of crawls whose record ids follow from the index."""
+        return self._name("frontier:crawls")
+
+    def urls(self) -> str:
+        """Hash: URL key to ``<crawl> <date> <url> <size>`` of an original."""
+        return self._name("frontier:urls")
+
+    def history(self) -> str:
+        """Hash: URL key to JSON about the last capture with an ETag or a date."""
+        return self._name("frontier:history")
+
     def _name(self, what: str) -> str:
         return f"{self.collection}:{what}" if self.collection else what

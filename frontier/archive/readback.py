@@ -1,0 +1,68 @@
+"""A response as it was stored, read back from the WARC files of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from frontier.archive.writer import OPEN
+from frontier.digest import ALGORITHM, digest_of, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frontier.archive.history import Past
+
+LIMIT = 1 << 28
+"""Largest body that is read back, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A stored response."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    """In Latin-1, in their order."""
+    body: bytes
+
+
+def is_here(directory: Path, past: Past) -> bool:
+    """Whether the file that has the original of *past* is in *directory*."""
+    return _path(directory, past) is not None
+
+
+def read_back(directory: Path, past: Past) -> Kept | None:
+    """The original of *past*; ``None`` if it cannot be read, or is another."""
+    path = _path(directory, past)
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as stream:
+            stream.seek(past.offset)
+            record = next(
+                iter(ArchiveIterator(stream, record_types=WarcRecordType.response))
+            )
+            body = record.reader.read(LIMIT + 1)
+            http = record.http_headers
+            headers = tuple((str(name), str(value)) for name, value in http)
+            status = int(http.status_code or 0)
+    except (OSError, ValueError, TypeError, RuntimeError, AttributeError):
+        return None
+    except StopIteration:
+        return None
+    digest = parse(past.digest)
+    algorithm = digest.algorithm if digest.algorithm != "md5" else ALGORITHM
+    if len(body) > LIMIT or digest_of(body, algorithm) != past.digest:
+        return None
+    return Kept(status, headers, body)
+
+
+def _path(directory: Path, past: Past) -> Path | None:
+    for name in (past.file, f"{past.file}{OPEN}"):
+        path = directory / name
+        if path.is_file():
+            return path
+    return None
