@@ -20,7 +20,9 @@ FrontierError
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
-    └── WriterStopped       the archive cannot take records any more
+    ├── WriterStopped       the archive cannot take records any more
+    ├── BadWarc             a WARC file is cut, damaged, or none
+    └── BadWacz             a WACZ file is not what it has to be, or cannot be made
 
 An error carries the facts as attributes. Its message is derived from them,
 so that callers match on types and fields and never on text.
@@ -196,3 +198,22 @@ class ArchiveError(FrontierError):
 
 class WriterStopped(ArchiveError):
     """The writer thread ended; nothing submitted after that is on disk."""
+
+
+class BadWarc(ArchiveError):
+    """A WARC file is cut off or damaged."""
+
+    def __init__(self, file: str, offset: int, reason: str) -> None:
+        super().__init__(f"{file}: {reason} at byte {offset:,}")
+        self.file = file
+        self.offset = offset
+        self.reason = reason
+
+
+class BadWacz(ArchiveError):
+    """A WACZ file breaks a rule, or cannot be made from what was given."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file = file
+        self.reason = reason

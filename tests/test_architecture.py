@@ -34,6 +34,7 @@ LAYERS = [
     {
         "bloom",
         "buckets",
+        "cdx",
         "digest",
         "fingerprints",
         "hashing",
@@ -45,7 +46,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
-    {"carryover", "inspection", "rebuild", "runtime"},
+    {"carryover", "inspection", "rebuild", "runtime", "wacz"},
     FACES,
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
