@@ -196,6 +196,8 @@ class Config:
     """When records are forced to disk: each, before acks, or at the file's end."""
     warc_max_bytes: int = _setting(1_000_000_000, _whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
+    wacz_dir: Path | None = _setting(None, _optional_path)
+    """Where the last node makes a WACZ of the finished crawl; `None`: nowhere."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:

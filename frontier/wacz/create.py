@@ -11,6 +11,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -35,7 +36,7 @@ from frontier.wacz.pages import page_of
 from frontier.wacz.requires import Required, requires
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import BinaryIO
 
 OPEN = ".open"
@@ -181,8 +182,8 @@ class _Maker:
             wanted = {digest for _, _, digest, _ in captures.unresolved()}
             needed, missing = requires(wanted, self._options.against)
             self._package(needed)
-            self._zip.close()
         finally:
+            self._zip.close()
             captures.close()
             for path in self._scratch:
                 path.unlink(missing_ok=True)
@@ -197,15 +198,17 @@ class _Maker:
             with path.open("rb") as stream:
                 name = layout.ARCHIVE + path.name
                 copied = self._copy(name, layout.blocks(stream.read), deflate=False)
-                for found in records(str(path), copied):
-                    line = line_of(found, path.name)
-                    if line is None:
-                        continue
-                    captures.add(line, found)
-                    page = page_of(found, line, self._options.seeds)
-                    if page is not None:
-                        pages.write(page)
-                        count += 1
+                # Closed before the zip is, should a record be damaged.
+                with contextlib.closing(copied):
+                    for found in records(str(path), copied):
+                        line = line_of(found, path.name)
+                        if line is None:
+                            continue
+                        captures.add(line, found)
+                        page = page_of(found, line, self._options.seeds)
+                        if page is not None:
+                            pages.write(page)
+                            count += 1
         return count
 
     def _index(self, captures: Captures) -> int:
@@ -227,7 +230,7 @@ class _Maker:
 
     def _copy(
         self, name: str, data: Iterable[bytes], *, deflate: bool
-    ) -> Iterator[bytes]:
+    ) -> Generator[bytes, None, None]:
         """Put *data* into the file as *name*, and pass it on."""
         digest, size = hashlib.sha256(), 0
         with self._zip.open(self._info(name, deflate), "w", force_zip64=True) as to:

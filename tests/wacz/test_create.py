@@ -1,4 +1,5 @@
 import hashlib
+import io
 import json
 import os
 import random
@@ -59,7 +60,7 @@ def test_the_index_leads_to_the_records(tmp_path, write_warc):
             with archive.open("archive/" + line.filename) as stream:
                 stream.seek(line.offset)
                 member = stream.read(line.length)
-            (record,) = ArchiveIterator(member)
+            (record,) = ArchiveIterator(io.BytesIO(member))
             assert record.headers["WARC-Target-URI"] == line.url
             assert record.headers["WARC-Payload-Digest"] == line.digest
     assert [line.mime for line in lines] == ["text/html"] * 3 + ["warc/revisit"]
@@ -125,7 +126,7 @@ def test_two_files_of_one_name_are_refused(tmp_path, write_warc):
 
 
 def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_warc):
-    bodies = [random.Random(n).randbytes(20_000) for n in range(400)]
+    bodies = [random.Random(n).randbytes(20_000) for n in range(200)]
     warcs = warc_files([write_warc("c-1", bodies)])
     whole, out = tmp_path / "whole.wacz", tmp_path / "out.wacz"
     began = time.monotonic()
@@ -137,7 +138,7 @@ def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_w
         "create(out, warcs, Options(created=1.0))"
     )
     killed = 0
-    for part in (0.05, 0.3, 0.6, 0.9):
+    for part in (0.1, 0.5, 0.9):
         process = subprocess.Popen(
             [sys.executable, "-c", code, out, *warcs],
             stdout=subprocess.PIPE,
