@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import memory, ring, seen, simulate, warc
+from benchmarks import memory, ring, seen, simulate, wacz, warc
 from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,
+    "wacz": wacz.run,
     "warc": warc.run,
 }
 

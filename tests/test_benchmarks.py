@@ -54,6 +54,7 @@ RATIOS = {
         "lease_kb_per_s_100_nodes",
         "store_gb_1e10_urls",
     },
+    "wacz": {"vs_copy"},
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"},
 }
 
