@@ -23,6 +23,8 @@ HEAD_LIMIT = 256 * 1024
 """Bytes kept of a record: its headers, HTTP headers and the begin of its body."""
 BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
+PIECE = 1 << 14
+"""Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
 
@@ -57,8 +59,8 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
     inflate = zlib.decompressobj(_GZIP)
     head = bytearray()
     total = 0
-    for block in blocks:
-        data, full = block, False
+    for piece in _pieces(blocks):
+        data, full = piece, False
         while data or full:
             try:
                 out = inflate.decompress(data, BLOCK)
@@ -78,6 +80,13 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
                 head = bytearray()
     if size:
         raise BadWarc(name, offset, "the last record is cut off")
+
+
+def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut *blocks* up: at each member's end, zlib copies what it has not read."""
+    for block in blocks:
+        for start in range(0, len(block), PIECE):
+            yield block[start : start + PIECE]
 
 
 def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Found:
