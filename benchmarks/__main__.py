@@ -17,6 +17,7 @@ from benchmarks import (
     ring,
     seen,
     simulate,
+    wacz,
     warc,
 )
 from benchmarks.chaos import bench as chaos
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,
+    "wacz": wacz.run,
     "warc": warc.run,
 }
 

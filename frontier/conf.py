@@ -331,6 +331,8 @@ class Config:
     """Where each WARC file is copied when it is closed; empty for nowhere."""
     warc_upload_remove: bool = _setting(False, _boolean)
     """Whether a WARC file is removed here once it is there."""
+    wacz_dir: Path | None = _setting(None, _optional_path)
+    """Where the last node makes a WACZ of the finished crawl; `None`: nowhere."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:

@@ -25,7 +25,9 @@ FrontierError
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── SourceBroken        a source cannot be imported; the others can
-    └── WriterStopped       the archive cannot take records any more
+    ├── WriterStopped       the archive cannot take records any more
+    ├── BadWarc             a WARC file is cut, damaged, or none
+    └── BadWacz             a WACZ file is not what it has to be, or cannot be made
 
 An error carries the facts as attributes. Its message is derived from them,
 so that callers match on types and fields and never on text.
@@ -252,4 +254,23 @@ class SourceBroken(ArchiveError):
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(f"{source}: {reason}")
         self.source = source
+        self.reason = reason
+
+
+class BadWarc(ArchiveError):
+    """A WARC file is cut off or damaged."""
+
+    def __init__(self, file: str, offset: int, reason: str) -> None:
+        super().__init__(f"{file}: {reason} at byte {offset:,}")
+        self.file = file
+        self.offset = offset
+        self.reason = reason
+
+
+class BadWacz(ArchiveError):
+    """A WACZ file breaks a rule, or cannot be made from what was given."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file = file
         self.reason = reason

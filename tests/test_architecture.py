@@ -42,6 +42,7 @@ LAYERS = [
     {
         "bloom",
         "buckets",
+        "cdx",
         "digest",
         "fingerprints",
         "hashing",
@@ -53,7 +54,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
-    {"carryover", "collection", "inspection", "rebuild", "runtime"},
+    {"carryover", "collection", "inspection", "rebuild", "runtime", "wacz"},
     FACES,
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

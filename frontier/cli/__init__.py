@@ -18,6 +18,7 @@ from frontier.cli.node import app as node
 from frontier.cli.output import complain
 from frontier.cli.seen import app as seen
 from frontier.cli.store import app as store
+from frontier.cli.wacz import app as wacz
 from frontier.cli.warc import app as warc
 from frontier.errors import FrontierError
 
@@ -35,6 +36,7 @@ app.add_typer(node, name="node")
 app.add_typer(seen, name="seen")
 app.add_typer(store, name="store")
 app.add_typer(warc, name="warc")
+app.add_typer(wacz, name="wacz")
 
 
 def main() -> None:

@@ -18,20 +18,23 @@ from frontier.archive.selection import Selection
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
-from frontier.archive.writer import WarcWriter
+from frontier.archive.writer import WarcWriter, safe_name
 from frontier.conf import UNNAMED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from frontier.wacz.create import Options, create, warc_files
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
 
     from frontier.archive.batch import Counters
     from frontier.conf import Config
     from frontier.model import Exchange, Stored
     from frontier.store.client import BlockingStore
+    from frontier.wacz.create import Made
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +93,9 @@ class Archive:
 
     def __init__(self, config: Config, store: BlockingStore, crawl_id: str) -> None:
         self._store = store
+        self._crawl_id = crawl_id
+        self._warc_dir = config.warc_dir
+        self._wacz_dir = config.wacz_dir
         self._collection = Collection(
             store,
             config.collection,
@@ -203,6 +209,33 @@ class Archive:
             logger.info("canceled: no payload digests are committed to the collection")
         else:
             logger.info("committed %d payload digests to the collection", count)
+
+    async def package(self) -> None:
+        """Make a WACZ of the crawl's closed files, where the settings want one.
+
+        The WARC files stay. What goes wrong is logged: the crawl is whole, and
+        ``frontier wacz create`` makes the file later.
+        """
+        if self._wacz_dir is None:
+            return
+        try:
+            made = await asyncio.to_thread(self._make_wacz, self._wacz_dir)
+        except (ArchiveError, OSError) as error:
+            logger.error("no WACZ was made: %s", error)  # noqa: TRY400 - all is said
+            return
+        logger.info("made %s: %d captures", made.path, made.captures)
+        if made.missing:
+            logger.warning(
+                "%s: originals of %d payloads are in no WACZ beside it",
+                made.path,
+                made.missing,
+            )
+
+    def _make_wacz(self, directory: Path) -> Made:
+        out = directory / f"{safe_name(self._crawl_id)}.wacz"
+        beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
+        warcs = warc_files([self._warc_dir], crawl_id=self._crawl_id)
+        return create(out, warcs, Options(title=self._crawl_id, against=beside))
 
     async def close(self) -> None:
         """Finish, if that was not done, send the files that are left, disconnect."""

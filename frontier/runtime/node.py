@@ -114,6 +114,7 @@ class Node:
         self._journal = Journaling()
         self._budget: Budget | None = None
         self.finished = False
+        self._was_last = False
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
         """How many pushes got which verdict."""
@@ -372,6 +373,8 @@ class Node:
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 await self._depart()
+        if self._was_last and self.archive is not None:
+            await self.archive.package()  # takes as long as the disk does
         await self._abandon()
 
     async def _store_all(self) -> None:
@@ -414,6 +417,7 @@ class Node:
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
             if left == 0 and self.archive is not None:
                 await self.archive.commit()
+                self._was_last = True
 
     async def _abandon(self) -> None:
         if self.archive is not None:

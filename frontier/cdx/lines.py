@@ -1,0 +1,106 @@
+"""CDXJ lines as cdxj-indexer and pywb write them.
+
+``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
+JSON are strings, and a revisit has the mime ``warc/revisit``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.cdx.keys import sort_key
+from frontier.cdx.reader import http
+
+if TYPE_CHECKING:
+    from frontier.cdx.reader import Found
+
+REVISIT = "warc/revisit"
+INDEXED = frozenset({"response", "revisit", "resource"})
+"""Kinds of record that an index lists."""
+LINE_LIMIT = 1 << 20
+"""Longest line that is read, in bytes."""
+
+_DIGITS = re.compile(r"[0-9]+")
+_DATE = re.compile(r"[0-9]{14}")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One capture, as an index lists it."""
+
+    key: str
+    timestamp: str
+    url: str
+    mime: str
+    status: str
+    digest: str
+    length: int
+    offset: int
+    filename: str
+
+    def encode(self) -> bytes:
+        """The line with its line feed."""
+        facts = {"url": self.url, "mime": self.mime}
+        if self.status:
+            facts["status"] = self.status
+        if self.digest:
+            facts["digest"] = self.digest
+        facts |= {
+            "length": str(self.length),
+            "offset": str(self.offset),
+            "filename": self.filename,
+        }
+        return f"{self.key} {self.timestamp} {json.dumps(facts)}\n".encode()
+
+
+def line_of(found: Found, filename: str) -> Line | None:
+    """Return the line of a record; ``None`` if an index does not list it."""
+    url = found.headers.get("warc-target-uri", "").strip("<>")
+    timestamp = re.sub(r"[^0-9]", "", found.headers.get("warc-date", ""))[:14]
+    if found.kind not in INDEXED or not url or len(timestamp) != 14:
+        return None
+    status, mime = "", found.headers.get("content-type", "")
+    if found.kind != "resource":
+        status, headers, _ = http(found.block)
+        mime = headers.get("content-type", "")
+    if found.kind == "revisit":
+        mime = REVISIT
+    return Line(
+        sort_key(url),
+        timestamp,
+        url,
+        mime.partition(";")[0].strip() or "unk",
+        status,
+        found.headers.get("warc-payload-digest", ""),
+        found.length,
+        found.offset,
+        filename,
+    )
+
+
+def parse(raw: bytes) -> Line:
+    """Return what a line says.
+
+    Raises:
+        ValueError: It is not in the form above.
+    """
+    key, _, rest = raw.decode("utf-8").rstrip("\n").partition(" ")
+    timestamp, _, text = rest.partition(" ")
+    try:
+        facts = json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    if not key or not _DATE.fullmatch(timestamp) or not isinstance(facts, dict):
+        raise ValueError("not a CDXJ line")
+    numbers = [str(facts.get(name, "")) for name in ("length", "offset")]
+    words = [
+        str(facts.get(n, "")) for n in ("url", "mime", "status", "digest", "filename")
+    ]
+    if not all(_DIGITS.fullmatch(n) and len(n) < 16 for n in numbers) or not words[0]:
+        raise ValueError("a CDXJ line without url, length or offset")
+    length, offset = map(int, numbers)
+    url, mime, status, digest, filename = words
+    return Line(key, timestamp, url, mime, status, digest, length, offset, filename)

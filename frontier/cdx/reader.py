@@ -1,0 +1,130 @@
+"""The records of a WARC file, from a stream of its bytes, in bounded memory.
+
+What always holds:
+
+1.  Of a record no more than `HEAD_LIMIT` bytes are kept, however long it is
+    and whatever it says of its own length.
+2.  A file that is not made of whole gzip members with a WARC record each is
+    refused, with the offset of what is wrong.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.errors import BadWarc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HEAD_LIMIT = 256 * 1024
+"""Bytes kept of a record: its headers, HTTP headers and the begin of its body."""
+BLOCK = 1 << 20
+"""Bytes that are read, and inflated, at a time."""
+PIECE = 1 << 14
+"""Compressed bytes that are handed to zlib at a time."""
+MAX_HEADERS = 10_000
+"""Most header lines of a record or of its HTTP message."""
+
+_GZIP = 31  # zlib: expect gzip framing
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One record, and where it is."""
+
+    offset: int
+    length: int
+    """Of the gzip member, in bytes."""
+    headers: dict[str, str]
+    """WARC headers by lower-case name; the first of a name counts."""
+    block: bytes
+    """The begin of the record's block."""
+
+    @property
+    def kind(self) -> str:
+        """WARC-Type."""
+        return self.headers.get("warc-type", "")
+
+
+def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
+    """Yield the records of the file *name*, given its bytes in order.
+
+    Raises:
+        BadWarc: It is cut off, is not gzip, or has a record without headers.
+    """
+    offset = size = 0
+    inflate = zlib.decompressobj(_GZIP)
+    head = bytearray()
+    total = 0
+    for piece in _pieces(blocks):
+        data, full = piece, False
+        while data or full:
+            try:
+                out = inflate.decompress(data, BLOCK)
+            except zlib.error as error:
+                raise BadWarc(name, offset, f"not a gzip member ({error})") from None
+            total += len(out)
+            full = len(out) == BLOCK and not inflate.eof  # more may be held back
+            if len(head) < HEAD_LIMIT:
+                head += out[: HEAD_LIMIT - len(head)]
+            rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            size += len(data) - len(rest)
+            data = rest
+            if inflate.eof:
+                yield _found(name, offset, size, bytes(head), total)
+                offset, size, total = offset + size, 0, 0
+                inflate = zlib.decompressobj(_GZIP)
+                head = bytearray()
+    if size:
+        raise BadWarc(name, offset, "the last record is cut off")
+
+
+def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut *blocks* up: at each member's end, zlib copies what it has not read."""
+    for block in blocks:
+        for start in range(0, len(block), PIECE):
+            yield block[start : start + PIECE]
+
+
+def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Found:
+    if not head.startswith(b"WARC/"):
+        raise BadWarc(name, offset, "a gzip member that is no WARC record")
+    top, gap, block = head.partition(b"\r\n\r\n")
+    if not gap or top.count(b"\n") > MAX_HEADERS:
+        raise BadWarc(name, offset, "a record with endless headers")
+    headers = fields(top)
+    said = headers.get("content-length", "")
+    if not (said.isascii() and said.isdigit() and len(said) < 16):
+        raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+    if len(top) + 4 + int(said) + 4 != total:
+        reason = f"a record that says {said} bytes, and has {total - len(top) - 8}"
+        raise BadWarc(name, offset, reason)
+    return Found(offset, length, headers, block[: int(said)])
+
+
+def fields(top: bytes) -> dict[str, str]:
+    """Return the headers below the first line of *top*, by lower-case name."""
+    found: dict[str, str] = {}
+    for line in top.split(b"\r\n")[1 : MAX_HEADERS + 1]:
+        key, _, value = line.partition(b":")
+        found.setdefault(
+            key.strip().lower().decode("latin-1"),
+            value.strip().decode("utf-8", "replace"),
+        )
+    return found
+
+
+def http(block: bytes) -> tuple[str, dict[str, str], bytes]:
+    """Return status, headers and begin of the body of an HTTP response.
+
+    The status is empty, and the headers are, if *block* is no whole head.
+    """
+    top, gap, body = block.partition(b"\r\n\r\n")
+    words = top.split(b"\r\n", 1)[0].split(b" ", 2)
+    if not gap or not top.startswith(b"HTTP/") or len(words) < 2:
+        return "", {}, b""
+    status = words[1].decode("latin-1")
+    return (status if status.isdigit() else ""), fields(top), body

@@ -1,0 +1,102 @@
+"""``frontier wacz``: WARC files into one WACZ, and what is wrong with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.options import Json  # noqa: TC001 - typer reads it
+from frontier.cli.output import messages, show, show_json
+
+app = typer.Typer(help="WACZ files.", no_args_is_help=True)
+
+Against = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--against",
+        metavar="WACZ",
+        help="A WACZ that may hold originals of revisits; may be repeated.",
+    ),
+]
+
+
+@app.command()
+def create(
+    out: Annotated[Path, typer.Argument(metavar="OUT.wacz")],
+    given: Annotated[list[Path], typer.Argument(metavar="WARC|DIRECTORY...")],
+    against: Against = None,
+    seed: Annotated[
+        list[str] | None,
+        typer.Option("--seed", metavar="URL", help="Mark this page as a seed."),
+    ] = None,
+    log: Annotated[
+        list[Path] | None,
+        typer.Option("--log", metavar="FILE", help="Put this log file into it."),
+    ] = None,
+    title: Annotated[
+        str, typer.Option("--title", metavar="TEXT", help="What the file is called.")
+    ] = "",
+    crawl: Annotated[
+        str,
+        typer.Option("--crawl", metavar="ID", help="Only this crawl's WARC files."),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a WACZ of WARC files, and check it before it gets its name."""
+    from rich.progress import Progress
+
+    from frontier.wacz.create import Options, warc_files
+    from frontier.wacz.create import create as make
+
+    warcs = warc_files(given, crawl_id=crawl or None)
+    options = Options(
+        title, frozenset(seed or ()), tuple(log or ()), tuple(against or ())
+    )
+    with Progress(console=messages(), transient=True) as bar:
+        total = sum(path.stat().st_size for path in warcs)
+        task = bar.add_task("WARC files", total=total)
+        made = make(out, warcs, options, lambda count: bar.advance(task, count))
+    needed = [each.facts() for each in made.requires]
+    if as_json:
+        facts = {"captures": made.captures, "pages": made.pages, "requires": needed}
+        show_json({"file": str(out), **facts, "missing": made.missing})
+    else:
+        lines = [f"{out}: {made.captures:,} captures, {made.pages:,} pages"]
+        lines += [f"needs {each['filename']}" for each in needed]
+        if made.missing:
+            lines.append(
+                f"{made.missing:,} payloads of revisits are in no WACZ given; "
+                "name those of the earlier crawls with --against"
+            )
+        show(map(Text, lines))
+    if made.missing:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    against: Against = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what is wrong with WACZ files; what they require is looked for beside."""
+    from frontier.inspection.untrusted import printable
+    from frontier.wacz.check import check as judge
+
+    found = {}
+    for path in files:
+        beside = sorted(p for p in path.parent.glob("*.wacz") if p != path)
+        found[str(path)] = judge(path, [*(against or ()), *beside])
+    if as_json:
+        show_json(found)
+    else:
+        for name, complaints in found.items():
+            show([Text(f"{name}: {printable(text)}") for text in complaints])
+            if not complaints:
+                show([Text(f"{name}: sound")])
+    if any(found.values()):
+        raise typer.Exit(ExitCode.INCOMPLETE)

@@ -1,0 +1,1 @@
+"""WACZ: the WARC files of a crawl, their index and their pages in one file."""

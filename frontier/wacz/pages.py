@@ -1,0 +1,70 @@
+"""The list of pages: the HTML captures with status 200, and their titles."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import zlib
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+from frontier.cdx.reader import http
+
+if TYPE_CHECKING:
+    from frontier.cdx.lines import Line
+    from frontier.cdx.reader import Found
+
+NAMESPACE = UUID("5d0c1fd4-6b55-5a2e-9a45-0b8d35b2d0d6")
+TITLE_LIMIT = 300
+"""Longest title, in characters."""
+HTML = ("text/html", "application/xhtml+xml")
+
+_TITLE = re.compile(
+    rb"<title[^>]{0,200}>(.{0,4000}?)</title", re.DOTALL | re.IGNORECASE
+)
+_CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
+
+
+def page_of(found: Found, line: Line, seeds: frozenset[str]) -> bytes | None:
+    """Return the line of a page; ``None`` if the capture is no page."""
+    status, headers, body = http(found.block)
+    mime = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if found.kind not in {"response", "revisit"} or status != "200" or mime not in HTML:
+        return None
+    date = found.headers.get("warc-date", "")
+    page: dict[str, object] = {
+        "id": str(uuid5(NAMESPACE, f"{line.url} {date}")),
+        "url": line.url,
+        "ts": date,
+    }
+    title = title_of(headers, body)
+    if title:
+        page["title"] = title
+    if line.url in seeds:
+        page["seed"] = True
+    return json.dumps(page).encode() + b"\n"
+
+
+def title_of(headers: dict[str, str], body: bytes) -> str:
+    """Return the title in the begin of an HTML body, or the empty string."""
+    coding = headers.get("content-encoding", "").lower()
+    if coding in {"gzip", "x-gzip", "deflate"}:
+        try:
+            inflate = zlib.decompressobj(47 if "gzip" in coding else 15)
+            body = inflate.decompress(body, 1 << 18)
+        except zlib.error:
+            return ""
+    elif coding not in {"", "identity"}:
+        return ""
+    match = _TITLE.search(body)
+    if match is None:
+        return ""
+    sources = (headers.get("content-type", "").encode(), body[:4096])
+    named = next(filter(None, map(_CHARSET.search, sources)), None)
+    charset = named[1].decode() if named else "utf-8"
+    try:
+        text = match[1].decode(charset, "replace")
+    except LookupError:
+        text = match[1].decode("utf-8", "replace")
+    return " ".join(html.unescape(text).split())[:TITLE_LIMIT]

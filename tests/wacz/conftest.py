@@ -1,0 +1,38 @@
+import hashlib
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+
+from frontier.archive.writer import WarcWriter
+from frontier.model import Original
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "archive"))
+
+from samples import an_exchange
+
+
+@pytest.fixture
+def write_warc(tmp_path):
+    """Write the bodies as captures of a crawl; a known digest becomes a revisit."""
+    known = {}
+    moments = itertools.count(1_780_000_000)
+
+    def write(crawl_id, bodies, node="node-1"):
+        directory = tmp_path / "warcs"
+        directory.mkdir(exist_ok=True)
+        writer = WarcWriter(
+            directory, crawl_id, node, 10**9, {}, lambda: float(next(moments))
+        )
+        for number, body in enumerate(bodies):
+            digest = hashlib.sha256(body).hexdigest()
+            exchange = an_exchange(number, body, started=float(next(moments)))
+            stored = writer.append(exchange, digest, known.get(digest))
+            known.setdefault(
+                digest, Original(exchange.url, stored.date, crawl_id, stored.length)
+            )
+        writer.close()
+        return directory
+
+    return write

@@ -1,0 +1,159 @@
+import hashlib
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+
+from frontier.cdx.lines import parse
+from frontier.errors import BadWacz
+from frontier.wacz.check import check
+from frontier.wacz.create import Options, create, warc_files
+from frontier.wacz.requires import index_lines
+
+SCRIPTS = Path(sys.executable).parent
+ROOT = Path(__file__).parents[2]
+PAGES = [b"<title>One &amp; two</title>", b"<p>two</p>", b"<p>three</p>"]
+
+
+def test_others_accept_it_and_so_do_we(tmp_path, write_warc):
+    warcs = warc_files([write_warc("c-1", PAGES, "a"), write_warc("c-1", PAGES, "b")])
+    out = tmp_path / "c-1.wacz"
+
+    made = create(out, warcs, Options(seeds=frozenset({"http://example.com/0"})))
+
+    assert (made.captures, made.pages, made.requires) == (6, 6, [])
+    assert check(out) == []
+    judge = subprocess.run(
+        [SCRIPTS / "wacz", "validate", "-f", out],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert judge.returncode == 0, judge.stdout
+    assert "Validation succeeded" in judge.stdout
+    with zipfile.ZipFile(out) as archive:
+        first = json.loads(archive.read("pages/pages.jsonl").splitlines()[1])
+        stored = {i.filename: i for i in archive.infolist() if "archive/" in i.filename}
+    assert first["title"] == "One & two"
+    assert first["seed"] is True
+    assert len(stored) == 2  # the files of both nodes
+    assert all(i.compress_type == zipfile.ZIP_STORED for i in stored.values())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c-1.wacz", "warcs"]
+
+
+def test_the_index_leads_to_the_records(tmp_path, write_warc):
+    out = tmp_path / "c.wacz"
+    create(out, warc_files([write_warc("c-1", [*PAGES, PAGES[0]])]))
+
+    with zipfile.ZipFile(out) as archive:
+        lines = [parse(raw) for raw in index_lines(archive)]
+        for line in lines:
+            with archive.open("archive/" + line.filename) as stream:
+                stream.seek(line.offset)
+                member = stream.read(line.length)
+            (record,) = ArchiveIterator(io.BytesIO(member))
+            assert record.headers["WARC-Target-URI"] == line.url
+            assert record.headers["WARC-Payload-Digest"] == line.digest
+    assert [line.mime for line in lines] == ["text/html"] * 3 + ["warc/revisit"]
+
+
+def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):
+    first, other, second = (tmp_path / f"{name}.wacz" for name in ("1", "x", "2"))
+    directory = write_warc("c-1", PAGES)
+    create(first, warc_files([directory], crawl_id="c-1"))
+    write_warc("x-1", [b"nothing of it"])
+    create(other, warc_files([directory], crawl_id="x-1"))
+    write_warc("c-2", [PAGES[0], b"<p>changed</p>", PAGES[2]])
+    warcs = warc_files([directory], crawl_id="c-2")
+
+    made = create(second, warcs, Options(against=(other, first)))
+
+    digest = hashlib.sha256(first.read_bytes()).hexdigest()
+    assert [each.facts() for each in made.requires] == [
+        {"filename": "1.wacz", "hash": digest, "size": first.stat().st_size}
+    ]
+    assert made.missing == 0
+    assert check(second, [first]) == []
+
+    alone = tmp_path / "alone.wacz"
+    assert create(alone, warcs).missing == 2
+    assert [text[:10] for text in check(alone)] == ["unresolved"] * 2
+
+
+def test_a_file_that_lies_about_what_it_requires_is_told(tmp_path, write_warc):
+    first, second = tmp_path / "1.wacz", tmp_path / "2.wacz"
+    directory = write_warc("c-1", PAGES)
+    create(first, warc_files([directory], crawl_id="c-1"))
+    write_warc("c-2", PAGES)
+    warcs = warc_files([directory], crawl_id="c-2")
+    create(second, warcs, Options(against=(first,)))
+    write_warc("d-1", [b"something else"])
+    create(first, warc_files([directory], crawl_id="d-1"))
+
+    complaints = check(second, [first])
+
+    assert any("another hash" in text for text in complaints)
+    assert sum(text.startswith("unresolved") for text in complaints) == 3
+
+
+def test_a_cut_warc_file_is_named_and_nothing_is_left(tmp_path, write_warc):
+    (path,) = write_warc("c-1", PAGES).iterdir()
+    path.write_bytes(path.read_bytes()[:-5])
+
+    with pytest.raises(Exception, match=r"the last record is cut off at byte \d") as e:
+        create(tmp_path / "c.wacz", [path])
+
+    assert path.name in str(e.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["warcs"]
+
+
+def test_two_files_of_one_name_are_refused(tmp_path, write_warc):
+    (path,) = write_warc("c-1", PAGES).iterdir()
+    twin = tmp_path / path.name
+    twin.write_bytes(path.read_bytes())
+
+    with pytest.raises(BadWacz, match="has the same name"):
+        warc_files([path, twin])
+
+
+def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_warc):
+    bodies = [random.Random(n).randbytes(20_000) for n in range(200)]
+    warcs = warc_files([write_warc("c-1", bodies)])
+    whole, out = tmp_path / "whole.wacz", tmp_path / "out.wacz"
+    began = time.monotonic()
+    create(whole, warcs, Options(created=1.0))
+    took = time.monotonic() - began
+    code = (
+        "import sys; from pathlib import Path; from frontier.wacz.create import *;"
+        "print(flush=True); out, *warcs = map(Path, sys.argv[1:]);"
+        "create(out, warcs, Options(created=1.0))"
+    )
+    killed = 0
+    for part in (0.1, 0.5, 0.9):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, out, *warcs],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        with process:
+            process.stdout.readline()
+            time.sleep(part * took)
+            process.send_signal(signal.SIGKILL)
+        killed += process.returncode == -signal.SIGKILL
+        assert not out.exists() or out.read_bytes() == whole.read_bytes()
+    assert killed
+
+    create(out, warcs, Options(created=1.0))
+
+    assert out.read_bytes() == whole.read_bytes()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["out.wacz", "warcs", "whole.wacz"]
