@@ -4,8 +4,10 @@ FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
 │   ├── CannotCarry         what the crawl saw cannot leave it, or enter it
 │   ├── CannotForget        a Bloom filter decides what this crawl has seen
+│   ├── RulesBroken         a rule file has a wrong step, expression or span
 │   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
 │   └── SeenFileMismatch    it was made by other rules than those it is to serve
+├── InvalidURL              the original of a rule set refuses the URL; so do we
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
@@ -47,6 +49,27 @@ class FrontierError(Exception):
 
 class ConfigurationError(FrontierError):
     """A setting, an argument or a file given by the operator cannot work."""
+
+
+class RulesBroken(ConfigurationError):
+    """A file of canonicalization rules cannot be used."""
+
+    def __init__(self, file: str, line: int, reason: str) -> None:
+        at = f"{file}:{line}" if line else file
+        super().__init__(f"{at}: {reason}")
+        self.file = file
+        self.line = line
+        """Counted from 1; 0 if it is about the whole file."""
+        self.reason = reason
+
+
+class InvalidURL(FrontierError, ValueError):
+    """A rule set has no canonical form for a URL."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url[:200]!r}: {reason}")
+        self.url = url
+        self.reason = reason
 
 
 class CannotCarry(ConfigurationError):

@@ -1,0 +1,108 @@
+"""webarchive-commons' ``HandyURL``: a URL in parts, and how it is parsed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from frontier.errors import InvalidURL
+
+_CONTROLS = "".join(map(chr, range(0x21)))
+_STRAY = re.compile("[\n\r\t\u0085\u2028\u2029]+")
+_KNOWN = re.compile("(?:https?|ftp|mms|rtsp|wais)://", re.ASCII | re.IGNORECASE)
+_SCHEME_SLASHES = re.compile("(https?://)/+")
+_PARTS = re.compile(
+    r"([a-zA-Z][a-zA-Z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
+_OPAQUE = ("dns:", "filedesc:", "warcinfo:")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_LARGEST_INT = 2**31 - 1
+NO_PORT = -1
+
+
+@dataclass(slots=True)
+class HandyURL:
+    """The parts of a URL; ``None`` where there is none."""
+
+    scheme: str = ""
+    user: str | None = None
+    password: str | None = None
+    host: str = ""
+    port: int = NO_PORT
+    path: str = ""
+    query: str | None = None
+    fragment: str | None = None
+    opaque: str | None = None
+    """All of it, if it has no parts."""
+
+    def __str__(self) -> str:
+        if self.opaque is not None:
+            return self.opaque
+        return f"{self.scheme}://{self._user()}{self.host}{self._port()}{self._rest()}"
+
+    def surt(self) -> str:
+        """The sort-friendly form, without the scheme."""
+        if self.opaque is not None:
+            return self.opaque
+        host = host_to_surt(self.host)
+        return f"{self._user()}{host}{self._port()}){self._rest()}"
+
+    def _user(self) -> str:
+        if self.user is None:
+            return ""
+        secret = "" if self.password is None else f":{self.password}"
+        return f"{self.user}{secret}@"
+
+    def _port(self) -> str:
+        return "" if self.port == NO_PORT else f":{self.port}"
+
+    def _rest(self) -> str:
+        rest = self.path
+        if not rest and (self.query is not None or self.fragment is not None):
+            rest = "/"
+        if self.query is not None:
+            rest += f"?{self.query}"
+        if self.fragment is not None:
+            rest += f"#{self.fragment}"
+        return rest
+
+
+def host_to_surt(host: str) -> str:
+    """*host* from its last label to its first, with commas between."""
+    return ",".join(reversed(host.split("."))) if "." in host else host
+
+
+def parse(text: str) -> HandyURL:
+    """*text* in parts; ``http://`` is put before it if it has no known scheme.
+
+    Raises:
+        InvalidURL: Its port is no number.
+    """
+    url = _STRAY.sub("", text.strip(_CONTROLS))
+    if url.startswith(_OPAQUE):
+        return HandyURL(opaque=url)
+    if not _KNOWN.match(url):
+        url = f"http://{url}"
+    if url[:8] in ("http:///", "https://"):
+        url = _SCHEME_SLASHES.sub(r"\1", url, count=1)
+    found = _PARTS.fullmatch(url)
+    if found is None:
+        raise InvalidURL(text, "it has no parts of a URL")
+    scheme, authority, path, query, fragment = found.groups()
+    made = HandyURL(scheme, path=path, query=query, fragment=fragment)
+    made.host = authority
+    at = authority.find("@")
+    if at >= 0:
+        user, colon, password = authority[:at].partition(":")
+        made.user, made.password = user, password if colon else None
+    colon_at = authority.find(":", max(at, 0))
+    if colon_at >= 0:
+        port = authority[colon_at + 1 :]
+        if port:
+            if not _NUMBER.fullmatch(port) or abs(int(port)) > _LARGEST_INT:
+                raise InvalidURL(text, "its port is no number")
+            made.port = int(port)
+        made.host = authority[at + 1 : colon_at]
+    elif at >= 0:
+        made.host = authority[at + 1 :]
+    return made

@@ -1,0 +1,71 @@
+"""Names of hosts: as IDNA 2003 has them, which is what Java's libraries do."""
+
+from __future__ import annotations
+
+import re
+
+from frontier.errors import InvalidURL
+
+MAX_LABEL = 63
+_DOTS = re.compile("[.\u3002\uff0e\uff61]")
+_LDH = re.compile(r"[A-Za-z0-9-]+")
+_ACCEPTABLE = re.compile(r"(?:[a-zA-Z0-9_-]+\.?)+")
+_PLAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def to_ascii(url: str, host: str) -> str:
+    """*host* in lower case and, label by label, in ASCII; Heritrix's rule.
+
+    Names that IDNA forbids are let through if they have letters, digits, hyphens
+    and underscores only, with single dots between.
+
+    Raises:
+        InvalidURL: *host*, of *url*, is neither.
+    """
+    if _PLAIN.fullmatch(host):
+        return host
+    try:
+        return ".".join(map(_label, _DOTS.split(host))).lower()
+    except UnicodeError as error:
+        if _is_acceptable(host):
+            return host.lower()
+        raise InvalidURL(url, f"its host is none: {error}") from None
+
+
+def lenient_ascii(host: str) -> str:
+    """*host* in ASCII if IDNA allows it, else as it is; webarchive-commons' rule."""
+    if host.isascii():
+        return host
+    try:
+        return ".".join(
+            label if label.isascii() else _encoded(label) for label in _DOTS.split(host)
+        )
+    except UnicodeError:
+        return host
+
+
+def _is_acceptable(host: str) -> bool:
+    # Not by the expression alone: it takes exponential time without Java's
+    # possessive quantifiers, which Python 3.11 has, but not its re.ASCII sets.
+    labels = host.split(".")
+    if labels and not labels[-1]:
+        labels.pop()
+    return bool(labels) and all(_ACCEPTABLE.fullmatch(label) for label in labels)
+
+
+def _label(label: str) -> str:
+    """ToASCII with the rules of STD 3.
+
+    Raises:
+        UnicodeError: The label breaks them.
+    """
+    made = label if label.isascii() else _encoded(label)
+    if not _LDH.fullmatch(made) or made[0] == "-" or made[-1] == "-":
+        raise UnicodeError(f"{label!r} is no label of a name")
+    if len(made) > MAX_LABEL:
+        raise UnicodeError(f"{label[:20]!r}... is longer than {MAX_LABEL} characters")
+    return made
+
+
+def _encoded(label: str) -> str:
+    return label.encode("idna").decode("ascii") if label else ""

@@ -1,0 +1,65 @@
+"""One call for every rule set, and for the functions of the originals."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from frontier.canon import configured, escapes, openwayback, surt
+from frontier.canon.handy import parse
+from frontier.canon.rulesets import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FUNCTIONS: dict[str, Callable[[str], str | None]] = {
+    "commons.alphaReorderQuery": surt.reorder_query,
+    "commons.attemptIPFormats": surt.ip_of,
+    "commons.decode": escapes.decode,
+    "commons.unescapeRepeatedly": escapes.unescape_repeatedly,
+    "commons.massageHost": surt.massage_host,
+    "commons.stripPathSessionID": surt.strip_path_session_id,
+    "commons.stripQuerySessionID": surt.strip_query_session_id,
+}
+"""Parts of the originals that the vectors test by themselves."""
+
+
+def apply(
+    url: str, rules: str = "scrapy", *, config: Mapping[str, Any] | None = None
+) -> str | None:
+    """The form of *url* under *rules*: a name of ours, or one of the vectors'.
+
+    *config* is for the vectors' rules that take one.
+
+    Raises:
+        InvalidURL: The original refuses it.
+        ConfigurationError: There are no such rules.
+    """
+    if rules in _FUNCTIONS:
+        return _FUNCTIONS[rules](url)
+    if rules.startswith("commons.ia("):
+        made = parse(url)
+        surt.archive(made, surt.AGGRESSIVE)
+        return str(made)
+    if config is not None:
+        return _configured(url, rules, config)
+    return named(rules).apply(url)
+
+
+def _configured(url: str, rules: str, config: Mapping[str, Any]) -> str:
+    if rules == "heritrix.RegexRule":
+        return configured.regex(re.compile(config["regex"]), config["format"])(url)
+    if rules == "commons.RewriteRule":
+        step = configured.rewrite(
+            re.compile(config["regex"]), config["replace"], config["startsWith"]
+        )
+        return step(surt.key_of(url))
+    if re.search(config["pattern"], url):
+        for processor in config["processors"]:
+            if "strip" in processor:
+                url = configured.strip(re.compile(processor["strip"]))(url)
+            else:
+                pattern = re.compile(processor["transcode"])
+                source, target = processor["source"], processor["target"]
+                url = configured.transcode(pattern, source, target)(url)
+    return openwayback.key(url)

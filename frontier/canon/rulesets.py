@@ -1,0 +1,183 @@
+"""The rule sets: named steps, composed as data.
+
+What always holds:
+
+1.  A rule set is the names of its steps, in their order; each is applied once.
+2.  A URL of one rule set has one canonical form, whoever asks: nothing here
+    reads a clock, the network or a setting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from w3lib.url import canonicalize_url
+
+from frontier.canon import heritrix, openwayback, surt, whatwg
+from frontier.canon.usable import usable
+from frontier.errors import ConfigurationError, InvalidURL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Step = Callable[[str], str]
+
+VERSION = 1
+"""Of the steps' meaning: greater when the form of any URL changes."""
+
+
+def _scrapy(url: str) -> str:
+    """w3lib's canonicalize_url, as Scrapy's fingerprinter uses it."""
+    try:
+        return str(canonicalize_url(url))
+    except ValueError as error:
+        raise InvalidURL(url, str(error)) from None
+
+
+STEPS: dict[str, Step] = {
+    "scrapy.canonicalize": _scrapy,
+    "heritrix.usable": usable,
+    "heritrix.lowercase": heritrix.lowercase,
+    "heritrix.strip-userinfo": heritrix.strip_userinfo,
+    "heritrix.strip-www": heritrix.strip_www,
+    "heritrix.strip-wwwn": heritrix.strip_wwwn,
+    "heritrix.strip-session-ids": heritrix.strip_session_ids,
+    "heritrix.strip-session-cfids": heritrix.strip_session_cfids,
+    "heritrix.fixup-query": heritrix.fixup_query,
+    "heritrix.strip-extra-slashes": heritrix.strip_extra_slashes,
+    "openwayback.canonicalize": openwayback.canonicalize,
+    "openwayback.key": openwayback.key,
+    "commons.google": lambda url: surt.url_of(url, None),
+    "commons.aggressive": lambda url: surt.url_of(url, surt.AGGRESSIVE),
+    "commons.ordinary": lambda url: surt.url_of(url, surt.ORDINARY),
+    "commons.non-massaging": lambda url: surt.url_of(url, surt.NON_MASSAGING),
+    "commons.key": surt.key_of,
+    "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
+    "whatwg.standard": whatwg.standard,
+}
+"""Name to function: each says which rule of which system it is."""
+
+_DEFAULT = (
+    "heritrix.lowercase",
+    "heritrix.strip-userinfo",
+    "heritrix.strip-wwwn",
+    "heritrix.strip-session-ids",
+    "heritrix.strip-session-cfids",
+    "heritrix.fixup-query",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Steps under a name."""
+
+    name: str
+    steps: tuple[str, ...]
+    about: str
+
+    def apply(self, url: str) -> str:
+        """The canonical form of *url*.
+
+        Raises:
+            InvalidURL: The original refuses it.
+        """
+        for name in self.steps:
+            url = STEPS[name](url)
+        return url
+
+    def as_json(self) -> str:
+        """All that decides what it does, in one spelling."""
+        facts = {"name": self.name, "steps": list(self.steps), "version": VERSION}
+        return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `as_json`, in hex."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()
+
+
+NAMED = {
+    one.name: one
+    for one in (
+        RuleSet(
+            "scrapy",
+            ("scrapy.canonicalize",),
+            "Scrapy's fingerprinter: query sorted, escapes normal, no fragment",
+        ),
+        RuleSet(
+            "heritrix",
+            ("heritrix.usable", *_DEFAULT),
+            "Heritrix's fix-up, then its default rules: no www, no session ids",
+        ),
+        RuleSet(
+            "openwayback",
+            ("openwayback.canonicalize",),
+            "OpenWayback's canonicalize: like Heritrix, with scheme and port",
+        ),
+        RuleSet(
+            "openwayback-key",
+            ("openwayback.key",),
+            "OpenWayback's urlStringToKey: the key of its CDX files",
+        ),
+        RuleSet(
+            "surt",
+            ("commons.key",),
+            "webarchive-commons' aggressive SURT: the key of today's CDX files",
+        ),
+        RuleSet(
+            "surt-ordinary",
+            ("commons.ordinary-key",),
+            "its conservative form: www, case, session ids and order stay",
+        ),
+        RuleSet(
+            "whatwg",
+            ("whatwg.standard",),
+            "the URL Standard, as browsers serialize it",
+        ),
+    )
+}
+"""The sets that have a name of ours."""
+
+_IN_VECTORS = {
+    "heritrix.default": _DEFAULT,
+    "heritrix.UsableURI+default": ("heritrix.usable", *_DEFAULT),
+    "heritrix.LowercaseRule": ("heritrix.lowercase",),
+    "heritrix.StripUserinfoRule": ("heritrix.strip-userinfo",),
+    "heritrix.StripWWWRule": ("heritrix.strip-www",),
+    "heritrix.StripWWWNRule": ("heritrix.strip-wwwn",),
+    "heritrix.StripSessionIDs": ("heritrix.strip-session-ids",),
+    "heritrix.StripSessionCFIDs": ("heritrix.strip-session-cfids",),
+    "heritrix.FixupQueryString": ("heritrix.fixup-query",),
+    "heritrix.StripExtraSlashes": ("heritrix.strip-extra-slashes",),
+    "openwayback.aggressive.canonicalize": ("openwayback.canonicalize",),
+    "openwayback.aggressive.urlStringToKey": ("openwayback.key",),
+    "commons.UsableURI": ("heritrix.usable",),
+    "commons.basic(google)": ("commons.google",),
+    "commons.aggressive": ("commons.aggressive",),
+    "commons.ordinary": ("commons.ordinary",),
+    "commons.nonmassaging": ("commons.non-massaging",),
+    "commons.surtkey": ("commons.key",),
+    "urlcanon.whatwg": ("whatwg.standard",),
+}
+"""Names that the test vectors of the originals use."""
+
+
+@lru_cache(maxsize=256)
+def named(name: str) -> RuleSet:
+    """The rule set *name*: one of `NAMED`, a step's name, or one of the vectors'.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if name in NAMED:
+        return NAMED[name]
+    if name in _IN_VECTORS:
+        return RuleSet(name, _IN_VECTORS[name], "as in the vectors of its original")
+    if name in STEPS:
+        return RuleSet(name, (name,), "one step")
+    known = ", ".join(NAMED)
+    raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
