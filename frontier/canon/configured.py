@@ -1,6 +1,6 @@
-"""Rules that take arguments: a regular expression and what to put for a match.
+r"""Rules that take arguments: a regular expression and what to put for a match.
 
-Replacements are written as Java has them: ``$1`` is the first group, ``\\$`` a
+Replacements are written as Java has them: ``$1`` is the first group, ``\$`` a
 dollar sign.
 """
 

@@ -44,7 +44,7 @@ class HandyURL:
         """The sort-friendly form, without the scheme."""
         if self.opaque is not None:
             return self.opaque
-        host = host_to_surt(self.host)
+        host = host_to_surt(self.host.removeprefix("[").removesuffix("]"))
         return f"{self._user()}{host}{self._port()}){self._rest()}"
 
     def _user(self) -> str:
@@ -95,7 +95,8 @@ def parse(text: str) -> HandyURL:
     if at >= 0:
         user, colon, password = authority[:at].partition(":")
         made.user, made.password = user, password if colon else None
-    colon_at = authority.find(":", max(at, 0))
+    start = authority.find("]", max(at, 0)) if authority[at + 1 :][:1] == "[" else at
+    colon_at = authority.find(":", max(start, 0))
     if colon_at >= 0:
         port = authority[colon_at + 1 :]
         if port:

@@ -17,14 +17,10 @@ _USERINFO = re.compile(rf"((?:https?|ftps?)://)[^/]+@({ANY}*)", FLAGS)
 _WWW = re.compile(rf"(https?://)www\.([^/]*/{ANY}+)", FLAGS)
 _WWWN = re.compile(rf"(https?://)www[0-9]*\.([^/]*/{ANY}+)", FLAGS)
 _TAIL = rf"(?:&({ANY}*))?"
-_BASE = re.compile(
-    rf"({ANY}+)(?:jsessionid|phpsessid)=[0-9a-zA-Z]{{32}}{_TAIL}", FLAGS
-)
+_BASE = re.compile(rf"({ANY}+)(?:jsessionid|phpsessid)=[0-9a-zA-Z]{{32}}{_TAIL}", FLAGS)
 _SID = re.compile(rf"({ANY}+)sid=[0-9a-zA-Z]{{32}}{_TAIL}", FLAGS)
 _ASP = re.compile(rf"({ANY}+)aspsessionid[a-zA-Z]{{8}}=[a-zA-Z]{{24}}{_TAIL}", FLAGS)
-_CF = re.compile(
-    rf"({ANY}+)cfid=[^&]+&cftoken=[^&]+(?:jsession=[^&]+)?{_TAIL}", FLAGS
-)
+_CF = re.compile(rf"({ANY}+)cfid=[^&]+&cftoken=[^&]+(?:jsession=[^&]+)?{_TAIL}", FLAGS)
 _HTTP = re.compile(rf"(https?://)({ANY}*)")
 _SLASHES = re.compile("//+")
 

@@ -10,7 +10,9 @@ MAX_LABEL = 63
 _DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _LDH = re.compile(r"[A-Za-z0-9-]+")
 _ACCEPTABLE = re.compile(r"(?:[a-zA-Z0-9_-]+\.?)+")
-_PLAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_PLAIN = re.compile(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+)
 
 
 def to_ascii(url: str, host: str) -> str:

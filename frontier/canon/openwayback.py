@@ -7,10 +7,14 @@ Heritrix's default; `key` is what its CDX files are sorted by.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from frontier.canon.heritrix import ANY, FLAGS, fixup_query
 from frontier.canon.usable import fixed, with_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STEPS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (chooser, re.compile(expression, FLAGS))
@@ -32,20 +36,18 @@ _STEPS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-_SCHEMES = ("http://", "https://", "ftp://", "mms://", "rtsp://", "wais://")
+_SCHEMES = ("http://", "https://", "ftp://", "ftps://", "mms://", "rtsp://", "wais://")
 _PORTS = {
     "http://": ":80",
     "https://": ":443",
     "ftp://": ":21",
     "mms://": ":1755",
     "rtsp://": ":554",
-    "wais://": ":210",
 }
 _WWW = re.compile(r"www[0-9]*\.", re.ASCII)
 _SLASHES = re.compile("//+")
 _ALLOWED_PATH = frozenset(
-    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    b"-_.!~*'():@&=+$,;/"
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'():@&=+$,;/"
 )
 
 
@@ -60,8 +62,10 @@ def canonicalize(url: str) -> str:
     return fixup_query(url)
 
 
-def key(url: str) -> str:
+def key(url: str, rules: Callable[[str], str] | None = None) -> str:
     """``urlStringToKey``: without the scheme, unescaped where that is possible.
+
+    *rules* of a site are applied to what `canonicalize` made.
 
     Raises:
         InvalidURL: OpenWayback would throw a URIException.
@@ -69,6 +73,8 @@ def key(url: str) -> str:
     if url.startswith("dns:"):
         return url
     search = canonicalize(url)
+    if rules is not None:
+        search = rules(search)
     scheme = next((name for name in _SCHEMES if search.startswith(name)), "")
     search = search.removeprefix(scheme)
     scheme = scheme or "http://"
@@ -80,7 +86,7 @@ def key(url: str) -> str:
     path = _SLASHES.sub("/", parts.path.replace("%20", "+"))
     host = _unescaped(parts.host)
     host = _WWW.sub("", host, count=1) if _WWW.match(host) else host
-    port = "" if parts.port == _PORTS[scheme] else parts.port
+    port = "" if parts.port == _PORTS.get(scheme) else parts.port
     query = f"?{parts.query}" if parts.query else ""
     return f"{host}{port}{path}{query}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from frontier.canon import configured, escapes, openwayback, surt
@@ -23,6 +24,12 @@ _FUNCTIONS: dict[str, Callable[[str], str | None]] = {
 }
 """Parts of the originals that the vectors test by themselves."""
 
+_EXAMPLE = {
+    "regex": r"^(.+)(?:;\$sessionid\$[A-Z0-9]{32})(\?.*)+$",
+    "format": "$1$2",
+}
+"""Of Heritrix's manual; its own tests of the rule leave it out."""
+
 
 def apply(
     url: str, rules: str = "scrapy", *, config: Mapping[str, Any] | None = None
@@ -41,6 +48,8 @@ def apply(
         made = parse(url)
         surt.archive(made, surt.AGGRESSIVE)
         return str(made)
+    if rules == "heritrix.RegexRule":
+        config = config or _EXAMPLE
     if config is not None:
         return _configured(url, rules, config)
     return named(rules).apply(url)
@@ -54,12 +63,14 @@ def _configured(url: str, rules: str, config: Mapping[str, Any]) -> str:
             re.compile(config["regex"]), config["replace"], config["startsWith"]
         )
         return step(surt.key_of(url))
+    steps = []
     if re.search(config["pattern"], url):
-        for processor in config["processors"]:
-            if "strip" in processor:
-                url = configured.strip(re.compile(processor["strip"]))(url)
-            else:
-                pattern = re.compile(processor["transcode"])
-                source, target = processor["source"], processor["target"]
-                url = configured.transcode(pattern, source, target)(url)
-    return openwayback.key(url)
+        steps = [_processor(one) for one in config["processors"]]
+    return openwayback.key(url, lambda text: reduce(lambda u, f: f(u), steps, text))
+
+
+def _processor(config: Mapping[str, str]) -> Callable[[str], str]:
+    if "strip" in config:
+        return configured.strip(re.compile(config["strip"]))
+    pattern = re.compile(config["transcode"])
+    return configured.transcode(pattern, config["source"], config["target"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from frontier.canon.hosts import to_ascii
+from frontier.canon.hosts import MAX_LABEL, to_ascii
 from frontier.errors import InvalidURL
 
 MAX_LENGTH = 2083
@@ -23,17 +23,16 @@ _SCHEME_SLASHES = re.compile("(https?://)/+([^\n\r\u0085\u2028\u2029]*)")
 _STRAY = re.compile("[\n\r\t]+")
 _CONTROLS = "".join(map(chr, range(0x21)))
 """What Java's trim takes away."""
-_SPACES = (
-    " \x0b\x0c\x1c\x1d\x1e\x1f\u1680\u180e\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
-    "\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
-).replace("\u180e", "")
-_SPACE = re.compile(f"[\t\n\r{_SPACES}]")
-"""Character.isWhitespace, which leaves non-breaking spaces out."""
 _ALNUM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_PATH_SAFE = frozenset(_ALNUM + "-~_.*/=&+,:;@$!)(%|'")
+_PATH_SAFE = frozenset(_ALNUM + "-~_.*/=&+,:;@$!)(|'")
 _QUERY_SAFE = _PATH_SAFE | frozenset("{}[]^?")
 _UNSAFE_PATH = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']")
 _UNSAFE_QUERY = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]")
+_CLEAN = re.compile(
+    r"(https?://)([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)"
+    r"(/[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']*(?:\?[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]+)?)"
+)
+"""What needs no more than a host in lower case: nearly every URL of the web."""
 _PORT = re.compile(r"(.*:)([0-9]+)", re.DOTALL)
 _LEADING_UP = re.compile(r"(?:/\.\./)+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9._-]*")
@@ -70,6 +69,12 @@ def usable(url: str) -> str:
     Raises:
         InvalidURL: Heritrix would refuse it.
     """
+    found = _CLEAN.fullmatch(url)
+    if found is not None and len(url) <= MAX_LENGTH:
+        start, host, rest = found.groups()
+        odd = "/." in rest or ".." in host or ".-" in host or "-." in host
+        if not odd and len(host) <= MAX_LABEL:
+            return f"{start}{host.lower()}{rest}"
     return str(fixed(url))
 
 
@@ -108,15 +113,17 @@ def fixed(url: str) -> Parts:
         path = _without_dots(path)
     made = Parts(scheme, authority, host, port, path, query)
     # Each is longer than its parts by ":", "//" and "?" at most.
-    if len(scheme) + len(authority) + len(path) + len(query) > MAX_LENGTH - 4:
-        if len(str(made)) > MAX_LENGTH:
-            raise InvalidURL(url, f"escaped it has more than {MAX_LENGTH} characters")
+    length = len(scheme) + len(authority) + len(path) + len(query)
+    if length > MAX_LENGTH - 4 and len(str(made)) > MAX_LENGTH:
+        raise InvalidURL(url, f"escaped it has more than {MAX_LENGTH} characters")
     return made
 
 
 def _units(text: str) -> int:
     """How many UTF-16 units *text* has, which is its length to Java."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+    return (
+        len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+    )
 
 
 def _tidied(url: str) -> str:
@@ -132,18 +139,13 @@ def _tidied(url: str) -> str:
         found = _SCHEME_SLASHES.fullmatch(url)
         if found is not None:
             url = found[1] + found[2]
-    return _SPACE.sub(_escaped_space, url)
-
-
-def _escaped_space(found: re.Match[str]) -> str:
-    digits = f"{ord(found[0]):x}"
-    return "%" + "0" * (len(digits) % 2) + digits
+    return url
 
 
 def _fixed_authority(url: str, authority: str) -> str:
     """The host in lower case and ASCII; fixupAuthority."""
-    while authority.endswith("%20"):
-        authority = authority[:-3]
+    while authority.endswith(("%20", " ")):
+        authority = authority.removesuffix(" ").removesuffix("%20")
     at = authority.find("@")
     colon = authority.find(":", max(at, 0))
     user, host, port = authority[: at + 1], authority[at + 1 :], ""
@@ -193,7 +195,7 @@ def _checked_port(url: str, authority: str) -> str:
 
 
 def _escaped(text: str, unsafe: re.Pattern[str], safe: frozenset[str]) -> str:
-    """Minimal escaping: a stray ``%`` stays, as browsers have it."""
+    """Minimal escaping: only where something needs it, and then ``%`` as well."""
     if not unsafe.search(text):
         return text
     return "".join(
