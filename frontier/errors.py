@@ -8,6 +8,7 @@ FrontierError
 │   └── SeenFileMismatch    it was made by other rules than those it is to serve
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
+│   │   └── StoreFull       its memory is full; it takes nothing until there is room
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   ├── NoStore             there is no embedded store where one was looked for
 │   └── LayoutStale         the seen-set has grown; compute its keys again
