@@ -10,6 +10,7 @@ FrontierError
 ├── InvalidURL              the original of a rule set refuses the URL; so do we
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
+│   │   └── StoreFull       its memory is full; it takes nothing until there is room
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   ├── NoStore             there is no embedded store where one was looked for
 │   └── LayoutStale         the seen-set has grown; compute its keys again

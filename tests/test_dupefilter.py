@@ -330,7 +330,10 @@ def refusal(dupefilter, caplog):
         ({"FRONTIER_BLOOM_ERROR_RATE": "1"}, "FRONTIER_BLOOM_ERROR_RATE = '1'"),
         ({"REDIS_URL": "bogus://x"}, "REDIS_URL = 'bogus://x'"),
         ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
-        ({"REDIS_PARAMS": "no json"}, "REDIS_PARAMS = 'no json'"),
+        (
+            {"REDIS_PARAMS": "no json"},
+            "REDIS_PARAMS: must be a dictionary, or one in JSON",
+        ),
     ],
 )
 def test_what_cannot_work_is_one_message(crawler, caplog, settings, said):

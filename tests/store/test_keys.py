@@ -100,7 +100,9 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "counts": "h:site-1:counts",
         "crawl": "h:site-1",
         "done": "src:d",
+        "history": "frontier:history",  # ours
         "importing": "src:at",  # ours
+        "minted": "frontier:crawls",  # ours
         "queue": "src:q",
         "queued": "src:qset",
         "rev_count": "rev:abc:c",
@@ -108,6 +110,7 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "shadow": "purge:alldupes",  # ours
         "uncommitted": "uncommittedcrawls",
         "updated": "last_update_ts",
+        "urls": "frontier:urls",  # ours
         "waczs": "c:site-1:wacz",
     }
     assert CollectionKeys("c").alldupes() == "c:alldupes"
