@@ -57,6 +57,15 @@ REVISIT_PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """What a preset sets, where the setting itself is not given; see docs/revisits.md."""
+CANON_RULES = (
+    "scrapy",
+    "heritrix",
+    "openwayback",
+    "openwayback-key",
+    "surt",
+    "surt-ordinary",
+    "whatwg",
+)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -241,6 +250,8 @@ class Config:
     """Bound on the share of new URLs that the Bloom tier calls seen."""
     bloom_native: str = _setting("auto", _choice("auto", "yes", "no"))
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
+    canon_rules: str = _setting("scrapy", _choice(*CANON_RULES))
+    """What makes two URLs one: in the seen test, the queues and the index."""
     collection: str = _setting("", _optional_name)
     """The crawls that are deduplicated together; empty for the default one."""
     crawl_id: str = _setting("", _optional_name)

@@ -15,11 +15,11 @@ from weakref import WeakKeyDictionary, WeakSet
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
-from scrapy.utils.request import RequestFingerprinter
 
 from frontier.conf import Config
 from frontier.errors import FrontierError
 from frontier.gate import Gate
+from frontier.identity import Fingerprints
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.spideroutput import SpiderOutput
@@ -176,9 +176,15 @@ class Connection:
         """Whether the node takes part in a crawl."""
         return self._opened
 
-    def fingerprints_are_scrapys(self) -> bool:
-        """Whether method, URL and body alone make a request's identity."""
-        return type(self._crawler.request_fingerprinter) is RequestFingerprinter
+    def fingerprints(self) -> Fingerprints:
+        """What makes requests the same to this crawl.
+
+        Raises:
+            ConfigurationError: The rules do not exist, or do not fit the project.
+        """
+        return Fingerprints(
+            self._crawler.request_fingerprinter, self.config.canon_rules
+        )
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""

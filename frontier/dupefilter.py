@@ -23,7 +23,6 @@ from scrapy.exceptions import CloseSpider
 
 from frontier.connection import REFUSED, connection_of
 from frontier.errors import FrontierError
-from frontier.fingerprints import of_plain_get
 from frontier.queues.push import SEEN, SEEN_BY_BLOOM
 from frontier.runtime.cascade import Cascade
 from frontier.seen.recent import Recent
@@ -100,7 +99,12 @@ class RedisDupeFilter(RFPDupeFilter):
             self._refuse(error)
             return
         self._cascade = cascade
-        self._by_url = connection.fingerprints_are_scrapys()
+        try:
+            self._identity = connection.fingerprints()
+        except FrontierError as error:
+            self._refuse(error)
+            return
+        self._by_url = self._identity.by_url
         if "recent" in config.seen_tiers:
             self._recent = Recent(config.seen_recent_size)
 
@@ -149,10 +153,10 @@ class RedisDupeFilter(RFPDupeFilter):
 
     def _fingerprint(self, request: Request) -> bytes:
         if self._by_url and _is_plain(request):
-            fingerprint = of_plain_get(request.url)
+            fingerprint = self._identity.of_get(request.url)
             if fingerprint is not None:
                 return fingerprint
-        return super()._fingerprint(request)
+        return self._identity.of(request)
 
     def _key(self, request: Request) -> Any:
         """What the recent tier may know *request* by without its fingerprint."""

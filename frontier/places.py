@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.utils.misc import load_object
 
+from frontier.canon.rulesets import SCRAPY, host_of_origin
 from frontier.conf import QUEUE_KEYS
 from frontier.errors import ConfigurationError
 from frontier.hashing import partition_of
@@ -55,6 +56,7 @@ class Places:
         self, config: Config, address: Callable[[str], str | None] | None = None
     ) -> None:
         self._kind = config.queue_key
+        self._rules = config.canon_rules
         self._partitions = config.partitions
         self._shards = config.host_shards
         self._address = address or (lambda _: None)
@@ -69,7 +71,9 @@ class Places:
         """The place of a request, or ``None`` if its host's address is not noted."""
         if self._is_spread:
             return Place("*", partition_of(fingerprint.hex(), self._partitions))
-        origin = origin_of(url) if self._own is None else url
+        origin = url
+        if self._own is None:
+            origin = url = self._canonical(origin_of(url))
         places = self._places.get(origin)
         if places is None:
             key = self._key(url)
@@ -79,6 +83,13 @@ class Places:
         if self._shards == 1:
             return places[0]
         return places[int.from_bytes(fingerprint[-4:]) % self._shards]
+
+    def _canonical(self, origin: str) -> str:
+        """*origin* with the host that the crawl's rules give its pages."""
+        if self._rules == SCRAPY:
+            return origin
+        host = host_of_origin(origin, self._rules)
+        return origin if host is None else f"{origin.partition('://')[0]}://{host}"
 
     def _key(self, url: str) -> str | None:
         if self._own is not None:

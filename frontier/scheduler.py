@@ -31,7 +31,6 @@ from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
-from frontier.fingerprints import of_plain_get
 from frontier.hashing import mark
 from frontier.queues.codec import decode, encode
 from frontier.queues.push import (
@@ -105,8 +104,8 @@ class Scheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
         self._stats = self._crawler.stats
-        self._fingerprinter = self._crawler.request_fingerprinter
-        self._by_url = self._connection.fingerprints_are_scrapys()
+        self._fingerprints = self._connection.fingerprints()
+        self._by_url = self._fingerprints.by_url
         self._recorder = Recorder(spider)
         self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
         self._connection.attach(self)
@@ -152,7 +151,7 @@ class Scheduler(BaseScheduler):
             elif self._by_url:
                 key = (request.method, request.url, request.body)
             else:
-                key = fingerprint = self._fingerprinter.fingerprint(request)
+                key = fingerprint = self._fingerprints.of(request)
             if self._recent.add(key) and mode == TEST:
                 self._counts["frontier/seen/recent"] += 1
                 self._filtered(request)
@@ -163,8 +162,8 @@ class Scheduler(BaseScheduler):
             self._keep(request, error)
             return True
         if is_plain and not request.meta.get("verbatim_url"):
-            fingerprint = of_plain_get(request.url)
-        fingerprint = fingerprint or self._fingerprinter.fingerprint(request)
+            fingerprint = self._fingerprints.of_get(request.url)
+        fingerprint = fingerprint or self._fingerprints.of(request)
         place = self._places.of(request.url, fingerprint)
         if place is None:
             later = self._push_later(request, fingerprint, item, mode)
@@ -333,7 +332,7 @@ class Scheduler(BaseScheduler):
         """
         if source == request.url:
             return False
-        fingerprint = self._fingerprinter.fingerprint
+        fingerprint = self._fingerprints.of
         return fingerprint(request.replace(url=source)) == fingerprint(request)
 
     def _filtered(self, request: Request) -> None:
@@ -355,6 +354,8 @@ class Scheduler(BaseScheduler):
             if count:
                 self._stats.inc_value(name, count)
         self._counts.clear()
+        if self._fingerprints.refused:
+            self._stats.set_value("frontier/canon/refused", self._fingerprints.refused)
         tiers = self._node.tiers if self._connection.opened else None
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)

@@ -20,6 +20,7 @@ FACES = {
     "extensions",
     "gate",
     "handler",
+    "identity",
     "links",
     "pipelines",
     "places",
@@ -42,6 +43,7 @@ LAYERS = [
     {
         "bloom",
         "buckets",
+        "canon",
         "cdx",
         "digest",
         "fingerprints",

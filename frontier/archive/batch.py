@@ -116,6 +116,8 @@ class Rules:
     blackout: float = 0.0
     """Seconds after an original in which nothing is written of a revisit of it
     from the same URL."""
+    canon: str = "heritrix"
+    """The rules that tell which URLs are equivalent."""
 
 
 class BatchWriter:
@@ -178,7 +180,7 @@ class BatchWriter:
         digest = digest_of(body, rules.algorithm)
         eligible = bool(body) and self._policy(exchange)
         url = target_uri(exchange.url)
-        keys = keys_of(rules.match, url, digest) if eligible else ()
+        keys = keys_of(rules.match, url, digest, rules.canon) if eligible else ()
         return _Item(exchange, digest, eligible, keys)
 
     def _lookup(self, items: list[_Item]) -> dict[str, Original]:

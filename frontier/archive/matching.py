@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
-from urllib.parse import urlsplit, urlunsplit
+
+from frontier.canon.rulesets import named
+from frontier.errors import InvalidURL
 
 URL_KEY = "url:"
 """What the keys begin with that are made of a URL and a digest."""
-
-_SESSION = ("jsessionid", "phpsessid", "sid", "sessionid", "aspsessionid")
 
 
 class Match(StrEnum):
@@ -34,14 +34,19 @@ class Match(StrEnum):
     SAME_URL = "digest+same-url"
 
 
-def keys_of(match: Match, url: str, digest: str) -> tuple[str, ...]:
-    """The keys under which a capture of *url* is looked up, the best first."""
+def keys_of(
+    match: Match, url: str, digest: str, rules: str = "heritrix"
+) -> tuple[str, ...]:
+    """The keys under which a capture of *url* is looked up, the best first.
+
+    *rules* tell which URLs are equivalent.
+    """
     if match is Match.DIGEST:
         return (digest,)
     if match is Match.URL:
         return (url_key(url, digest),)
     if match is Match.CANONICAL:
-        return (url_key(canonical(url), digest),)
+        return (url_key(canonical(url, rules), digest),)
     return (url_key(url, digest), digest)
 
 
@@ -54,24 +59,9 @@ def url_key(url: str, digest: str) -> str:
     return URL_KEY + hashlib.blake2b(named, digest_size=16).hexdigest()
 
 
-def canonical(url: str) -> str:
-    """*url* without what seldom tells pages apart: the one place to change it.
-
-    As Heritrix's default canonicalization: lower-case, no ``www.``, no scheme's
-    difference, no session ids, no fragment; and the query sorted.
-    """
+def canonical(url: str, rules: str = "heritrix") -> str:
+    """*url* under *rules*, or as it is if these refuse it."""
     try:
-        parts = urlsplit(url.lower())
-        host = (parts.hostname or "").removeprefix("www.")
-        port = f":{parts.port}" if parts.port not in (None, 80, 443) else ""
-    except ValueError:
+        return named(rules).apply(url)
+    except InvalidURL:
         return url
-    path = parts.path.partition(";jsessionid=")[0].rstrip("/")
-    query = "&".join(
-        sorted(
-            each
-            for each in parts.query.split("&")
-            if each and not each.partition("=")[0].startswith(_SESSION)
-        )
-    )
-    return urlunsplit(("", host + port, path, query, ""))

@@ -107,6 +107,21 @@ def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
     return _record("warcinfo", identifier, headers, block)
 
 
+def rules(warcinfo_id: str, date: str, text: str) -> Record:
+    """Return the record of the canonicalization rules in effect, JSON *text*.
+
+    A metadata record (section 6.6) about the file's warcinfo record.
+    """
+    identifier = _identify("rules", warcinfo_id)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Refers-To", warcinfo_id),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/json"),
+    ]
+    return _record("metadata", identifier, headers, text.encode("utf-8"))
+
+
 def capture(
     exchange: Exchange,
     digest_hex: str,

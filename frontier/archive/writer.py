@@ -168,8 +168,10 @@ class WarcWriter:
         max_seconds: float = 0,
         *,
         block_digest: bool = True,
+        rules: str = "",
     ) -> None:
         self._block_digest = block_digest
+        self._rules = rules
         self.directory = directory
         self.on_closed: list[Callable[[Path], None]] = []
         """Called with the path of each file after it was closed, in this thread."""
@@ -296,6 +298,8 @@ class WarcWriter:
             moment = records.warc_date(self._clock())
             info = records.warcinfo(file.name, moment, self._warcinfo_fields)
             self._write(file, info)
+            if self._rules:
+                self._write(file, records.rules(info.record_id, moment, self._rules))
             file.sync()
             sync_directory(self.directory)
         except BaseException:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Step = Callable[[str], str]
 
+SCRAPY = "scrapy"
+"""The rules that are Scrapy's own."""
 VERSION = 1
 """Of the steps' meaning: greater when the form of any URL changes."""
 
@@ -164,6 +166,32 @@ _IN_VECTORS = {
     "urlcanon.whatwg": ("whatwg.standard",),
 }
 """Names that the test vectors of the originals use."""
+
+
+def label_of(name: str) -> str:
+    """What a crawl notes of its rules: equal labels, equal canonical forms."""
+    return "w3lib" if name == SCRAPY else f"{name}@{named(name).digest[:16]}"
+
+
+@lru_cache(maxsize=1024)
+def host_of_origin(origin: str, rules: str) -> str | None:
+    """Host and port, unless it is the scheme's, of pages of *origin* by *rules*.
+
+    *origin* is the part of a URL before its path. ``None`` if the rules refuse
+    it. Slash pages have the host of the others, though Heritrix's rules keep
+    their ``www``: a host is asked from one queue.
+    """
+    try:
+        form = named(rules).apply(f"{origin}/x")
+    except InvalidURL:
+        return None
+    if "://" in form:
+        return None if rules == SCRAPY else form.partition("://")[2].partition("/")[0]
+    key, bracket, _ = form.partition(")")
+    if bracket:
+        host, colon, port = key.partition(":")
+        return ".".join(reversed(host.split(","))) + colon + port
+    return form.partition("/")[0]
 
 
 @lru_cache(maxsize=256)

@@ -14,13 +14,13 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from frontier.canon.rulesets import label_of
 from frontier.carryover import entries as rows
 from frontier.carryover.file import (
     BITS,
     BLOCK_BYTES,
     ENTRIES,
     HASH,
-    RULES,
     Header,
     SeenFile,
     SeenFileWriter,
@@ -83,7 +83,13 @@ def export(
         raise CannotCarry(name, NATIVE)
     space = shape.space
     header = Header(
-        fingerprinter, name, crawl.spider, crawl.shape, space.bits, space.groups
+        fingerprinter,
+        name,
+        crawl.spider,
+        crawl.shape,
+        space.bits,
+        space.groups,
+        rules=label_of(crawl.config.canon_rules),
     )
     with SeenFileWriter(path, header) as file:
         for partition in range(crawl.config.partitions):
@@ -138,9 +144,10 @@ class Import:
         try:
             header = self._file.header
             self._same("fingerprinter", header.fingerprinter, fingerprinter)
-            self._same("canonicalization", header.rules, RULES)
             self._same("hash", header.hash, HASH)
             self._config = self._shape()
+            rules = label_of(self._config.canon_rules)
+            self._same("canonicalization", header.rules, rules)
             self._counts = self._file.verified()
         except BaseException:
             self._file.close()
@@ -206,6 +213,7 @@ class Import:
         self._same("FRONTIER_PARTITIONS", there.partitions, here.partitions)
         self._same("FRONTIER_QUEUE_KEY", there.queue_key, here.queue_key)
         self._same("FRONTIER_HOST_SHARDS", there.host_shards, here.host_shards)
+        self._same("FRONTIER_CANON_RULES", there.canon_rules, here.canon_rules)
         if any(partition >= here.partitions for partition in self._counts):
             raise ConfigurationError(f"{self._path} has more partitions than it says")
         space = self._file.header.space

@@ -12,9 +12,10 @@ from scrapy.crawler import Crawler
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
-from frontier.carryover.file import RULES
+from frontier.canon.rulesets import label_of
 from frontier.errors import ConfigurationError
 from frontier.hashing import mark
+from frontier.identity import Fingerprints
 from frontier.inspection.untrusted import printable
 from frontier.places import SPREAD, Places
 from frontier.queues.codec import MAX_BYTES
@@ -74,12 +75,11 @@ class Identities:
         settings = get_project_settings()
         cls = load_object(settings[FINGERPRINTER])
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
-        self._fingerprint = made.fingerprint
+        self._fingerprint = Fingerprints(made, crawl.config.canon_rules).of
 
     def fingerprint(self, request: Request) -> bytes:
         """What *request* is to the crawl."""
-        found: bytes = self._fingerprint(request)
-        return found
+        return self._fingerprint(request)
 
     def of(self, url: str, place: str = "") -> Identity:
         """What a GET of *url*, with neither headers nor body, is.
@@ -144,7 +144,8 @@ def require_project_of(crawl: StoredCrawl) -> None:
     Raises:
         ConfigurationError: It has another fingerprinter, or other rules.
     """
-    here = {FINGERPRINTER: fingerprinter_name(), CANONICALIZATION: RULES}
+    rules = label_of(crawl.config.canon_rules)
+    here = {FINGERPRINTER: fingerprinter_name(), CANONICALIZATION: rules}
     for name, value in here.items():
         if (stored := crawl.shape.get(name)) != value:
             raise ConfigurationError(

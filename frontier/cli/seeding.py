@@ -178,6 +178,7 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 
 
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
+    from frontier.canon.rulesets import SCRAPY
     from frontier.places import Places
     from frontier.runtime.addresses import BlockingAddresses
     from frontier.runtime.shape import FINGERPRINTER, SCRAPYS
@@ -191,7 +192,8 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         spider=_spider(crawl.spider),
         name=crawl.spider,
         salt=salt or b"",
-        is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS,
+        is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
+        and crawl.config.canon_rules == SCRAPY,
     )
 
 

@@ -19,6 +19,7 @@ from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter, safe_name
+from frontier.canon.rulesets import SCRAPY, VERSION, named
 from frontier.conf import UNNAMED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.archive.batch import Counters
+    from frontier.canon.rulesets import RuleSet
     from frontier.conf import Config
     from frontier.model import Exchange, Stored
     from frontier.store.client import BlockingStore
@@ -45,6 +47,12 @@ BACKLOG = 256 * 1024 * 1024
 
 def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
     return False
+
+
+def _about(rules: RuleSet) -> dict[str, str]:
+    """What a warcinfo record says of the canonicalization in effect."""
+    text = f"{rules.name}; version={VERSION}; sha256={rules.digest}"
+    return {"canonicalization": text}
 
 
 def rules_of(config: Config) -> Rules:
@@ -68,7 +76,12 @@ def rules_of(config: Config) -> Rules:
         min_binary_bytes=config.revisit_min_binary_bytes,
     )
     return Rules(
-        policy, Match(config.revisit_match), config.digest, config.revisit_blackout
+        policy,
+        Match(config.revisit_match),
+        config.digest,
+        config.revisit_blackout,
+        # Scrapy's rules keep what sites change: Heritrix's are its default there.
+        "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )
 
 
@@ -111,15 +124,17 @@ class Archive:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
+        rules = named(config.canon_rules)
         writer = WarcWriter(
             directory,
             crawl_id,
             config.node_id,
             max_bytes=config.warc_max_bytes,
-            warcinfo_fields=config.as_settings(),
+            warcinfo_fields={**config.as_settings(), **_about(rules)},
             clock=time.time,
             max_seconds=config.warc_max_seconds,
             block_digest=config.warc_block_digest,
+            rules=rules.as_json(),
         )
         self._uploader: Uploader | None = None
         if config.warc_upload:

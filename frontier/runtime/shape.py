@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier import bloom
-from frontier.carryover.file import RULES
+from frontier.canon.rulesets import label_of
 from frontier.errors import ConfigurationError
 from frontier.queues.push import SeenShape
 from frontier.store.client import Call
@@ -57,13 +57,14 @@ def crawl_shape(
         "FRONTIER_PARTITIONS": config.partitions,
         "FRONTIER_QUEUE_KEY": config.queue_key,
         "FRONTIER_HOST_SHARDS": config.host_shards,
+        "FRONTIER_CANON_RULES": config.canon_rules,
         "FRONTIER_SEEN_TIERS": list(config.seen_tiers),
         "FRONTIER_SEEN_SET_BITS": config.seen_set_bits,
         "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
         "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
         "FRONTIER_BLOOM_NATIVE": config.bloom_native,
         FINGERPRINTER: fingerprinter_name(settings or {}),
-        CANONICALIZATION: RULES,
+        CANONICALIZATION: label_of(config.canon_rules),
     }
 
 
