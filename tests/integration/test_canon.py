@@ -1,0 +1,44 @@
+"""A crawl under Heritrix's rules fetches one URL of each family of session ids."""
+
+from collections import Counter
+
+import pytest
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+
+def crawl(serve, cluster, rules):
+    server = serve(urls=120, hosts=2, calendar_months=1)
+    seeds = ",".join(server.seeds)
+    cluster.start("node-1", "-a", f"seeds={seeds}", FRONTIER_CANON_RULES=rules)
+    assert cluster.wait() == [0], cluster.text_of("node-1")
+    urls = {entry.url for entry in server.requests().entries}
+    return Counter(url.partition("?")[0] for url in urls if "/article/" in url)
+
+
+def records(cluster):
+    for path in sorted((cluster.warc_dir).glob("*.warc.gz")):
+        with path.open("rb") as file:
+            for record in ArchiveIterator(file, parse_http=False):
+                if record.record_type in (
+                    WarcRecordType.warcinfo,
+                    WarcRecordType.metadata,
+                ):
+                    yield record.record_type, record.reader.read().decode()
+
+
+@pytest.mark.parametrize(("rules", "each"), [("heritrix", {1}), ("scrapy", {4})])
+def test_session_ids_tell_pages_apart_only_where_the_rules_say_so(
+    serve, cluster, rules, each
+):
+    fetched = crawl(serve, cluster, rules)
+
+    assert len(fetched) > 5
+    assert set(fetched.values()) == each
+    said = list(records(cluster))
+    info = next(text for kind, text in said if kind == WarcRecordType.warcinfo)
+    record = next(text for kind, text in said if kind == WarcRecordType.metadata)
+    assert f"canonicalization: {rules}; version=1; sha256=" in info
+    assert f'"name":"{rules}"' in record
+
+
