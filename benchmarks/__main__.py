@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     archive,
+    canon,
     crawl,
     memory,
     queueing,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "archive": archive.run,
+    "canon": canon.run,
     "chaos": chaos.run,
     "crawl": crawl.run,
     "memory": memory.run,

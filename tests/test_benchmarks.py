@@ -22,6 +22,16 @@ RATIOS = {
         "commit_vs_hsetnx",
         "import_peak_kb_grown_by_10x_input",
     },
+    "canon": {
+        "us_scrapy",
+        "us_heritrix",
+        "us_openwayback",
+        "us_openwayback_key",
+        "us_surt",
+        "us_surt_ordinary",
+        "us_whatwg",
+        "surt_pypi_us",
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",

@@ -48,6 +48,8 @@ def strip_wwwn(url: str) -> str:
 def strip_session_ids(url: str) -> str:
     """StripSessionIDs: of Java, PHP and ASP, each only before ``&`` or the end."""
     low = url.lower()
+    if "sid=" not in low and "sessionid" not in low:
+        return url
     if "sessionid=" in low or "phpsessid=" in low:
         url = _stripped(url, _BASE)
     if "sid=" in low:

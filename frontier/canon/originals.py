@@ -6,7 +6,10 @@ import re
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from frontier.canon import configured, escapes, openwayback, surt
+import frontier.canon.configured as configured
+import frontier.canon.escapes as escapes
+import frontier.canon.openwayback as openwayback
+import frontier.canon.surt as surt
 from frontier.canon.handy import parse
 from frontier.canon.rulesets import named
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from w3lib.url import canonicalize_url
 
-from frontier.canon import heritrix, openwayback, surt, whatwg
+import frontier.canon.heritrix as heritrix
+import frontier.canon.openwayback as openwayback
+import frontier.canon.surt as surt
+import frontier.canon.whatwg as whatwg
 from frontier.canon.usable import usable
 from frontier.errors import ConfigurationError, InvalidURL
 
@@ -80,6 +83,10 @@ class RuleSet:
     name: str
     steps: tuple[str, ...]
     about: str
+    _functions: list[Step] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._functions.extend(STEPS[name] for name in self.steps)
 
     def apply(self, url: str) -> str:
         """The canonical form of *url*.
@@ -87,8 +94,8 @@ class RuleSet:
         Raises:
             InvalidURL: The original refuses it.
         """
-        for name in self.steps:
-            url = STEPS[name](url)
+        for function in self._functions:
+            url = function(url)
         return url
 
     def as_json(self) -> str:

@@ -29,10 +29,11 @@ _QUERY_SAFE = _PATH_SAFE | frozenset("{}[]^?")
 _UNSAFE_PATH = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']")
 _UNSAFE_QUERY = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]")
 _CLEAN = re.compile(
-    r"(https?://)([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)"
-    r"(/[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']*(?:\?[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]+)?)"
+    r"(https?://)([A-Za-z0-9.-]++)"
+    r"(/[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']*+(?:\?[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]++)?+)"
 )
 """What needs no more than a host in lower case: nearly every URL of the web."""
+_ODD = re.compile(r"[.-][.-]|^[.-]|[.-]$")
 _PORT = re.compile(r"(.*:)([0-9]+)", re.DOTALL)
 _LEADING_UP = re.compile(r"(?:/\.\./)+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9._-]*")
@@ -72,9 +73,8 @@ def usable(url: str) -> str:
     found = _CLEAN.fullmatch(url)
     if found is not None and len(url) <= MAX_LENGTH:
         start, host, rest = found.groups()
-        odd = "/." in rest or ".." in host or ".-" in host or "-." in host
-        if not odd and len(host) <= MAX_LABEL:
-            return f"{start}{host.lower()}{rest}"
+        if not ("/." in rest or _ODD.search(host) or len(host) > MAX_LABEL):
+            return start + host.lower() + str(rest)
     return str(fixed(url))
 
 

@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from frontier.cli.canon import app as canon
 from frontier.cli.collection import app as collection
 from frontier.cli.crawl import app as crawl
 from frontier.cli.demo import demo
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.add_typer(canon, name="canon")
 app.add_typer(collection, name="collection")
 app.add_typer(crawl, name="crawl")
 app.add_typer(node, name="node")

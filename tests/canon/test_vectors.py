@@ -17,7 +17,7 @@ from frontier.canon import InvalidURL, apply
 
 FILE = Path(__file__).with_name("vectors.jsonl.gz")
 BY_RULE = defaultdict(list)
-for line in gzip.open(FILE, "rt", encoding="utf-8"):
+for line in gzip.decompress(FILE.read_bytes()).splitlines():
     rule, *rest = json.loads(line)
     BY_RULE[rule].append(rest)
 

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 
@@ -40,5 +39,3 @@ def test_session_ids_tell_pages_apart_only_where_the_rules_say_so(
     record = next(text for kind, text in said if kind == WarcRecordType.metadata)
     assert f"canonicalization: {rules}; version=1; sha256=" in info
     assert f'"name":"{rules}"' in record
-
-

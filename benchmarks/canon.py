@@ -1,0 +1,73 @@
+"""``canon``: microseconds per URL of the rule sets, and of the package surt.
+
+The URLs are made as those of a crawl are: mostly plain, one in ten with a session
+id, one in twenty with escapes, upper case or a port.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import surt as pypi
+
+from benchmarks.harness import Figures, Report, alternate, environment
+from frontier.canon.rulesets import NAMED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from benchmarks.harness import Options
+    from benchmarks.server import Server
+
+FULL, QUICK = 20_000, 3_000
+ROUNDS = 5
+WORDS = ("news", "article", "about", "2024", "image", "index.html", "p", "tag", "en")
+
+
+def run(server: Server, options: Options) -> Report:
+    """Measure every set by turns, in one thread."""
+    urls = _urls(QUICK if options.quick else FULL)
+    competitors: dict[str, Callable[[], Mapping[str, float]]] = {
+        name: lambda apply=rules.apply: _pace(apply, urls)  # type: ignore[misc]
+        for name, rules in NAMED.items()
+    }
+    # It asks the name server about hosts that are numbers; there are none here.
+    competitors["surt_pypi"] = lambda: _pace(pypi.surt, urls)
+    figures = Figures()
+    for name, metrics in alternate(ROUNDS, competitors):
+        figures.add(name, metrics)
+    ratios = {
+        f"us_{name.replace('-', '_')}": figures.value(name, "us_per_url")
+        for name in NAMED
+    }
+    ratios["surt_pypi_us"] = figures.value("surt_pypi", "us_per_url")
+    about = environment(server.info()) | {"urls": len(urls), "rounds": ROUNDS}
+    return Report("canon", about, figures.results(), ratios)
+
+
+def _urls(count: int) -> list[str]:
+    dice = random.Random(7)
+    return [_url(dice, number) for number in range(count)]
+
+
+def _url(dice: random.Random, number: int) -> str:
+    www = "www." if dice.random() < 0.5 else ""
+    host = f"{www}host-{dice.randrange(500)}.example.{dice.choice(('com', 'org'))}"
+    path = "/".join(dice.choices(WORDS, k=dice.randrange(1, 4)))
+    query = []
+    if dice.random() < 0.4:
+        query = [f"{dice.choice('abcxyz')}={dice.randrange(1000)}" for _ in range(2)]
+    if number % 10 == 0:
+        query.append(f"PHPSESSID={dice.getrandbits(128):032x}")
+    if number % 20 == 1:
+        host, path = f"{host.upper()}:80", f"{path}/%7Ea/../b%20c"
+    return f"https://{host}/{path}" + ("?" + "&".join(query) if query else "")
+
+
+def _pace(apply: Callable[[str], object], urls: list[str]) -> dict[str, float]:
+    begin = time.process_time()
+    for url in urls:
+        apply(url)
+    return {"us_per_url": (time.process_time() - begin) / len(urls) * 1e6}
