@@ -32,11 +32,13 @@ class Sizes:
 
     rounds: int
     pages: int
+    near_pages: int
+    """For scrapy-redis beside its server."""
     far_pages: int
-    """For scrapy-redis far from its server, which makes six pages per second."""
+    """For scrapy-redis far from it, where it makes six pages per second."""
 
 
-FULL, QUICK = Sizes(3, 3_000, 200), Sizes(1, 500, 40)
+FULL, QUICK = Sizes(3, 3_000, 1_000, 200), Sizes(1, 500, 150, 40)
 PAGE_BYTES = 20_000
 
 
@@ -44,12 +46,12 @@ def run(server: Server, options: Options) -> Report:
     """Crawl with every competitor by turns."""
     sizes = QUICK if options.quick else FULL
     figures = Figures()
-    with _far(server) as urls, _site(sizes.pages) as site:
+    with _far(server) as urls, _site() as site:
         competitors: dict[str, Callable[[], Mapping[str, float]]] = {
             "scrapy": lambda: _crawl(server, "scrapy", site, sizes.pages, "")
         }
         for distance, url in urls.items():
-            few = sizes.far_pages if distance else sizes.pages
+            few = sizes.far_pages if distance else sizes.near_pages
             for name, pages in (("frontier", sizes.pages), ("scrapy_redis", few)):
                 competitors[name + distance] = partial(
                     _crawl, server, name, site, pages, url
@@ -77,6 +79,9 @@ def _ratios(figures: Figures) -> dict[str, float]:
         )
     ratios["archive_on_over_off"] = figures.ratio(
         ("frontier_archive", pace), ("frontier", pace)
+    )
+    ratios["cpu_per_page_vs_scrapy"] = figures.ratio(
+        ("frontier", "node_ms_per_page"), ("scrapy", "node_ms_per_page")
     )
     ratios["server_us_per_page"] = figures.value("frontier", "server_us_per_page")
     stall = figures.value("frontier_2_5ms", "stall_ms_max")
@@ -116,8 +121,8 @@ def _far(server: Server) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _site(pages: int) -> Iterator[str]:
-    words = ["-m", "benchmarks.crawling", "site", str(pages), str(PAGE_BYTES)]
+def _site() -> Iterator[str]:
+    words = ["-m", "benchmarks.crawling", "site", str(PAGE_BYTES)]
     process = subprocess.Popen(
         [sys.executable, *words],
         stdin=subprocess.PIPE,

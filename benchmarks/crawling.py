@@ -5,10 +5,9 @@ many pages and prints a line of JSON: what the time between the first response a
 the last was spent on. Starting and ending are not counted: scrapy-redis ends by
 waiting.
 
-``python -m benchmarks.crawling site PAGES BYTES`` serves the site on a port that it
-prints, until its standard input ends. Every page has `LINKS` links: to the next
-pages of a tree with ten children per page, and for the rest to the first pages,
-as menus and footers do.
+``python -m benchmarks.crawling site BYTES`` serves the site on a port that it prints,
+until its standard input ends. Every page has `LINKS` links: a fifth of them to the
+next pages of an endless tree, the rest to the first pages, as menus and footers do.
 """
 
 from __future__ import annotations
@@ -83,7 +82,8 @@ class Watch:
             self.first, self.cpu_first = self.last, self.cpu_last
         if self.count == self._pages:
             self._task.cancel()
-            self._crawler.engine.close_spider(self._crawler.spider, "all pages")
+            close = self._crawler.engine.close_spider_async(reason="all pages")
+            self._closing = asyncio.ensure_future(close)
 
     def figures(self) -> dict[str, float]:
         """What was measured."""
@@ -130,9 +130,9 @@ def crawl(name: str, site: str, pages: int, url: str, warcs: str) -> dict[str, f
     return watch.figures()
 
 
-def serve(pages: int, size: int) -> None:
+def serve(size: int) -> None:
     """Serve the site until standard input ends."""
-    answers = [_answer(number, pages, size) for number in range(pages)]
+    filling = _filling(size)
 
     async def handle(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -140,7 +140,7 @@ def serve(pages: int, size: int) -> None:
         try:
             while line := await reader.readline():
                 await reader.readuntil(b"\r\n\r\n")
-                writer.write(answers[int(line.split()[1][1:-5])])
+                writer.write(_answer(int(line.split()[1][1:-5]), filling))
         except (OSError, asyncio.IncompleteReadError, ValueError, IndexError):
             pass
         finally:
@@ -155,14 +155,18 @@ def serve(pages: int, size: int) -> None:
     asyncio.run(main())
 
 
-def _answer(number: int, pages: int, size: int) -> bytes:
-    children = [number * CHILDREN + n for n in range(1, CHILDREN + 1)]
-    links = [child for child in children if child < pages]
-    links += [n % pages for n in range(LINKS - len(links))]
+def _filling(size: int) -> str:
+    """Text of *size* bytes that shrinks as pages do, by four fifths."""
+    words = "".join(f"<p>{n * 7919} words of page {n}</p>\n" for n in range(size // 20))
+    return words[:size]
+
+
+def _answer(number: int, filling: str) -> bytes:
+    links = [number * CHILDREN + n for n in range(1, CHILDREN + 1)]
+    links += range(LINKS - CHILDREN)
     items = "".join(f'<li><a href="/{n}.html">page {n}</a></li>\n' for n in links)
     text = f"<html><head><title>{number}</title></head><body>\n{items}"
-    text += "".join(f"<p>{number * 7919 + n} words of page</p>\n" for n in range(size))
-    body = (text[: max(size, len(items) + 100)] + "</body></html>").encode()
+    body = (text + filling[len(text) :] + "</body></html>").encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
     return head.encode() + b"\r\n\r\n" + body
 
@@ -171,7 +175,7 @@ def main(words: list[str]) -> None:
     """Do what *words* say."""
     name, *rest = words
     if name == "site":
-        serve(int(rest[0]), int(rest[1]))
+        serve(int(rest[0]))
         return
     site, pages, url, warcs = (*rest, "", "")[:4]
     figures = crawl(name, site, int(pages), url, warcs)

@@ -32,6 +32,19 @@ RATIOS = {
         "us_whatwg",
         "surt_pypi_us",
     },
+    "crawl": {
+        "vs_scrapy_0ms",
+        "vs_scrapy_1ms",
+        "vs_scrapy_2_5ms",
+        "vs_scrapy_redis_0ms",
+        "vs_scrapy_redis_1ms",
+        "vs_scrapy_redis_2_5ms",
+        "archive_on_over_off",
+        "cpu_per_page_vs_scrapy",
+        "server_us_per_page",
+        "reactor_stall_ms_max",
+        "reactor_stall_ms_scrapy",
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
@@ -39,6 +52,13 @@ RATIOS = {
         "bytes_per_url_bloom",
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
+    },
+    "queue": {
+        "bytes_per_queued_url",
+        "bytes_per_queued_url_scrapy_redis",
+        "links_per_second",
+        "links_vs_scrapy_redis",
+        "script_ms_max",
     },
     "ring": {
         "max_over_mean_3",
