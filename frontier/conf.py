@@ -318,6 +318,8 @@ class Config:
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
     warc_block_digest: bool = _setting(True, _boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
+    warc_cdxj: bool = _setting(True, _boolean)
+    """Whether each WARC file gets an index beside it when it is closed."""
     warc_dir: Path = _setting(Path("warcs"), _path)
     """Where WARC files are written."""
     warc_enabled: bool = _setting(True, _boolean)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from frontier.archive.history import History, Past
     from frontier.archive.index import Index
+    from frontier.archive.listing import Listing
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange
 
@@ -141,6 +142,7 @@ class BatchWriter:
         prepare: Callable[[Exchange], Exchange] | None = None,
         rules: Rules | None = None,
         history: History | None = None,
+        listing: Listing | None = None,
     ) -> None:
         self.counters = Counters()
         self.blocked = False
@@ -156,6 +158,7 @@ class BatchWriter:
         self._rules = rules or Rules()
         self._policy = policy or self._rules.policy
         self._history = history
+        self._listing = listing
         self._index_given_up = False
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
@@ -205,7 +208,9 @@ class BatchWriter:
                 if attempt:
                     self._writer.rollback()
                     while stored and not self._writer.keeps(stored[-1]):
-                        stored.pop()
+                        undone = stored.pop()
+                        if self._listing is not None:
+                            self._listing.forget(undone)
                 self._append(items, known, stored)
                 self._settle()
             except OSError as error:
@@ -239,6 +244,8 @@ class BatchWriter:
         stored = self._writer.append(exchange, digest, original)
         if self._fsync is Fsync.RECORD:
             self._writer.sync()
+        if self._listing is not None:
+            self._listing.note(exchange, stored)
         return stored
 
     def _is_blacked_out(self, exchange: Exchange, original: Original) -> bool:

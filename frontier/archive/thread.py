@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from frontier.archive.history import History
     from frontier.archive.index import Index
+    from frontier.archive.listing import Listing
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange, Stored
 
@@ -79,6 +80,7 @@ class ArchiveThread:
         prepare: Callable[[Exchange], Exchange] | None = None,
         rules: Rules | None = None,
         history: History | None = None,
+        listing: Listing | None = None,
     ) -> None:
         self.pending = 0
         """Exchanges submitted and not yet durable."""
@@ -96,6 +98,7 @@ class ArchiveThread:
             prepare=prepare,
             rules=rules,
             history=history,
+            listing=listing,
         )
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()

@@ -11,6 +11,7 @@ from frontier.archive.batch import Rules
 from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
 from frontier.archive.history import History
+from frontier.archive.listing import Listing
 from frontier.archive.matching import Match
 from frontier.archive.policy import Policy
 from frontier.archive.repair import repair
@@ -136,6 +137,9 @@ class Archive:
             block_digest=config.warc_block_digest,
             rules=rules.as_json(),
         )
+        listing = Listing() if config.warc_cdxj else None
+        if listing is not None:
+            writer.on_closed.append(listing.write)
         self._uploader: Uploader | None = None
         if config.warc_upload:
             remove = config.warc_upload_remove
@@ -164,6 +168,7 @@ class Archive:
             prepare=decoded if config.warc_payload == "decoded" else None,
             rules=rules_of(config),
             history=remembered,
+            listing=listing,
         )
         self._sequence = -1
         self._counted = False

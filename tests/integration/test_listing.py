@@ -1,0 +1,45 @@
+"""The CDXJ beside each WARC file lists what others' indexers find in it."""
+
+import signal
+
+from conftest import until
+
+from frontier.cdx.lines import line_of, parse
+from frontier.cdx.reader import records
+
+
+def files(cluster):
+    return sorted(cluster.warc_dir.glob("*.warc.gz"))
+
+
+def listed(path):
+    raw = path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj").read_bytes()
+    lines = raw.splitlines(keepends=True)
+    assert lines == sorted(lines)
+    return [parse(line) for line in lines]
+
+
+def found(path):
+    with path.open("rb") as file:
+        blocks = iter(lambda: file.read(1 << 20), b"")
+        made = (line_of(one, path.name) for one in records(path.name, blocks))
+        return sorted((one for one in made if one), key=lambda line: line.encode())
+
+
+def test_it_is_what_reading_the_file_finds_also_after_a_kill(serve, cluster):
+    server = serve(urls=160, hosts=2, calendar_months=1, delay=0.02)
+    seeds = f"seeds={','.join(server.seeds)}"
+    cluster.start("node-1", "-a", seeds, FRONTIER_WARC_MAX_BYTES=20_000)
+    until(lambda: len(files(cluster)) > 2, "closed files")
+    cluster.nodes["node-1"].send_signal(signal.SIGKILL)
+    cluster.nodes["node-1"].wait()
+    cluster.start("node-1", "-a", seeds, FRONTIER_WARC_MAX_BYTES=20_000)
+
+    assert cluster.wait() == [0], cluster.text_of("node-1")
+    every = files(cluster)
+    assert len(every) > 4
+    for path in every:
+        assert listed(path) == found(path)
+    assert not list(cluster.warc_dir.glob("*.open"))
+    mimes = {line.mime for path in every for line in listed(path)}
+    assert {"warc/revisit", "text/html"} <= mimes
