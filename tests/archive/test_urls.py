@@ -89,8 +89,8 @@ def test_an_original_of_the_same_url_is_preferred(crawls):
 
 
 def test_equivalent_urls_match_by_canonical_url(crawls):
-    other = an_exchange(0, url="https://WWW.example.com/0?b=1&a=2")
-    same = an_exchange(0, url="http://example.com/0?a=2&b=1&jsessionid=1")
+    other = an_exchange(0, url="https://WWW.example.com/0?b=1&a=2&")
+    same = an_exchange(0, url=f"https://u@example.com/0?b=1&jsessionid={'0' * 32}&a=2")
 
     found = crawls("c", other, same, match=Match.CANONICAL)
 

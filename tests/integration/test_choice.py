@@ -45,7 +45,7 @@ def test_what_the_settings_say_is_what_is_stored(tmp_path):
     cluster.close()
     site.close()
 
-    assert list(cluster.warc_dir.iterdir()) == []
+    assert list(cluster.warc_dir.glob("*.warc.gz")) == []
     stored = {}
     for path in there.iterdir():
         assert_sound(path)

@@ -72,7 +72,7 @@ def complete(server):
 
 
 def test_a_drained_node_hands_over_and_exits_clean(cluster, frontier, running):
-    server = running()
+    server = running(delay=0.3)  # else the crawl may be over before it is drained
     assert frontier("node", "drain", "node-9").returncode == 4
     done = frontier("node", "drain", "node-1")
 

@@ -83,7 +83,7 @@ def test_without_revisits_every_payload_is_stored(serve, cluster):
     seeds = ",".join(server.seeds)
     cluster.start("n", "-a", f"seeds={seeds}", FRONTIER_REVISIT_ENABLED="False")
     assert cluster.wait() == [0]
-    (path,) = cluster.warc_dir.iterdir()
+    (path,) = cluster.warc_dir.glob("*.warc.gz")
     from fastwarc import ArchiveIterator
 
     with path.open("rb") as stream:
@@ -99,7 +99,7 @@ def test_without_revisits_every_payload_is_stored(serve, cluster):
 def test_a_request_may_be_left_out_of_the_archive(serve, cluster, project):
     server = serve(urls=130, hosts=2, calendar_months=12)
     crawl(cluster, project, server, ["node-1"])
-    (path,) = cluster.warc_dir.iterdir()
+    (path,) = cluster.warc_dir.glob("*.warc.gz")
     from fastwarc import ArchiveIterator
 
     with path.open("rb") as stream:

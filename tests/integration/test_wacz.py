@@ -22,13 +22,15 @@ def test_the_last_node_makes_one_of_both_nodes_files(serve, cluster, tmp_path):
     (path,) = directory.iterdir()
 
     assert check(path) == []
-    wanted = sorted(f"archive/{each.name}" for each in cluster.warc_dir.iterdir())
+    wanted = sorted(
+        f"archive/{each.name}" for each in cluster.warc_dir.glob("*.warc.gz")
+    )
     with zipfile.ZipFile(path) as archive:
         indexed = sorted(parse(raw).url for raw in index_lines(archive))
         names = sorted(n for n in archive.namelist() if n.startswith("archive/"))
     assert names == wanted
     captured = []
-    for warc in cluster.warc_dir.iterdir():
+    for warc in cluster.warc_dir.glob("*.warc.gz"):
         with warc.open("rb") as stream:
             captured += [
                 record.rec_headers.get_header("WARC-Target-URI")

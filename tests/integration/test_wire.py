@@ -78,13 +78,13 @@ class Captured:
     def __init__(self, cluster, node):
         self.records = {}
         self.log = cluster.text_of(node)
-        for path in cluster.warc_dir.iterdir():
+        for path in cluster.warc_dir.glob("*.warc.gz"):
             read_fastwarc(path)  # `warcio check` ends at any brotli: its own bug
             read_warcio(path)
             for _, _, content in members(path.read_bytes()):
                 headers = warc_headers(content)
                 head = content.partition(b"\r\n\r\n")
-                if headers["WARC-Type"] != "warcinfo":
+                if headers["WARC-Type"] not in {"warcinfo", "metadata"}:
                     url = headers["WARC-Target-URI"]
                     path = "/" + url.split("/", 3)[3]
                     kind = headers["WARC-Type"]
