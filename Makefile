@@ -1,16 +1,17 @@
 # make crawl                          crawl the built-in site with two nodes
 # make crawl SEEDS=URL|FILE NODES=3   crawl the web from seeds of yours
 # make test, make lint                what .ci/run does
+# make bench                          every benchmark in its short form, three minutes
 # make chaos                          kill, freeze and cut: twenty seeds, four minutes
 # make clean                          remove caches; crawls, archives and .venv stay
 
 PYTHON ?= python3
 NODES ?= 2
-WORKERS ?= 3
+WORKERS ?= 2
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
-.PHONY: crawl test chaos lint clean
+.PHONY: crawl test bench chaos lint clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -19,9 +20,11 @@ else
 	@$(BIN)/frontier demo --nodes $(NODES)
 endif
 
-# Most tests wait for real processes: more of them at a time than processors.
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+bench: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -m bench tests/test_benchmarks.py
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -m chaos tests/chaos

@@ -34,10 +34,8 @@ RATIOS = {
     },
     "crawl": {
         "vs_scrapy_0ms",
-        "vs_scrapy_1ms",
         "vs_scrapy_2_5ms",
         "vs_scrapy_redis_0ms",
-        "vs_scrapy_redis_1ms",
         "vs_scrapy_redis_2_5ms",
         "archive_on_over_off",
         "cpu_per_page_vs_scrapy",
@@ -115,7 +113,16 @@ def server():
         yield started
 
 
-@pytest.mark.parametrize("name", sorted(RATIOS))
+LONG = {"archive", "crawl", "ring", "seen", "queue"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.bench if name in LONG else ())
+        for name in sorted(RATIOS)
+    ],
+)
 def test_a_benchmark_ends_with_one_json_line_that_has_every_ratio(name):
     report = measure(name)
 
@@ -134,6 +141,7 @@ def test_a_url_takes_few_bytes():
     assert memory["bytes_per_url_default"] < memory["bytes_per_url_scrapy_redis"] / 5
 
 
+@pytest.mark.bench
 def test_the_ring_is_balanced_and_moves_little_and_no_data():
     ring = measure("ring")["ratios"]
 

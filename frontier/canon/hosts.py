@@ -24,8 +24,8 @@ def to_ascii(url: str, host: str) -> str:
     Raises:
         InvalidURL: *host*, of *url*, is neither.
     """
-    if _PLAIN.fullmatch(host):
-        return host
+    if host.isascii() and _PLAIN.fullmatch(low := host.lower()):
+        return low
     try:
         return ".".join(map(_label, _DOTS.split(host))).lower()
     except UnicodeError as error:

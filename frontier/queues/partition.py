@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from frontier.store.keys import PartitionKeys
 
-MAX_IDS = 500
+MAX_IDS = 200
 """Reservations per script call."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from frontier.store.keys import PartitionKeys
 
-MAX_URLS = 200
+MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
 else meanwhile."""
 
