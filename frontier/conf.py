@@ -232,6 +232,16 @@ def _collection_name(text: str) -> str:
     return text if text == UNNAMED else str(_name(text))
 
 
+def _canon_rules(value: Any) -> str:
+    text = str(os.fspath(value))
+    if text not in CANON_RULES and not text.endswith(".toml"):
+        known = ", ".join(CANON_RULES)
+        raise ValueError(
+            f"must be one of {known}, or a file of rules that ends in .toml"
+        )
+    return text
+
+
 def _setting(default: Any, parser: Parser) -> Any:
     return field(default=default, metadata={"parser": parser})
 
@@ -250,7 +260,7 @@ class Config:
     """Bound on the share of new URLs that the Bloom tier calls seen."""
     bloom_native: str = _setting("auto", _choice("auto", "yes", "no"))
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
-    canon_rules: str = _setting("scrapy", _choice(*CANON_RULES))
+    canon_rules: str = _setting("scrapy", _canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
     collection: str = _setting("", _optional_name)
     """The crawls that are deduplicated together; empty for the default one."""

@@ -9,28 +9,33 @@ What always holds:
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from w3lib.url import canonicalize_url
 
+import frontier.canon.files as files
 import frontier.canon.heritrix as heritrix
 import frontier.canon.openwayback as openwayback
 import frontier.canon.surt as surt
 import frontier.canon.whatwg as whatwg
 from frontier.canon.usable import usable
-from frontier.errors import ConfigurationError, InvalidURL
+from frontier.errors import ConfigurationError, InvalidURL, RulesBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     Step = Callable[[str], str]
 
 SCRAPY = "scrapy"
 """The rules that are Scrapy's own."""
+SUFFIX = ".toml"
+"""What names a file of rules."""
 VERSION = 1
 """Of the steps' meaning: greater when the form of any URL changes."""
 
@@ -83,9 +88,12 @@ class RuleSet:
     name: str
     steps: tuple[str, ...]
     about: str
+    rules: tuple[Mapping[str, Any], ...] = ()
+    """Of a file: what comes before the steps; see `frontier.canon.files`."""
     _functions: list[Step] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        self._functions.extend(map(files.step_of, self.rules))
         self._functions.extend(STEPS[name] for name in self.steps)
 
     def apply(self, url: str) -> str:
@@ -100,8 +108,11 @@ class RuleSet:
 
     def as_json(self) -> str:
         """All that decides what it does, in one spelling."""
-        facts = {"name": self.name, "steps": list(self.steps), "version": VERSION}
-        return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        facts: dict[str, Any] = {"name": self.name, "steps": list(self.steps)}
+        facts["version"] = VERSION
+        if self.rules:
+            facts["rules"] = list(map(dict, self.rules))
+        return json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
 
     @property
     def digest(self) -> str:
@@ -177,7 +188,8 @@ _IN_VECTORS = {
 
 def label_of(name: str) -> str:
     """What a crawl notes of its rules: equal labels, equal canonical forms."""
-    return "w3lib" if name == SCRAPY else f"{name}@{named(name).digest[:16]}"
+    rules = named(name)
+    return "w3lib" if name == SCRAPY else f"{rules.name}@{rules.digest[:16]}"
 
 
 @lru_cache(maxsize=1024)
@@ -203,11 +215,17 @@ def host_of_origin(origin: str, rules: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def named(name: str) -> RuleSet:
-    """The rule set *name*: one of `NAMED`, a step's name, or one of the vectors'.
+    """The rule set *name*: one of ours, a file, a step's name, or one of the vectors'.
+
+    Of a file it has the rules that are valid today, for as long as the process
+    lives.
 
     Raises:
         ConfigurationError: There is none.
+        RulesBroken: The file cannot be used.
     """
+    if name.endswith(SUFFIX):
+        return _of_file(Path(name))
     if name in NAMED:
         return NAMED[name]
     if name in _IN_VECTORS:
@@ -216,3 +234,20 @@ def named(name: str) -> RuleSet:
         return RuleSet(name, (name,), "one step")
     known = ", ".join(NAMED)
     raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
+
+
+def _of_file(path: Path) -> RuleSet:
+    given = files.read(path)
+    steps = given.get("steps")
+    if steps is None:
+        base = given["base"]
+        if base not in NAMED:
+            known = ", ".join(NAMED)
+            raise RulesBroken(str(path), 0, f"base = {base!r} is none of {known}")
+        steps = NAMED[base].steps
+    if not isinstance(steps, list | tuple) or not set(map(str, steps)) <= set(STEPS):
+        known = ", ".join(STEPS)
+        raise RulesBroken(str(path), 0, f"steps = {steps!r}: there are {known}")
+    today = dt.datetime.now(dt.UTC).date()
+    rules = tuple(r for r in given.get("rule", ()) if files.valid_on(r, today))
+    return RuleSet(given["name"], tuple(steps), f"of {path}", rules)
