@@ -328,6 +328,10 @@ class Config:
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
     warc_block_digest: bool = _setting(True, _boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
+    trap_path_repeats: int = _setting(0, _whole(0, 1_000))
+    """How often a part of a path may come in a row; 0 for no limit."""
+    trap_query_urls: int = _setting(0, _whole(0, 10**9))
+    """URLs of one page with the same parameters that a node queues; 0 for no limit."""
     warc_cdxj: bool = _setting(True, _boolean)
     """Whether each WARC file gets an index beside it when it is closed."""
     warc_dir: Path = _setting(Path("warcs"), _path)

@@ -23,6 +23,7 @@ from frontier.identity import Fingerprints
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.spideroutput import SpiderOutput
+from frontier.traps import PATH, QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -236,6 +237,9 @@ class Connection:
             "items": stats.get_value("item_scraped_count", 0),
             "errors": stats.get_value("downloader/exception_count", 0) - forbidden,
             "forbidden": forbidden,
+            "trapped": sum(
+                stats.get_value(f"frontier/trap/{trap}", 0) for trap in (PATH, QUERY)
+            ),
             "seen": {
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
                 for tier in ("recent", "bloom", "set")

@@ -44,6 +44,7 @@ from frontier.queues.push import (
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
 from frontier.startfeed import feed_of
+from frontier.traps import PATH, QUERY, Traps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +65,8 @@ DISK_DELAY = 0.1
 
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
+TRAPPED = {PATH: "frontier/trap/path", QUERY: "frontier/trap/query"}
+"""Trap to stat."""
 MAX_PENDING = 10_000
 """URLs that wait for the store above which this node starts nothing new."""
 ONCE = "once"
@@ -77,6 +80,9 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self._connection = connection_of(crawler)
         self._config = self._connection.config
+        self._traps = Traps(
+            self._config.trap_path_repeats, self._config.trap_query_urls
+        )
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
@@ -156,6 +162,8 @@ class Scheduler(BaseScheduler):
                 self._counts["frontier/seen/recent"] += 1
                 self._filtered(request)
                 return False
+        if self._traps and mode == TEST and self._is_trapped(request):
+            return False
         try:
             item = self._item(request)
         except NotSerializable as error:
@@ -295,6 +303,15 @@ class Scheduler(BaseScheduler):
         """Whether a start request led to *request* that others may have seen."""
         is_start = request.meta.get("is_start_request")  # Scrapy says so
         return bool(self._connection.carried and is_start)
+
+    def _is_trapped(self, request: Request) -> bool:
+        starts = self._connection.start_requests
+        if starts and request in starts:
+            return False
+        trap = self._traps.catches(request.url)
+        if trap is not None:
+            self._counts[TRAPPED[trap]] += 1
+        return trap is not None
 
     def _push(
         self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place

@@ -53,6 +53,7 @@ LAYERS = [
         "scope",
         "seedlines",
         "seeds",
+        "traps",
     },
     {"store"},
     SERVICES,

@@ -154,6 +154,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     rows = [("Queue", ", ".join(parts))]
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
+    if totals.trapped:
+        rows.append(("", f"{totals.trapped:,} more links kept out as traps"))
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:

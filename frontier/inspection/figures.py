@@ -26,6 +26,7 @@ COUNTS = (
     "items",
     "errors",
     "forbidden",
+    "trapped",
     "new",
     "local",
     "dead",

@@ -91,6 +91,8 @@ class Figures:
     errors: int = 0
     """Requests that ended without a response, though they were allowed."""
     forbidden: int = 0
+    trapped: int = 0
+    """URLs that were not queued because they look like a trap."""
     """Requests that robots.txt does not allow, and that were not sent."""
     new: int = 0
     """URLs that were new and therefore queued."""

@@ -1,0 +1,32 @@
+"""A calendar that goes on and on is left."""
+
+import json
+import os
+import subprocess
+import sys
+
+from conftest import ROOT
+
+
+def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
+    server = serve(urls=220, hosts=1, calendar_months=100)
+    cluster.start(
+        "node-1", "-a", f"seeds={server.seeds[0]}", FRONTIER_TRAP_QUERY_URLS=12
+    )
+
+    assert cluster.wait() == [0], cluster.text_of("node-1")
+    urls = {entry.url for entry in server.requests().entries}
+    months = {url for url in urls if "/calendar?month=" in url}
+    assert len(months) == 12
+    assert "'frontier/trap/query': " in cluster.text_of("node-1")
+    assert cluster.store  # starts it again, for the command
+    status = subprocess.run(
+        [sys.executable, "-m", "frontier", "crawl", "status", "--store-dir"]
+        + [str(cluster.store_dir), "--json"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert json.loads(status.stdout)["totals"]["trapped"] > 0
