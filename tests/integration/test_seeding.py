@@ -193,9 +193,14 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said)
 
 
 def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, command):
-    server = serve(urls=130, hosts=2, calendar_months=12)
+    # The page is slow, so that the crawl is open until the command has begun.
+    server = serve(urls=130, hosts=2, calendar_months=12, delay=6.0)
     seeds = [seed.rstrip("/") for seed in server.seeds]
-    cluster.start("node-1", "-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix")
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix"),
+        ROBOTSTXT_OBEY="False",
+    )
     until(lambda: cluster.store_dir.exists() and cluster.store, "the store")
     until(
         lambda: cluster.store.call(Call.command("HGET", KEYS.meta(), "state")),
