@@ -21,8 +21,10 @@ def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
     assert "'frontier/trap/query': " in cluster.text_of("node-1")
     assert cluster.store  # starts it again, for the command
     status = subprocess.run(
-        [sys.executable, "-m", "frontier", "crawl", "status", "--store-dir"]
-        + [str(cluster.store_dir), "--json"],
+        [
+            *(sys.executable, "-m", "frontier", "crawl", "status", "--json"),
+            *("--store-dir", str(cluster.store_dir)),
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
