@@ -80,6 +80,7 @@ class Outbox:
         self._kept: deque[tuple[float, int, Sequence[Push]]] = deque()
         self._kept_count = 0
         self._coming: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -101,6 +102,9 @@ class Outbox:
     def _came(self, task: asyncio.Task[None]) -> None:
         self._coming.discard(task)
         self.pending -= 1
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+            self._some.set()
 
     async def flush(self) -> None:
         """Return when everything that was put or expected so far is in the store.
@@ -109,9 +113,10 @@ class Outbox:
             Exception: What a push that was expected has raised.
         """
         if self._coming:
-            came, _ = await asyncio.wait(set(self._coming))
-            for task in came:
-                task.result()
+            await asyncio.wait(set(self._coming))
+            await asyncio.sleep(0)  # in which they are counted
+        if self._failure is not None:
+            raise self._failure
         stored, wanted = self._stored, dict[int, int]()
         for partition in (*self._flying, *self._waiting):
             ahead = self._flying.get(partition, 0)
@@ -158,11 +163,18 @@ class Outbox:
         self._on_verdicts(pushes, verdicts)
 
     async def run(self) -> None:
-        """Send what is put, until cancelled."""
+        """Send what is put, until cancelled.
+
+        Raises:
+            Exception: What a push that was expected has raised: it is lost, and
+                what made it must not be acked.
+        """
         flights: set[asyncio.Task[None]] = set()
         try:
             while True:
                 await self._some.wait()
+                if self._failure is not None:
+                    raise self._failure
                 if not self._flushes and self.pending < MAX_PER_FLIGHT:
                     await self._linger()
                 self._some.clear()

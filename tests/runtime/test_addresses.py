@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from frontier.errors import StoreRefused
 from frontier.queues.push import TEST, Push
 from frontier.runtime import addresses
 from frontier.runtime.addresses import Addresses, BlockingAddresses, least
@@ -92,3 +93,21 @@ async def test_a_flush_waits_for_a_push_that_waits_for_an_address(parts, start):
     await flush
     assert node.outbox.pending == 0
     assert (await node.scan(0)).ready == 1
+
+
+async def test_a_push_that_cannot_be_placed_fails_the_node_and_every_flush(
+    parts, start
+):
+    node = parts()
+    running = asyncio.create_task(node.outbox.run())
+
+    async def put():
+        raise StoreRefused("there", "no")
+
+    node.outbox.expect(put())
+    with pytest.raises(StoreRefused):
+        await node.outbox.flush()
+    with pytest.raises(StoreRefused):
+        await running
+    with pytest.raises(StoreRefused):  # nothing is acked after it either
+        await node.outbox.flush()
