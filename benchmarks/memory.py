@@ -81,21 +81,21 @@ def _ratios(figures: Figures) -> dict[str, float]:
 
 
 def _frontier(server: Server, tiers: str, sizes: Sizes) -> dict[str, float]:
-    before = _emptied(server)
+    before = emptied(server)
     bulk = Bulk(server, tiers, capacity=sizes.urls, partitions=sizes.partitions)
     bulk.push(sizes.urls)
     bulk.close()
     with_queues = server.used_memory()
     bulk.drop_queues()
     return {
-        "bytes_per_url": (_settled(server) - before) / sizes.urls,
+        "bytes_per_url": (settled(server) - before) / sizes.urls,
         "bytes_per_url_with_queues": (with_queues - before) / sizes.urls,
     }
 
 
 def _scrapy_redis(server: Server, sizes: Sizes) -> dict[str, float]:
     """Fill its set as it does, with hexadecimal SHA-1, but in batches."""
-    before = _emptied(server)
+    before = emptied(server)
     client: Any = redis.Redis.from_url(server.url)
     for first in range(0, sizes.urls, LIMIT_BATCH):
         pipeline = client.pipeline(transaction=False)
@@ -104,14 +104,16 @@ def _scrapy_redis(server: Server, sizes: Sizes) -> dict[str, float]:
             pipeline.sadd("bench:dupefilter", digest.hexdigest())
         pipeline.execute()
     client.close()
-    return {"bytes_per_url": (_settled(server) - before) / sizes.urls}
+    return {"bytes_per_url": (settled(server) - before) / sizes.urls}
 
 
-def _emptied(server: Server) -> int:
+def emptied(server: Server) -> int:
+    """Empty *server*; return the memory that it uses then."""
     server.empty()
-    return _settled(server)
+    return settled(server)
 
 
-def _settled(server: Server) -> int:
+def settled(server: Server) -> int:
+    """The memory that *server* uses once its tables have their size."""
     time.sleep(SETTLE)
     return server.used_memory()

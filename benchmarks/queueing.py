@@ -19,6 +19,7 @@ from scrapy import Request
 from benchmarks import peers
 from benchmarks.harness import Figures, Report, alternate, environment
 from benchmarks.links import urls as distinct
+from benchmarks.memory import emptied, settled
 from benchmarks.path import seen_path
 from frontier.model import Order
 from frontier.queues.partition import (
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 HOSTS = 100
 LENGTH = 70
-SETTLE = 0.3
 SLOWLOG = 100_000
 MOST = 128
 """URLs that a node reserves at once: twice `CONCURRENT_REQUESTS` of 64."""
@@ -106,13 +106,13 @@ def _requests(count: int, spider: Any) -> list[Request]:
 
 
 def _frontier(server: Server, sizes: Sizes) -> dict[str, float]:
-    before = _emptied(server)
+    before = emptied(server)
 
     async def fill() -> tuple[float, int]:
         settings = {"FRONTIER_BLOOM_CAPACITY": sizes.urls}
         async with seen_path(server.url, settings, queues=True) as path:
             await path.push(_requests(sizes.urls, path.spider))
-            used = await asyncio.to_thread(_settled, server)
+            used = await asyncio.to_thread(settled, server)
             pace = await path.pace(distinct(sizes.links), new=True)
             return pace.per_second, used
 
@@ -121,7 +121,7 @@ def _frontier(server: Server, sizes: Sizes) -> dict[str, float]:
 
 
 def _scrapy_redis(server: Server, sizes: Sizes) -> dict[str, float]:
-    before = _emptied(server)
+    before = emptied(server)
     enqueue = peers.scrapy_redis_whole(server.url)
     few = sizes.urls // 10
     made = _requests(few, peers.SPIDER)
@@ -129,7 +129,7 @@ def _scrapy_redis(server: Server, sizes: Sizes) -> dict[str, float]:
     for request in made:
         enqueue(request)
     pace = few / (time.perf_counter() - begin)
-    return {"bytes_per_url": (_settled(server) - before) / few, "links_per_s": pace}
+    return {"bytes_per_url": (settled(server) - before) / few, "links_per_s": pace}
 
 
 def _scripts(server: Server) -> dict[str, float]:
@@ -188,13 +188,3 @@ def _acquire(store: BlockingStore, keys: Any) -> Lease:
     names = [keys.lease, keys.fence, keys.counts, keys.reserved]
     reply = store.call(Call.to(LEASE_ACQUIRE, names, ["bench", 60_000]))
     return Lease(0, int(reply[0]), float("inf"))
-
-
-def _emptied(server: Server) -> int:
-    server.empty()
-    return _settled(server)
-
-
-def _settled(server: Server) -> int:
-    time.sleep(SETTLE)
-    return server.used_memory()

@@ -129,7 +129,7 @@ class SpiderOutput:
     def _has_witness(self) -> bool:
         """Whether somebody listens for requests that are scheduled, or dropped."""
         return any(
-            not isinstance(getattr(receiver, "__self__", None), OffsiteMiddleware)
+            type(getattr(receiver, "__self__", None)) is not OffsiteMiddleware
             for signal in SIGNALS
             for receiver in liveReceivers(getAllReceivers(self._crawler, signal))
         )

@@ -34,7 +34,10 @@ class Traps:
 
     def catches(self, url: str) -> str | None:
         """Which trap *url* is in, if any; if none, it is counted."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # no URL; whoever fetches it will say so
+            return None
         if self._repeats and repeats(parts.path) > self._repeats:
             return PATH
         if self._urls and parts.query:

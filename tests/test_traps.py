@@ -43,6 +43,7 @@ def test_a_page_may_have_so_many_urls_of_one_shape():
     assert some.catches("http://a.example/calendar?month=9") is None
     assert some.catches("http://b.example/calendar?month=9&view=all") is None
     assert some.catches("http://a.example/plain") is None
+    assert some.catches("http://[a.example/?x=1") is None
 
 
 def test_what_is_not_met_again_is_forgotten_in_time(monkeypatch):
