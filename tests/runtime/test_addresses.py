@@ -108,6 +108,7 @@ async def test_a_push_that_cannot_be_placed_fails_the_node_and_every_flush(
     with pytest.raises(StoreRefused):
         await node.outbox.flush()
     with pytest.raises(StoreRefused):
-        await running
+        async with asyncio.timeout(5):
+            await running
     with pytest.raises(StoreRefused):  # nothing is acked after it either
         await node.outbox.flush()
