@@ -2,9 +2,11 @@
 
 What always holds:
 
-1.  A ``<name>.cdxj`` lists every response and revisit of its file, sorted, or it
-    is not there: it gets its name after its last byte is on disk.
-2.  What was rolled back is not listed. A file may be closed in the middle of a
+1.  A ``<name>.cdxj`` lists every response and revisit of its file, sorted; it gets
+    its name after its last byte is on disk.
+2.  It is there before its file gets its final name, so that no kill leaves a
+    closed file without one (only an index that could not be written does).
+3.  What was rolled back is not listed. A file may be closed in the middle of a
     batch, so lines are noted as captures are appended.
 
 The lines are made as captures are written. A file whose node has died is read
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from frontier.archive.records import target_uri
 from frontier.archive.selection import mime_of
+from frontier.archive.writer import OPEN
 from frontier.cdx.keys import sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
 from frontier.cdx.reader import records
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from frontier.model import Exchange, Stored
 
 SUFFIX = ".cdxj"
-UNFINISHED = ".open"
 BLOCK = 1 << 20
 
 
@@ -65,21 +67,26 @@ class Listing:
             self._lines[stored.file].pop()
 
     def write(self, path: Path) -> None:
-        """Write the index of *path*, which was closed.
+        """Write the index of *path*, a whole file that is still called ``.open``.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
             BadWarc: *path* was not written here, and is damaged.
         """
-        lines = self._lines.pop(path.name, None)
-        made = sorted(lines if lines is not None else _read(path))
-        beside = beside_of(path)
-        unfinished = beside.with_name(beside.name + UNFINISHED)
+        final = path.with_name(path.name.removesuffix(OPEN))
+        lines = self._lines.get(final.name)
+        made = sorted(lines if lines is not None else _read(path, final.name))
+        beside = beside_of(final)
+        unfinished = beside.with_name(beside.name + OPEN)
         with unfinished.open("wb") as file:
             file.writelines(made)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(beside)
+
+    def drop(self, path: Path) -> None:
+        """Forget the lines of *path*, which has its final name and its index."""
+        self._lines.pop(path.name, None)
 
 
 def beside_of(path: Path) -> Path:
@@ -87,10 +94,10 @@ def beside_of(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".gz").removesuffix(".warc") + SUFFIX)
 
 
-def _read(path: Path) -> Iterator[bytes]:
+def _read(path: Path, name: str) -> Iterator[bytes]:
     with path.open("rb") as file:
         blocks = iter(lambda: file.read(BLOCK), b"")
-        for found in records(path.name, blocks):
-            line = line_of(found, path.name)
+        for found in records(name, blocks):
+            line = line_of(found, name)
             if line is not None:
                 yield line.encode()

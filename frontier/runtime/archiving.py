@@ -118,9 +118,10 @@ class Archive:
             filter_bytes=config.revisit_filter_bytes,
         )
         directory = config.warc_dir
+        listing = Listing() if config.warc_cdxj else None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            repaired = repair(directory, None)
+            repaired = repair(directory, None, listing.write if listing else None)
         except OSError as error:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
@@ -137,9 +138,9 @@ class Archive:
             block_digest=config.warc_block_digest,
             rules=rules.as_json(),
         )
-        listing = Listing() if config.warc_cdxj else None
         if listing is not None:
-            writer.on_closed.append(listing.write)
+            writer.before_closing.append(listing.write)
+            writer.on_closed.append(listing.drop)
         self._uploader: Uploader | None = None
         if config.warc_upload:
             remove = config.warc_upload_remove
