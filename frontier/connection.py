@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from frontier.archive.batch import Counters
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
-    from frontier.runtime.node import Owner
+    from frontier.runtime.owner import Owner
     from frontier.wire import Wire
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.utils.misc import load_object
 
 from frontier.canon.rulesets import SCRAPY, host_of_origin
-from frontier.conf import QUEUE_KEYS
 from frontier.errors import ConfigurationError
 from frontier.hashing import partition_of
+from frontier.parsers import QUEUE_KEYS
 from frontier.requests import MAX_HOST, host_of, origin_of, queue_key
 
 if TYPE_CHECKING:

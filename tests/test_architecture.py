@@ -15,6 +15,7 @@ FACES = {
     "conditional",
     "connection",
     "dashboard",
+    "delivered",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
@@ -22,6 +23,7 @@ FACES = {
     "handler",
     "identity",
     "links",
+    "modes",
     "pipelines",
     "places",
     "requests",
@@ -32,6 +34,7 @@ FACES = {
     "spideroutput",
     "spool",
     "startfeed",
+    "tally",
     "tls",
     "wire",
 }
@@ -39,7 +42,7 @@ SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
-    {"conf", "errors", "model"},
+    {"conf", "errors", "model", "parsers"},
     {
         "bloom",
         "buckets",

@@ -16,7 +16,6 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from frontier.conf import NAME
 from frontier.coordination.crawls import BY_FINGERPRINT
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.inspection.figures import read_reports, sum_of, together
@@ -29,6 +28,7 @@ from frontier.inspection.views import (
     NodeView,
 )
 from frontier.model import Member
+from frontier.parsers import NAME
 from frontier.queues.codec import decode
 from frontier.queues.partition import Scan, scan_call
 from frontier.ring import Ring

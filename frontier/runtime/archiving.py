@@ -21,9 +21,9 @@ from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter, safe_name
 from frontier.canon.rulesets import SCRAPY, VERSION, named
-from frontier.conf import UNNAMED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
+from frontier.parsers import UNNAMED
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.wacz.create import Options, create, warc_files

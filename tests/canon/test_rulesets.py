@@ -5,8 +5,8 @@ import pytest
 from frontier.canon import InvalidURL, apply
 from frontier.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
 from frontier.canon.usable import MAX_LENGTH, fixed, usable
-from frontier.conf import CANON_RULES
 from frontier.errors import ConfigurationError
+from frontier.parsers import CANON_RULES
 
 SESSION = "0123456789abcdef0123456789abcdef"
 

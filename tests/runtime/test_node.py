@@ -180,14 +180,14 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True
     await a.open()
-    looks = a._ending._idle
+    looks = a._parts.ending._idle
     count = []
-    a._ending._idle = lambda: count.append(1) or looks()
+    a._parts.ending._idle = lambda: count.append(1) or looks()
     await until(lambda: len(count) > 5)
     assert not a.finished
 
     a._owner.busy = False
-    await a._keeper.beat()
+    await a._parts.keeper.beat()
     await a._owner.finished.wait()
     await a.close()
 
