@@ -95,7 +95,13 @@ class PushingConnection(connection.Connection):
         if owner is None:
             raise RuntimeError("a scheduler attaches itself first")
         self.node = PushingNode(
-            self.config, settings, owner, spider=spider.name, inbox_size=1, cap=1
+            self.config,
+            settings,
+            owner,
+            spider=spider.name,
+            inbox_size=1,
+            cap=lambda: 1,
+            host_of=str,
         )
         self.places = Places(self.config)
         await self.node.open()

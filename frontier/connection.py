@@ -16,6 +16,7 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
+from frontier.allowance import Allowance
 from frontier.conf import Config
 from frontier.errors import FrontierError
 from frontier.gate import Gate
@@ -107,13 +108,15 @@ class Connection:
             raise RuntimeError(
                 "a connection is opened by the scheduler it is attached to"
             )
+        self.allowance = Allowance(self.config, settings, lambda: self.node.share)
         node = Node(
             self.config,
             dict(settings),
             self._owner,
             spider=spider.name,
             inbox_size=2 * size,
-            cap=self._cap(size),
+            cap=self.allowance.reserved,
+            host_of=self.allowance.host_of,
         )
         self.node = node
         try:
@@ -129,18 +132,6 @@ class Connection:
 
     def _address(self, host: str) -> str | None:
         return self.node.addresses.known(host)
-
-    def _cap(self, size: int) -> int:
-        """How many of one queue key may be in flight here."""
-        settings, shards = self._crawler.settings, self.config.host_shards
-        if self.config.queue_key == "url":
-            return 2 * size  # one queue per partition: there is no host to spare
-        per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        if shards > 1:  # together they have no more than the host is allowed
-            return max(1, per_host // shards)
-        if settings.getfloat("DOWNLOAD_DELAY") > 0:
-            return 2
-        return 2 * per_host
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""

@@ -16,14 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.places import host_of_shard, shards_of
+from frontier.places import shards_of
 from frontier.queues.partition import split_name
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -33,6 +37,14 @@ if TYPE_CHECKING:
 
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
+
+
+class _Busy:
+    """The requests of one divided host that are on the way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.changed = asyncio.Condition()
 
 
 class Gate:
@@ -46,6 +58,8 @@ class Gate:
         self._slots = downloader.slots
         self._send = downloader.handlers.download_request_async
         self._next: dict[str, float] = {}
+        self._allowance = connection.allowance
+        self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
         downloader.handlers.download_request_async = self.send
 
     async def send(self, request: Request) -> Response:
@@ -58,7 +72,7 @@ class Gate:
         if reservation is not None:
             node = self._connection.node
             await self._covered(request, reservation)
-            if self._connection.config.host_shards > 1:
+            if self._allowance.is_divided:
                 return await self._send_share(request, reservation)
             node.sent(reservation, self._delay(request))
         return await self._send_now(request)
@@ -70,7 +84,7 @@ class Gate:
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:
         """Send *request*, which is of a shard, when it is this node's turn."""
-        host = host_of_shard(split_name(reservation.queue)[1])
+        host = self._allowance.host_of(split_name(reservation.queue)[1])
         async with self._room(host):
             delay = self._delay(request)
             if delay:
@@ -82,18 +96,16 @@ class Gate:
     @asynccontextmanager
     async def _room(self, host: str) -> AsyncIterator[None]:
         """Be one of those of *host* that may be on the way at once."""
-        busy = self._busy.setdefault(host, _Busy())
+        busy = self._busy.setdefault(host, _Busy())  # while anybody is in here
         async with busy.changed:
-            await busy.changed.wait_for(lambda: busy.count < self._connection.part())
-        busy.count += 1
+            await busy.changed.wait_for(lambda: busy.count < self._allowance.sent())
+            busy.count += 1
         try:
             yield
         finally:
             busy.count -= 1
             async with busy.changed:
                 busy.changed.notify_all()
-            if not busy.count:
-                self._busy.pop(host, None)
 
     async def _covered(self, request: Request, reservation: Reservation) -> None:
         """Return once the lease that *reservation* stands on is current."""

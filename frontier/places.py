@@ -122,10 +122,9 @@ class Places:
     def _remember(self, origin: str, key: str) -> tuple[Place, ...]:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()
+        places = tuple(shards_of(key, self._shards, self._partitions))
         if self._shards == 1:
-            places = (Place(key, partition_of(key, self._partitions)),)
-        else:
-            places = tuple(shards_of(key, self._shards, self._partitions))
+            places = (Place(key, places[0].partition),)
         self._places[origin] = places
         return places
 

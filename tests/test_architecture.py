@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent / "frontier"
 
 FACES = {
     "addon",
+    "allowance",
     "capture",
     "cli",
     "conditional",

@@ -65,7 +65,7 @@ class Inbox:
         order: Order,
         size: int,
         cap: Callable[[], int],
-        host_of: Callable[[str], str],
+        host_of: Callable[[str], str] = str,
         on_ready: Callable[[], None],
     ) -> None:
         self._patience = patience

@@ -33,7 +33,7 @@ from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
 from frontier.store.client import BlockingStore, Call, Store, check_server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
@@ -59,7 +59,8 @@ class Node:
         *,
         spider: str,
         inbox_size: int,
-        cap: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str],
     ) -> None:
         self.config = config
         self._settings = settings
@@ -67,6 +68,7 @@ class Node:
         self._spider = spider
         self._inbox_size = inbox_size
         self._cap = cap
+        self._host_of = host_of
         self._loops = Loops(owner.on_failure)
         self._backing = Backing(config.store_dir)
         self.archive: Archive | None = None
@@ -125,6 +127,7 @@ class Node:
             owner=self._owner,
             inbox_size=self._inbox_size,
             cap=self._cap,
+            host_of=self._host_of,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses = parts.addresses
@@ -177,6 +180,11 @@ class Node:
         """Note that a request was sent, and for how long to leave its host alone."""
         if self.config.queue_key != "url":
             self._parts.manners.sent(reservation, delay)
+
+    @property
+    def share(self) -> float:
+        """Which part of the partitions it has."""
+        return len(self._leases.held) / self.config.partitions
 
     def holds(self, partition: int) -> bool:
         """Whether this node has a current lease on *partition*."""

@@ -72,7 +72,8 @@ class Parts:
         node: Whole,
         owner: Owner,
         inbox_size: int,
-        cap: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str],
     ) -> None:
         self._config = config
         ttl = config.lease_ttl
@@ -103,6 +104,7 @@ class Parts:
             order=config.order,
             size=inbox_size,
             cap=cap,
+            host_of=host_of,
             on_ready=owner.on_ready,
         )
         self.acks = Acks(

@@ -57,7 +57,8 @@ def new_node(unique, monkeypatch):
             **{"partitions": 16, "lease_ttl": 60.0, **settings},
         )
         redis = {"REDIS_URL": server.url}
-        return Node(config, redis, Owner(), spider="site", inbox_size=16, cap=8)
+        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
+        return Node(config, redis, Owner(), spider="site", **bounds)
 
     return new_node
 
