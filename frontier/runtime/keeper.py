@@ -41,6 +41,8 @@ REMOVE = "remove"
 """The order to a node that is off the map, and whose leases are ended."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
+NAMED = 5
+"""Partitions that one line of the log names."""
 
 
 class Keeper:
@@ -188,13 +190,15 @@ class Keeper:
         began = time.monotonic()
         ready, lost = await self._leases.renew()
         self._renewed_at = began
-        for lease in lost:
-            started = self._inbox.lose(lease)
+        if lost:
+            started = sum(len(self._inbox.lose(lease)) for lease in lost)
             logger.warning(
-                "the lease on partition %d is lost; %d requests that were under way "
-                "will be fetched again by its new holder",
-                lease.partition,
-                len(started),
+                "the leases on %d partitions are lost (%s%s); %d requests that were "
+                "under way will be fetched again by their new holders",
+                len(lost),
+                ", ".join(str(lease.partition) for lease in lost[:NAMED]),
+                ", ..." if len(lost) > NAMED else "",
+                started,
             )
         unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
         if unknown:
