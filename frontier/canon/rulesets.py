@@ -84,6 +84,10 @@ _DEFAULT = (
 )
 
 
+_AT_ONCE = {_DEFAULT: heritrix.default}
+"""Steps one after the other that one function does faster, and the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuleSet:
     """Steps under a name."""
@@ -97,7 +101,15 @@ class RuleSet:
 
     def __post_init__(self) -> None:
         self._functions.extend(map(files.step_of, self.rules))
-        self._functions.extend(STEPS[name] for name in self.steps)
+        steps = list(self.steps)
+        while steps:
+            for many, function in _AT_ONCE.items():
+                if tuple(steps[: len(many)]) == many:
+                    self._functions.append(function)
+                    del steps[: len(many)]
+                    break
+            else:
+                self._functions.append(STEPS[steps.pop(0)])
 
     def apply(self, url: str) -> str:
         """The canonical form of *url*.

@@ -115,7 +115,7 @@ def test_pywbs_keys_are_there_again_whatever_the_form_of_the_index(
     # As tools write them: in several members, here also in the wrong order.
     packed.write_bytes(b"".join(gzip.compress(line) for line in reversed(entries)))
 
-    code, said, err = check(packed, "--rules", "openwayback-key", "--rekey")
+    code, said, _ = check(packed, "--rules", "openwayback-key", "--rekey")
     assert (code, said["changed"]) == (0, 4)
     moved = tmp_path / "all.openwayback-key.cdxj"
     assert b"\nexample.com/b 2" in moved.read_bytes()
