@@ -30,6 +30,7 @@ RATIOS = {
         "us_surt",
         "us_surt_ordinary",
         "us_whatwg",
+        "seen_heritrix_over_scrapy",
         "surt_pypi_us",
     },
     "crawl": {

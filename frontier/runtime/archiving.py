@@ -20,7 +20,7 @@ from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter, safe_name
-from frontier.canon.rulesets import SCRAPY, VERSION, named
+from frontier.canon.rulesets import SCRAPY, named
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
@@ -52,8 +52,7 @@ def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
 
 def _about(rules: RuleSet) -> dict[str, str]:
     """What a warcinfo record says of the canonicalization in effect."""
-    text = f"{rules.name}; version={VERSION}; sha256={rules.digest}"
-    return {"canonicalization": text}
+    return {"canonicalization": rules.statement}
 
 
 def rules_of(config: Config) -> Rules:
