@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.queues.codec import decode
 from frontier.store.client import BlockingStore, Call
@@ -58,7 +59,7 @@ class Cluster:
         }
         options = [f"-s{name}={value}" for name, value in chosen.items()]
         log = self.log_of(node_id).open("ab")
-        self.nodes[node_id] = subprocess.Popen(
+        self.nodes[node_id] = warm.Popen(
             [sys.executable, "-m", "scrapy", "crawl", spider, *args, *options],
             cwd=cwd,
             stdout=log,

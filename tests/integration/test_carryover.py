@@ -2,11 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 
 import pytest
+import warm
 from conftest import ROOT, until
 
 SPIDER = """
@@ -57,7 +57,7 @@ def frontier(cluster):
     options = ["--store-dir", str(cluster.store_dir)]
 
     def run(*arguments, cwd=ROOT):
-        return subprocess.run(
+        return warm.run(
             [sys.executable, "-m", "frontier", "seen", *arguments, *options],
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import warm
 from fastwarc import ArchiveIterator
 
 from tests.archive.judges import assert_sound
@@ -170,7 +170,7 @@ def test_a_duplicate_page_that_is_deep_is_not_followed(crawl, cluster, tmp_path)
     picture = tmp_path / "saved.png"
     plot = ["--plot", str(picture)] if find_spec("matplotlib") else []
     text, data = (
-        subprocess.run(
+        warm.run(
             [*asked, *options], cwd=ROOT, check=True, capture_output=True, text=True
         ).stdout
         for options in ([], ["--json", *plot])

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 
 import pytest
+import warm
 from conftest import DEADLINE, ROOT, until
 
 from frontier.store.embedded import EmbeddedStore
@@ -38,7 +39,7 @@ class Run:
         (directory / "bare.py").write_text('SPIDER_MODULES = ["spiders"]\n')
         spider = ["crawl", "site"]
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = warm.Popen(
                 [sys.executable, "-m", "scrapy", *spider, "-aseeds=" + seeds, *options],
                 cwd=directory,
                 stdout=log,

@@ -2,11 +2,11 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
+import warm
 from conftest import ROOT, until
 
 from frontier.errors import FrontierError
@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-m", "frontier"]
 @pytest.fixture
 def frontier(cluster):
     def frontier(*arguments):
-        return subprocess.run(
+        return warm.run(
             [*COMMAND, *arguments, "--store-dir", str(cluster.store_dir)],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
+import warm
 from conftest import ROOT, until
 from test_kill import served
 
@@ -20,7 +20,7 @@ def rebuild(cluster, *journals, **options):
     words += ["--crawl", "site-1", "--store-dir", str(cluster.store_dir)]
     words += [f"--journal={directory}" for directory in journals]
     words += [f"--{name}={value}" for name, value in options.items()]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -84,7 +84,7 @@ def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_pa
 def test_without_a_journal_of_the_crawl_nothing_is_made(cluster, tmp_path):
     words = [sys.executable, "-m", "frontier", "crawl", "rebuild", "--crawl", "site-1"]
     words += ["--journal", str(tmp_path), "--store-dir", str(cluster.store_dir)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == ExitCode.USAGE
     assert "there is no journal of the crawl site-1" in done.stderr

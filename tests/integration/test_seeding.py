@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import warm
 from conftest import ROOT, until
 
 from frontier.conf import Config
@@ -27,7 +28,7 @@ def command(cluster):
 
     def command(*arguments):
         where = ["--store-dir", str(cluster.store_dir)]
-        return subprocess.Popen(
+        return warm.Popen(
             [sys.executable, "-m", "frontier", *arguments, *where],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -2,9 +2,9 @@
 
 import json
 import os
-import subprocess
 import sys
 
+import warm
 from conftest import ROOT
 
 
@@ -20,7 +20,7 @@ def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
     assert len(months) == 12
     assert "'frontier/trap/query': " in cluster.text_of("node-1")
     assert cluster.store  # starts it again, for the command
-    status = subprocess.run(
+    status = warm.run(
         [
             *(sys.executable, "-m", "frontier", "crawl", "status", "--json"),
             *("--store-dir", str(cluster.store_dir)),
