@@ -1,34 +1,13 @@
 """Nodes that are told to go: by an operator, by a signal, by two signals."""
 
-import os
 import signal
-import sys
 import time
 
 import pytest
-import warm
-from conftest import ROOT, until
+from conftest import until
 
 from frontier.errors import FrontierError
 from frontier.inspection.snapshot import snapshot
-
-COMMAND = [sys.executable, "-m", "frontier"]
-
-
-@pytest.fixture
-def frontier(cluster):
-    def frontier(*arguments):
-        return warm.run(
-            [*COMMAND, *arguments, "--store-dir", str(cluster.store_dir)],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    return frontier
 
 
 @pytest.fixture
@@ -41,7 +20,7 @@ def running(serve, cluster):
         server = serve(**{**site, **given})
         for node in ("node-1", "node-2"):
             cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **settings)
-        until(lambda: cluster.store_dir.exists() and cluster.store, "the store")
+        until(lambda: cluster.has_store and cluster.store, "the store")
         until(lambda: share(cluster, "node-1") and share(cluster, "node-2"), "shares")
         until(
             lambda: server.requests() and len(server.requests().entries) > 15, "pages"
@@ -71,10 +50,10 @@ def complete(server):
     return log
 
 
-def test_a_drained_node_hands_over_and_exits_clean(cluster, frontier, running):
+def test_a_drained_node_hands_over_and_exits_clean(cluster, running):
     server = running(delay=0.3)  # else the crawl may be over before it is drained
-    assert frontier("node", "drain", "node-9").returncode == 4
-    done = frontier("node", "drain", "node-1")
+    assert cluster.ask("node", "drain", "node-9").returncode == 4
+    done = cluster.ask("node", "drain", "node-1")
 
     assert done.returncode == 0, done.stderr
     assert cluster.wait("node-1") == [0]
@@ -83,24 +62,24 @@ def test_a_drained_node_hands_over_and_exits_clean(cluster, frontier, running):
     assert complete(server).repeated() == {}
 
 
-def test_a_dead_node_is_removed_and_its_share_taken_at_once(cluster, frontier, running):
+def test_a_dead_node_is_removed_and_its_share_taken_at_once(cluster, running):
     server = running(FRONTIER_LEASE_TTL="600")
     cluster.kill("node-1")
     in_flight = set(cluster.reserved("site-1"))
-    refused = frontier("node", "remove", "node-1")
+    refused = cluster.ask("node", "remove", "node-1")
     assert refused.returncode == 5
     assert "node-1 of the crawl site-1 is alive" in refused.stderr
 
-    done = frontier("node", "remove", "node-1", "--force")
+    done = cluster.ask("node", "remove", "node-1", "--force")
     assert done.returncode == 0, done.stderr
     until(lambda: nodes(cluster)["node-2"].held == 1024, "node-2 has all", 5)
     assert cluster.wait("node-2") == [0]
     assert set(complete(server).repeated()) <= in_flight
 
 
-def test_a_live_node_that_is_removed_stops(cluster, frontier, running):
+def test_a_live_node_that_is_removed_stops(cluster, running):
     server = running(FRONTIER_LEASE_TTL="600")
-    assert frontier("node", "remove", "node-1", "--force").returncode == 0
+    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
 
     assert cluster.wait("node-1") == [0]
     assert "Spider closed (frontier_removed)" in cluster.text_of("node-1")

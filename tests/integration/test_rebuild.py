@@ -1,26 +1,20 @@
 """The store of a crawl is lost: it is rebuilt from the journals and goes on."""
 
 import json
-import os
-import shutil
 import signal
-import sys
 
 import pytest
-import warm
-from conftest import ROOT, until
+from conftest import until
 from test_kill import served
 
 from frontier.cli.exits import ExitCode
-from frontier.store.embedded import EmbeddedStore
 
 
 def rebuild(cluster, *journals, **options):
-    words = [sys.executable, "-m", "frontier", "crawl", "rebuild", "--json"]
-    words += ["--crawl", "site-1", "--store-dir", str(cluster.store_dir)]
+    words = ["crawl", "rebuild", "--json", "--crawl", "site-1"]
     words += [f"--journal={directory}" for directory in journals]
     words += [f"--{name}={value}" for name, value in options.items()]
-    done = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = cluster.ask(*words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -82,9 +76,8 @@ def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_pa
 
 
 def test_without_a_journal_of_the_crawl_nothing_is_made(cluster, tmp_path):
-    words = [sys.executable, "-m", "frontier", "crawl", "rebuild", "--crawl", "site-1"]
-    words += ["--journal", str(tmp_path), "--store-dir", str(cluster.store_dir)]
-    done = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ("crawl", "rebuild", "--crawl", "site-1", "--journal", str(tmp_path))
+    done = cluster.ask(*words)
 
     assert done.returncode == ExitCode.USAGE
     assert "there is no journal of the crawl site-1" in done.stderr
@@ -94,7 +87,6 @@ def lose_everything(cluster):
     """Kill the nodes and the store, and delete its data."""
     for node in list(cluster.nodes):
         cluster.nodes[node].send_signal(signal.SIGSTOP)
-    os.kill(EmbeddedStore.status(cluster.store_dir).pid, signal.SIGKILL)
     for node in list(cluster.nodes):
         cluster.kill(node)
-    shutil.rmtree(cluster.store_dir)
+    cluster.lose_store()
