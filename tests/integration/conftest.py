@@ -122,6 +122,7 @@ class Cluster:
         if self.servers:
             self.servers.clear()
         else:
+            self._let_go()
             os.kill(EmbeddedStore.status(self.store_dir).pid, signal.SIGKILL)
             shutil.rmtree(self.store_dir)
 
@@ -150,14 +151,16 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait()
+        if self.has_store and self._client is None:
+            assert self.store  # an embedded one ends with the last that leaves it
+        self._let_go()
+
+    def _let_go(self):
         if self._client is not None:
             self._client.close()
-        if self.url:
-            return
-        if self._joined is None and self.store_dir.exists():
-            self._joined = EmbeddedStore.join(self.store_dir)
         if self._joined is not None:
             self._joined.leave()
+        self._client = self._joined = None
 
 
 CHOSEN = os.environ.get("TEST_STORE")
