@@ -1,9 +1,10 @@
 """``frontier warc repair``, on files of a writer that really was killed."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+import warm
 
 from frontier.cli.exits import ExitCode
 
@@ -23,7 +24,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run(*command):
-    return subprocess.run(
+    return warm.run(
         [sys.executable, *map(str, command)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -6,7 +6,7 @@ from conftest import Cluster, until
 
 def test_a_full_store_pauses_the_crawl(serve, own_server, tmp_path):
     site = serve(urls=80, hosts=3, calendar_months=3, delay=0.02)
-    nodes = Cluster(tmp_path, own_server.url)
+    nodes = Cluster(tmp_path, own_server)
     client = redis.Redis(unix_socket_path=str(own_server.socket))
     try:
         nodes.start("node-1", "-a", f"seeds={','.join(site.seeds)}")
