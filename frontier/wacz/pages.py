@@ -12,7 +12,6 @@ from uuid import UUID, uuid5
 from frontier.cdx.reader import http
 
 if TYPE_CHECKING:
-    from frontier.cdx.lines import Line
     from frontier.cdx.reader import Found
 
 NAMESPACE = UUID("5d0c1fd4-6b55-5a2e-9a45-0b8d35b2d0d6")
@@ -26,22 +25,23 @@ _TITLE = re.compile(
 _CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
 
 
-def page_of(found: Found, line: Line, seeds: frozenset[str]) -> bytes | None:
+def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
     """Return the line of a page; ``None`` if the capture is no page."""
+    url = found.headers.get("warc-target-uri", "").strip("<>")
     status, headers, body = http(found.block)
     mime = headers.get("content-type", "").partition(";")[0].strip().lower()
     if found.kind not in {"response", "revisit"} or status != "200" or mime not in HTML:
         return None
     date = found.headers.get("warc-date", "")
     page: dict[str, object] = {
-        "id": str(uuid5(NAMESPACE, f"{line.url} {date}")),
-        "url": line.url,
+        "id": str(uuid5(NAMESPACE, f"{url} {date}")),
+        "url": url,
         "ts": date,
     }
     title = title_of(headers, body)
     if title:
         page["title"] = title
-    if line.url in seeds:
+    if url in seeds:
         page["seed"] = True
     return json.dumps(page).encode() + b"\n"
 
