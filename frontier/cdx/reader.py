@@ -31,6 +31,27 @@ MAX_HEADERS = 10_000
 _GZIP = 31  # zlib: expect gzip framing
 
 
+class Head:
+    """Headers, looked for when they are asked for: most of them never are."""
+
+    __slots__ = ("_lower", "_top")
+
+    def __init__(self, top: bytes = b"") -> None:
+        """Of *top*: a first line, and a header on each further one."""
+        self._top = top
+        self._lower = top.lower()
+
+    def get(self, name: str, default: str = "") -> str:
+        """The value of the first header with the lower-case *name*."""
+        at = self._lower.find(b"\r\n%b:" % name.encode("ascii"))
+        if at < 0:
+            return default
+        at += len(name) + 3
+        end = self._top.find(b"\r\n", at)
+        value = self._top[at:] if end < 0 else self._top[at:end]
+        return value.strip().decode("utf-8", "replace")
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """One record, and where it is."""
@@ -38,8 +59,8 @@ class Found:
     offset: int
     length: int
     """Of the gzip member, in bytes."""
-    headers: dict[str, str]
-    """WARC headers by lower-case name; the first of a name counts."""
+    headers: Head
+    """WARC headers."""
     block: bytes
     """The begin of the record's block."""
 
@@ -95,7 +116,7 @@ def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Foun
     top, gap, block = head.partition(b"\r\n\r\n")
     if not gap or top.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
-    headers = fields(top)
+    headers = Head(top)
     said = headers.get("content-length", "")
     if not (said.isascii() and said.isdigit() and len(said) < 16):
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
@@ -105,19 +126,7 @@ def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Foun
     return Found(offset, length, headers, block[: int(said)])
 
 
-def fields(top: bytes) -> dict[str, str]:
-    """Return the headers below the first line of *top*, by lower-case name."""
-    found: dict[str, str] = {}
-    for line in top.split(b"\r\n")[1 : MAX_HEADERS + 1]:
-        key, _, value = line.partition(b":")
-        found.setdefault(
-            key.strip().lower().decode("latin-1"),
-            value.strip().decode("utf-8", "replace"),
-        )
-    return found
-
-
-def http(block: bytes) -> tuple[str, dict[str, str], bytes]:
+def http(block: bytes) -> tuple[str, Head, bytes]:
     """Return status, headers and begin of the body of an HTTP response.
 
     The status is empty, and the headers are, if *block* is no whole head.
@@ -125,6 +134,6 @@ def http(block: bytes) -> tuple[str, dict[str, str], bytes]:
     top, gap, body = block.partition(b"\r\n\r\n")
     words = top.split(b"\r\n", 1)[0].split(b" ", 2)
     if not gap or not top.startswith(b"HTTP/") or len(words) < 2:
-        return "", {}, b""
+        return "", Head(), b""
     status = words[1].decode("latin-1")
-    return (status if status.isdigit() else ""), fields(top), body
+    return (status if status.isdigit() else ""), Head(top), body

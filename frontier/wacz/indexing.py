@@ -14,11 +14,10 @@ import heapq
 import json
 import logging
 import os
-import re
 from typing import TYPE_CHECKING
 
 from frontier.archive.listing import beside_of
-from frontier.cdx.lines import REVISIT, line_of, parse
+from frontier.cdx.lines import line_of
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import Captures, canonical
 from frontier.wacz import layout
@@ -37,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 MERGED = 200
 """Indexes that are read at the same time."""
-_HELD = re.compile(rb'([^ ]+) .*?"mime": "([^"\\]*)".*?"digest": "([^"\\]*)"')
+_DIGEST = b'"digest": "'
+_REVISIT = b'"mime": "warc/revisit"'
 
 
 class Indexing:
@@ -139,13 +139,13 @@ class Indexing:
             yield from files[0] if len(files) == 1 else heapq.merge(*files)
 
     def _hold(self, raw: bytes) -> None:
-        if found := _HELD.match(raw):
-            key, mime, digest = (group.decode() for group in found.groups())
-        else:
-            line = parse(raw)
-            key, mime, digest = line.key, line.mime, line.digest
-        if mime != REVISIT:
-            self._captures.hold(canonical(digest), key)
+        # No value has these bytes: quotes in JSON strings are escaped.
+        at = raw.find(_DIGEST)
+        if at < 0 or raw.find(_REVISIT) >= 0:
+            return
+        at += len(_DIGEST)
+        digest = raw[at : raw.find(b'"', at)].decode()
+        self._captures.hold(canonical(digest), raw[: raw.find(b" ")].decode())
 
 
 def _blocks(descriptor: int) -> Iterator[bytes]:

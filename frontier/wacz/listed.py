@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from isal import isal_zlib
 
 from frontier.archive.listing import beside_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
-from frontier.cdx.reader import HEAD_LIMIT, Found, fields, http, records
+from frontier.cdx.reader import HEAD_LIMIT, Found, Head, http, records
 from frontier.errors import BadWarc, FrontierError
 from frontier.wacz.pages import HTML, title_of
 
@@ -36,10 +37,8 @@ LISTING_LIMIT = 64 << 20
 GZIP = b"\x1f\x8b"
 _WBITS = 31  # gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
-_NEAR = 1 << 13
+_NEAR = 1 << 11
 """Compressed bytes of a page that are read at first: a title is near the begin."""
-_BEGIN = 1 << 15
-"""Bytes that they may inflate to."""
 _GAP = 1 << 16
 """Bytes between captures that are inflated at once."""
 _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
@@ -153,10 +152,11 @@ def _look_between(beside: Path, descriptor: int, start: int, size: int) -> None:
         return
     if size <= _GAP:
         data = os.pread(descriptor, size, start)
-        inflate = isal_zlib.decompressobj(_WBITS)
+        # Most often it is one request, as our writer makes them.
+        inflate = zlib.decompressobj(_WBITS)
         try:
             text = inflate.decompress(data, 4 * _GAP)
-        except _ZlibError:
+        except zlib.error:
             text = b""
         if text.startswith(_REQUEST) and inflate.eof and not inflate.unused_data:
             return
@@ -176,24 +176,36 @@ def _look_between(beside: Path, descriptor: int, start: int, size: int) -> None:
 
 
 def _found(beside: Path, descriptor: int, place: _Place, data: bytes) -> Found:
-    """The record at *place*, of which *data* is the begin."""
-    offset, length, _, revisit = place
-    near = len(data)
-    found = _begin(beside, place, data, HEAD_LIMIT if revisit else _BEGIN)
-    if not revisit and near < length and not title_of(*http(found.block)[1:]):
-        more = os.pread(descriptor, min(length, 2 * HEAD_LIMIT), offset)
-        found = _begin(beside, place, more, HEAD_LIMIT)
-    return found
+    """The record at *place*, of which *data* is the begin.
+
+    Of a page so much is inflated that its title is there.
+    """
+    inflate = isal_zlib.decompressobj(_WBITS)
+    text, known = b"", len(data)
+    while True:
+        try:
+            text += inflate.decompress(data, HEAD_LIMIT - len(text))
+        except _ZlibError as error:
+            reason = f"no gzip member at byte {place.offset} ({error})"
+            raise Unusable(beside, reason) from None
+        found = _begin(beside, place, text)
+        if (
+            place.revisit
+            or known == place.length
+            or inflate.eof
+            or len(text) >= HEAD_LIMIT
+            or title_of(*http(found.block)[1:])
+        ):
+            return found
+        data = inflate.unconsumed_tail + os.pread(
+            descriptor, min(3 * known, place.length - known), place.offset + known
+        )
+        known = min(4 * known, place.length)
 
 
-def _begin(beside: Path, place: _Place, data: bytes, limit: int) -> Found:
-    try:
-        text = isal_zlib.decompressobj(_WBITS).decompress(data, limit)
-    except _ZlibError as error:
-        reason = f"no gzip member at byte {place.offset} ({error})"
-        raise Unusable(beside, reason) from None
+def _begin(beside: Path, place: _Place, text: bytes) -> Found:
     top, gap, block = text.partition(b"\r\n\r\n")
-    headers = fields(top) if gap and top.startswith(b"WARC/") else {}
+    headers = Head(top if gap and top.startswith(b"WARC/") else b"")
     if headers.get("warc-type") not in INDEXED:
         raise Unusable(beside, f"another record is at byte {place.offset}")
     said = headers.get("content-length", "")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
 import zlib
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from frontier.cdx.reader import http
 
 if TYPE_CHECKING:
-    from frontier.cdx.reader import Found
+    from frontier.cdx.reader import Found, Head
 
 NAMESPACE = UUID("5d0c1fd4-6b55-5a2e-9a45-0b8d35b2d0d6")
 TITLE_LIMIT = 300
@@ -34,7 +35,7 @@ def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
         return None
     date = found.headers.get("warc-date", "")
     page: dict[str, object] = {
-        "id": str(uuid5(NAMESPACE, f"{url} {date}")),
+        "id": _identifier(f"{url} {date}"),
         "url": url,
         "ts": date,
     }
@@ -46,7 +47,17 @@ def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
     return json.dumps(page).encode() + b"\n"
 
 
-def title_of(headers: dict[str, str], body: bytes) -> str:
+def _identifier(name: str) -> str:
+    """A UUID of version 5, as `uuid.uuid5` makes it, at a quarter of the time."""
+    data = NAMESPACE.bytes + name.encode()
+    made = bytearray(hashlib.sha1(data, usedforsecurity=False).digest()[:16])
+    made[6] = made[6] & 0x0F | 0x50
+    made[8] = made[8] & 0x3F | 0x80
+    x = made.hex()
+    return f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}"
+
+
+def title_of(headers: Head, body: bytes) -> str:
     """Return the title in the begin of an HTML body, or the empty string."""
     coding = headers.get("content-encoding", "").lower()
     if coding in {"gzip", "x-gzip", "deflate"}:
