@@ -10,6 +10,7 @@ What always holds:
 
 from __future__ import annotations
 
+import functools
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,6 +32,11 @@ MAX_HEADERS = 10_000
 _GZIP = 31  # zlib: expect gzip framing
 
 
+@functools.cache
+def _needle(name: str) -> bytes:
+    return b"\r\n%b:" % name.encode("ascii")
+
+
 class Head:
     """Headers, looked for when they are asked for: most of them never are."""
 
@@ -43,10 +49,11 @@ class Head:
 
     def get(self, name: str, default: str = "") -> str:
         """The value of the first header with the lower-case *name*."""
-        at = self._lower.find(b"\r\n%b:" % name.encode("ascii"))
+        needle = _needle(name)
+        at = self._lower.find(needle)
         if at < 0:
             return default
-        at += len(name) + 3
+        at += len(needle)
         end = self._top.find(b"\r\n", at)
         value = self._top[at:] if end < 0 else self._top[at:end]
         return value.strip().decode("utf-8", "replace")

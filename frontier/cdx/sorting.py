@@ -61,6 +61,7 @@ class Captures:
         self._db.executescript(_SCHEMA)
         self._db.execute("BEGIN")
         self._held: list[tuple[bytes, str]] = []
+        self._referred: list[tuple[str, int, bytes, str, str]] = []
         self.revisits = 0
         """How many were added."""
 
@@ -84,12 +85,14 @@ class Captures:
             key = sort_key(target)
         time = "".join(filter(str.isdigit, headers.get("warc-refers-to-date", "")))
         digest = canonical(headers.get("warc-payload-digest", ""))
-        row = (file, found.offset, digest, key, time[:14])
-        self._db.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?)", row)
+        self._referred.append((file, found.offset, digest, key, time[:14]))
         self.revisits += 1
+        if len(self._referred) == BATCH:
+            self._flush()
 
     def forget(self, file: str) -> None:
         """Drop the revisits of *file*."""
+        self._flush()
         dropped = self._db.execute("DELETE FROM revisit WHERE file = ?", (file,))
         self.revisits -= dropped.rowcount
 
@@ -135,6 +138,9 @@ class Captures:
     def _flush(self) -> None:
         self._db.executemany("INSERT INTO held VALUES (?, ?)", self._held)
         self._held.clear()
+        into = "INSERT INTO revisit VALUES (?, ?, ?, ?, ?)"
+        self._db.executemany(into, self._referred)
+        self._referred.clear()
 
     def close(self) -> None:
         """Drop it."""

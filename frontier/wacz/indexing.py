@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO, Self
 
-    from frontier.cdx.reader import Found
     from frontier.cdx.sorting import Need
 
 logger = logging.getLogger(__name__)
@@ -83,8 +82,10 @@ class Indexing:
         """
         mark, pages = self._pages.tell(), self.pages
         try:
-            for key, found in listed(path, descriptor):
-                self._look(path.name, key, found)
+            for found, key, page in listed(path, descriptor, self._seeds):
+                if found.kind == "revisit":
+                    self._captures.refer(path.name, key, found)
+                self._put(page)
         except Unusable as error:
             logger.info("%s is read: %s", path.name, error)
         else:
@@ -99,7 +100,9 @@ class Indexing:
             line = line_of(found, path.name)
             if line is not None:
                 self._captures.add(line)
-                self._look(path.name, line.key, found)
+                if found.kind == "revisit":
+                    self._captures.refer(path.name, line.key, found)
+                self._put(page_of(found, self._seeds))
 
     def lines(self) -> Iterator[bytes]:
         """The lines of all captures, in order; afterwards `needs` can tell."""
@@ -125,10 +128,7 @@ class Indexing:
         self._pages.seek(0)
         return self._pages
 
-    def _look(self, name: str, key: str, found: Found) -> None:
-        if found.kind == "revisit":
-            self._captures.refer(name, key, found)
-        page = page_of(found, self._seeds)
+    def _put(self, page: bytes | None) -> None:
         if page is not None:
             self._pages.write(page)
             self.pages += 1

@@ -26,7 +26,7 @@ from frontier.archive.listing import beside_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
 from frontier.cdx.reader import HEAD_LIMIT, Found, Head, http, records
 from frontier.errors import BadWarc, FrontierError
-from frontier.wacz.pages import HTML, title_of
+from frontier.wacz.pages import HTML, line, page_of, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +60,12 @@ class Unusable(FrontierError):
 
 
 class Listed(NamedTuple):
-    """A page or a revisit, with the begin of its record."""
+    """A page or a revisit."""
 
-    key: str
     found: Found
+    key: str
+    page: bytes | None
+    """Its line in the list of pages."""
 
 
 class _Place(NamedTuple):
@@ -74,7 +76,7 @@ class _Place(NamedTuple):
     revisit: bool
 
 
-def listed(path: Path, descriptor: int) -> Iterator[Listed]:
+def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Listed]:
     """Yield the pages and revisits of the WARC file *path*, open as *descriptor*.
 
     They come in the order of the file. If it ends without an error, the index
@@ -88,23 +90,34 @@ def listed(path: Path, descriptor: int) -> Iterator[Listed]:
     places = _places(path, beside)
     end = 0
     for place in places:
-        if place.offset < end:
-            raise Unusable(beside, f"two captures share byte {place.offset}")
-        wanted = place.length if place.revisit else _NEAR
-        near = min(place.length, wanted, HEAD_LIMIT) if place.key else len(GZIP)
-        gap = place.offset - end
-        data = os.pread(descriptor, near, place.offset)
-        if gap:
-            _look_between(beside, descriptor, end, gap)
+        offset, length, key, revisit = place
+        gap = offset - end
+        if gap < 0:
+            raise Unusable(beside, f"two captures share byte {offset}")
+        near = len(GZIP)
+        if key:
+            near = min(length, HEAD_LIMIT if revisit else _NEAR)
+        if gap <= _GAP:
+            data = os.pread(descriptor, gap + near, end)
+            between, data = data[:gap], data[gap:]
+            if between and not _is_request(between):
+                _look_between(beside, end, iter([between]))
+        else:
+            _look_between(beside, end, _blocks(descriptor, end, gap))
+            data = os.pread(descriptor, near, offset)
         if not data.startswith(GZIP) or len(data) < near:
-            raise Unusable(beside, f"no record begins at byte {place.offset}")
-        if place.key:
-            yield Listed(place.key, _found(beside, descriptor, place, data))
-        end = place.offset + place.length
+            raise Unusable(beside, f"no record begins at byte {offset}")
+        if revisit:
+            found = _begin(beside, place, _inflate(beside, place, data))
+            yield Listed(found, key, page_of(found, seeds))
+        elif key:
+            found, title = _page(beside, descriptor, place, data)
+            yield Listed(found, key, line(found, title, seeds))
+        end = offset + length
     rest = os.fstat(descriptor).st_size - end
     if rest < 0:
         raise Unusable(beside, "the file is shorter than its index says")
-    _look_between(beside, descriptor, end, rest)
+    _look_between(beside, end, _blocks(descriptor, end, rest))
 
 
 def _places(path: Path, beside: Path) -> list[_Place]:
@@ -124,12 +137,12 @@ def _places(path: Path, beside: Path) -> list[_Place]:
                 key, _, mime, status, length, offset, filename = usual.groups()
             else:
                 try:
-                    line = parse(raw)
+                    read = parse(raw)
                 except ValueError as error:
                     raise Unusable(beside, f"{error}: {raw[:200]!r}") from None
-                key, mime, status = line.key.encode(), line.mime.encode(), b""
-                status, filename = line.status.encode(), line.filename.encode()
-                length, offset = str(line.length).encode(), str(line.offset).encode()
+                key, mime, status = read.key.encode(), read.mime.encode(), b""
+                status, filename = read.status.encode(), read.filename.encode()
+                length, offset = str(read.length).encode(), str(read.offset).encode()
             if filename != name:
                 raise Unusable(beside, f"is of {filename[:200]!r}")
             revisit = mime == REVISIT.encode()
@@ -146,25 +159,19 @@ def _places(path: Path, beside: Path) -> list[_Place]:
 _PAGES = frozenset(mime.encode() for mime in HTML)
 
 
-def _look_between(beside: Path, descriptor: int, start: int, size: int) -> None:
+def _is_request(data: bytes) -> bool:
+    """Whether *data* is one request record, as our writer makes them."""
+    inflate = zlib.decompressobj(_WBITS)
+    try:
+        text = inflate.decompress(data, 4 * _GAP)
+    except zlib.error:
+        return False
+    whole = inflate.eof and not inflate.unused_data
+    return whole and text.startswith(_REQUEST)
+
+
+def _look_between(beside: Path, start: int, blocks: Iterator[bytes]) -> None:
     """Make sure that there are whole records which an index does not list."""
-    if not size:
-        return
-    if size <= _GAP:
-        data = os.pread(descriptor, size, start)
-        # Most often it is one request, as our writer makes them.
-        inflate = zlib.decompressobj(_WBITS)
-        try:
-            text = inflate.decompress(data, 4 * _GAP)
-        except zlib.error:
-            text = b""
-        if text.startswith(_REQUEST) and inflate.eof and not inflate.unused_data:
-            return
-        blocks: Iterator[bytes] = iter([data])
-    else:
-        ends = range(start, start + size, 1 << 20)
-        stop = start + size
-        blocks = (os.pread(descriptor, min(1 << 20, stop - at), at) for at in ends)
     try:
         for found in records(str(beside), blocks):
             if found.kind in INDEXED:
@@ -175,10 +182,18 @@ def _look_between(beside: Path, descriptor: int, start: int, size: int) -> None:
         raise Unusable(beside, f"{error.reason} at byte {at}") from None
 
 
-def _found(beside: Path, descriptor: int, place: _Place, data: bytes) -> Found:
-    """The record at *place*, of which *data* is the begin.
+def _blocks(descriptor: int, start: int, size: int) -> Iterator[bytes]:
+    stop = start + size
+    for at in range(start, stop, 1 << 20):
+        yield os.pread(descriptor, min(1 << 20, stop - at), at)
 
-    Of a page so much is inflated that its title is there.
+
+def _page(
+    beside: Path, descriptor: int, place: _Place, data: bytes
+) -> tuple[Found, str]:
+    """The page at *place*, of which *data* is the begin, and its title.
+
+    So much is inflated that the title is there.
     """
     inflate = isal_zlib.decompressobj(_WBITS)
     text, known = b"", len(data)
@@ -186,21 +201,27 @@ def _found(beside: Path, descriptor: int, place: _Place, data: bytes) -> Found:
         try:
             text += inflate.decompress(data, HEAD_LIMIT - len(text))
         except _ZlibError as error:
-            reason = f"no gzip member at byte {place.offset} ({error})"
-            raise Unusable(beside, reason) from None
+            raise _no_member(beside, place, error) from None
         found = _begin(beside, place, text)
-        if (
-            place.revisit
-            or known == place.length
-            or inflate.eof
-            or len(text) >= HEAD_LIMIT
-            or title_of(*http(found.block)[1:])
-        ):
-            return found
+        title = title_of(*http(found.block)[1:])
+        whole = known == place.length or inflate.eof
+        if title or whole or len(text) >= HEAD_LIMIT:
+            return found, title
         data = inflate.unconsumed_tail + os.pread(
             descriptor, min(3 * known, place.length - known), place.offset + known
         )
         known = min(4 * known, place.length)
+
+
+def _inflate(beside: Path, place: _Place, data: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(_WBITS).decompress(data, HEAD_LIMIT)
+    except zlib.error as error:
+        raise _no_member(beside, place, error) from None
+
+
+def _no_member(beside: Path, place: _Place, error: Exception) -> Unusable:
+    return Unusable(beside, f"no gzip member at byte {place.offset} ({error})")
 
 
 def _begin(beside: Path, place: _Place, text: bytes) -> Found:

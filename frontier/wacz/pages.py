@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import html
-import json
 import re
 import zlib
+from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -28,23 +28,24 @@ _CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
 
 def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
     """Return the line of a page; ``None`` if the capture is no page."""
-    url = found.headers.get("warc-target-uri", "").strip("<>")
     status, headers, body = http(found.block)
-    mime = headers.get("content-type", "").partition(";")[0].strip().lower()
+    mime = headers.get("content-type").partition(";")[0].strip().lower()
     if found.kind not in {"response", "revisit"} or status != "200" or mime not in HTML:
         return None
-    date = found.headers.get("warc-date", "")
-    page: dict[str, object] = {
-        "id": _identifier(f"{url} {date}"),
-        "url": url,
-        "ts": date,
-    }
-    title = title_of(headers, body)
+    return line(found, title_of(headers, body), seeds)
+
+
+def line(found: Found, title: str, seeds: frozenset[str]) -> bytes:
+    """Return the line of a page that is *found* and has this *title*."""
+    url = found.headers.get("warc-target-uri").strip("<>")
+    date = found.headers.get("warc-date")
+    text = f'{{"id": "{_identifier(f"{url} {date}")}", "url": {_json(url)}'
+    text += f', "ts": {_json(date)}'
     if title:
-        page["title"] = title
+        text += f', "title": {_json(title)}'
     if url in seeds:
-        page["seed"] = True
-    return json.dumps(page).encode() + b"\n"
+        text += ', "seed": true'
+    return f"{text}}}\n".encode()
 
 
 def _identifier(name: str) -> str:
@@ -59,7 +60,7 @@ def _identifier(name: str) -> str:
 
 def title_of(headers: Head, body: bytes) -> str:
     """Return the title in the begin of an HTML body, or the empty string."""
-    coding = headers.get("content-encoding", "").lower()
+    coding = headers.get("content-encoding").lower()
     if coding in {"gzip", "x-gzip", "deflate"}:
         try:
             inflate = zlib.decompressobj(47 if "gzip" in coding else 15)
@@ -71,7 +72,7 @@ def title_of(headers: Head, body: bytes) -> str:
     match = _TITLE.search(body)
     if match is None:
         return ""
-    sources = (headers.get("content-type", "").encode(), body[:4096])
+    sources = (headers.get("content-type").encode(), body[:4096])
     named = next(filter(None, map(_CHARSET.search, sources)), None)
     charset = named[1].decode() if named else "utf-8"
     try:
