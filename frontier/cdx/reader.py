@@ -11,9 +11,10 @@ What always holds:
 from __future__ import annotations
 
 import functools
-import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from isal import isal_zlib
 
 from frontier.errors import BadWarc
 
@@ -30,6 +31,7 @@ MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
 
 _GZIP = 31  # zlib: expect gzip framing
+_ZlibError = cast("type[Exception]", isal_zlib.error)
 
 
 @functools.cache
@@ -84,7 +86,7 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
         BadWarc: It is cut off, is not gzip, or has a record without headers.
     """
     offset = size = 0
-    inflate = zlib.decompressobj(_GZIP)
+    inflate = isal_zlib.decompressobj(_GZIP)
     head = bytearray()
     total = 0
     for piece in _pieces(blocks):
@@ -92,7 +94,7 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
         while data or full:
             try:
                 out = inflate.decompress(data, BLOCK)
-            except zlib.error as error:
+            except _ZlibError as error:
                 raise BadWarc(name, offset, f"not a gzip member ({error})") from None
             total += len(out)
             full = len(out) == BLOCK and not inflate.eof  # more may be held back
@@ -104,7 +106,7 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
             if inflate.eof:
                 yield _found(name, offset, size, bytes(head), total)
                 offset, size, total = offset + size, 0, 0
-                inflate = zlib.decompressobj(_GZIP)
+                inflate = isal_zlib.decompressobj(_GZIP)
                 head = bytearray()
     if size:
         raise BadWarc(name, offset, "the last record is cut off")
