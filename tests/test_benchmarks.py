@@ -93,7 +93,7 @@ RATIOS = {
     },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
     | {"no_block_digest_vs_bare_loop"},
-    "wacz": {"vs_copy"},
+    "wacz": {"frontier_vs_copy", "read_vs_copy", "strict_vs_copy"},
 }
 
 

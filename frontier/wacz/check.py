@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cdx.lines import LINE_LIMIT, line_of, parse
 from frontier.cdx.reader import records
-from frontier.cdx.sorting import Captures
+from frontier.cdx.sorting import Captures, canonical
 from frontier.errors import BadWarc
 from frontier.wacz import layout
 from frontier.wacz.requires import index_lines, originals, read_json
@@ -57,6 +57,30 @@ def check(path: Path, against: Sequence[Path] = ()) -> list[str]:
     except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         complaints.append(f"not a sound zip file: {error}")
     return complaints[:COMPLAINTS_LIMIT]
+
+
+def readable(path: Path) -> list[str]:
+    """Return what is wrong with a WACZ that was just made.
+
+    Every member is where its directory says, and those that are no WARC files
+    have the hashes that the package has of them.
+    """
+    with zipfile.ZipFile(path) as archive:
+        complaints = _names(archive)
+        if complaints:
+            return complaints
+        package = read_json(archive, layout.PACKAGE)
+        resources = package["resources"] if isinstance(package, dict) else []
+        for each in resources:
+            with archive.open(each["path"]) as stream:
+                if each["path"].startswith(layout.ARCHIVE):
+                    if stream.read(2) != b"\x1f\x8b":
+                        complaints.append(f"{each['path']} does not begin as it should")
+                    continue
+                found = layout.hash_of(stream)  # type: ignore[arg-type]
+                if found != (each["hash"], each["bytes"]):
+                    complaints.append(f"{each['path']} has another hash")
+    return complaints
 
 
 def _names(archive: zipfile.ZipFile) -> list[str]:
@@ -225,8 +249,13 @@ class _Check:
         try:
             for found in records(name, blocks):
                 line = line_of(found, name.removeprefix(layout.ARCHIVE))
-                if line is not None:
-                    captures.add(line, found)
+                if line is None:
+                    continue
+                captures.fact(line)
+                if found.kind == "revisit":
+                    captures.refer(line.filename, line.key, found)
+                else:
+                    captures.hold(canonical(line.digest), line.key)
         except BadWarc as error:
             self._say(str(error))
 
@@ -264,11 +293,12 @@ class _Check:
                 value, _ = layout.hash_of(stream)
             if value.removeprefix("sha256:") != named[path.name]:
                 self._say(f"relation.requires: {path} has another hash")
-            captures.know(originals(path))
+            for held in originals(path):
+                captures.hold(held.digest, held.key)
         if named and len(opened) < len(named):
             return  # the others are believed to hold what is not found
-        for file, offset, digest, _ in captures.unresolved():
-            if digest:
+        for file, offset, need in captures.unresolved():
+            if need.digest:
                 self._say(f"unresolved revisit in {file} at byte {offset}")
             else:
                 self._say(f"unresolved revisit without digest in {file} at {offset}")
