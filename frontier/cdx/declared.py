@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from frontier.canon.rulesets import NAMED, of_json
-from frontier.cdx.reader import BLOCK, fields, records
+from frontier.cdx.reader import BLOCK, Head, records
 from frontier.errors import BadWarc, RulesBroken
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def declared(name: str, blocks: Iterable[bytes]) -> Declared:
     said = Declared(name)
     for kind, block in _head(name, iter(blocks)):
         if kind == "warcinfo":
-            value = fields(b"\r\n" + block).get(FIELD, "")
+            value = Head(b"\r\n" + block).get(FIELD)
             said = stated(name, value) or said
         elif kind == "metadata":
             if said.digest and hashlib.sha256(block).hexdigest() == said.digest:
@@ -115,7 +115,7 @@ def _plain(data: bytes) -> Iterator[tuple[str, bytes]]:
     """The same of a file that is not compressed, of its first bytes."""
     while data:
         top, _, data = data.partition(b"\r\n\r\n")
-        headers = fields(top)
+        headers = Head(top)
         said = headers.get("content-length", "")
         if not (said.isascii() and said.isdigit() and len(said) < len(str(BLOCK))):
             return
