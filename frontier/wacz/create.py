@@ -30,7 +30,7 @@ from frontier.cdx.lines import line_of
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import Captures
 from frontier.errors import BadWacz
-from frontier.wacz import layout
+from frontier.wacz import layout, rules
 from frontier.wacz.check import check
 from frontier.wacz.pages import page_of
 from frontier.wacz.requires import Required, requires
@@ -179,6 +179,8 @@ class _Maker:
                 with log.open("rb") as stream:
                     name = layout.LOGS + log.name
                     self._add(name, layout.blocks(stream.read), deflate=True)
+            for name, data in rules.members(warcs):
+                self._add(name, [data], deflate=True)
             wanted = {digest for _, _, digest, _ in captures.unresolved()}
             needed, missing = requires(wanted, self._options.against)
             self._package(needed)
