@@ -136,7 +136,8 @@ class Archive:
             block_digest=config.warc_block_digest,
             rules=rules.as_json(),
         )
-        listing = Listing() if config.warc_cdxj else None
+        keyed = rules if config.warc_cdxj_keys == "rules" else None
+        listing = Listing(keyed) if config.warc_cdxj else None
         if listing is not None:
             writer.on_closed.append(listing.write)
         self._uploader: Uploader | None = None
