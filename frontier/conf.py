@@ -146,6 +146,8 @@ class Config:
     """URLs of one page with the same parameters that a node queues; 0 for no limit."""
     warc_cdxj: bool = _setting(True, parsers.boolean)
     """Whether each WARC file gets an index beside it when it is closed."""
+    warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
+    """Whose keys that index has: those pywb looks up, or the crawl's rules'."""
     warc_dir: Path = _setting(Path("warcs"), parsers.directory)
     """Where WARC files are written."""
     warc_enabled: bool = _setting(True, parsers.boolean)

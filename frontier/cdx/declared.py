@@ -7,6 +7,7 @@ it the rules themselves. Only the records before the first capture are read.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from itertools import chain
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FIELD = "canonicalization"
 """Of the warcinfo record."""
+META = b"!meta 0 "
+"""Begins the line in which an index says its rules; it sorts before all others."""
 SHOWN = 12
 """Digits of a digest that tell rules apart, for people."""
 _VALUE = re.compile(
@@ -67,6 +70,20 @@ def stated(name: str, value: object) -> Declared | None:
     """What *value*, a `RuleSet.statement` in the file *name*, says; else ``None``."""
     found = _VALUE.fullmatch(value) if isinstance(value, str) else None
     return found and Declared(name, found[1], int(found[2]), found[3])
+
+
+def meta_line(rules: RuleSet) -> bytes:
+    """The line in which an index says that its keys are by *rules*."""
+    return META + json.dumps({FIELD: rules.statement}).encode()
+
+
+def stated_by(line: bytes) -> Declared | None:
+    """The rules that *line*, which begins with `META`, says an index is by."""
+    try:
+        facts = json.loads(line.removeprefix(META))
+    except (ValueError, RecursionError):
+        return None
+    return stated("the index", facts.get(FIELD)) if isinstance(facts, dict) else None
 
 
 def declared(name: str, blocks: Iterable[bytes]) -> Declared:

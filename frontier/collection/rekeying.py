@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from isal import igzip
 
-from frontier.cdx.declared import FIELD, Declared, declared_in, stated
+from frontier.cdx.declared import META, Declared, declared_in, meta_line, stated_by
 from frontier.cdx.keys import key_under, sort_key
 from frontier.collection.reading import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 PYWB = "pywb"
 """Stands for the key that pywb looks a URL up by: that of the package surt."""
 OPEN = ".open"
-META = b"!meta 0 "
-"""Begins the line in which an index says its rules; it sorts before all others."""
 STEP = 10_000
 """Lines between two reports of progress."""
 SCRATCH_KB = 16_384
@@ -76,11 +74,6 @@ class Seen:
     """The rules that the index says it has."""
     tops: list[bytes] = field(default_factory=list)
     """What comes before the entries."""
-
-
-def meta_line(rules: RuleSet) -> bytes:
-    """The line in which an index says that its keys are by *rules*."""
-    return META + json.dumps({FIELD: rules.statement}).encode()
 
 
 def rules_of_files(
@@ -216,7 +209,7 @@ class Rekeying:
 
     def _top(self, number: int, line: bytes) -> None:
         self._moved.execute("INSERT INTO moved VALUES (?, NULL)", (number,))
-        said = _said(line)
+        said = stated_by(line) if line.startswith(META) else None
         if said:
             self.seen.stated = said
         elif sum(map(len, self.seen.tops)) + len(line) < MAX_META:
@@ -292,15 +285,6 @@ def _entry(line: bytes) -> tuple[str, str, str, bytes]:
         return key, url, file, rest
     words = facts.decode("utf-8", "replace").split(" ")
     return key, words[0], words[-1], rest  # CDX: N b a ... g
-
-
-def _said(line: bytes) -> Declared | None:
-    """The rules that *line* says the index has."""
-    try:
-        facts = json.loads(line.removeprefix(META)) if line.startswith(META) else {}
-    except (ValueError, RecursionError):
-        return None
-    return stated("the index", facts.get(FIELD)) if isinstance(facts, dict) else None
 
 
 def _written(lines: Iterator[bytes], file: IO[bytes], *, packed: bool) -> int:

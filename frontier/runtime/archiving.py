@@ -117,7 +117,9 @@ class Archive:
             filter_bytes=config.revisit_filter_bytes,
         )
         directory = config.warc_dir
-        listing = Listing() if config.warc_cdxj else None
+        rules = named(config.canon_rules)
+        keyed = rules if config.warc_cdxj_keys == "rules" else None
+        listing = Listing(keyed) if config.warc_cdxj else None
         try:
             directory.mkdir(parents=True, exist_ok=True)
             repaired = repair(directory, None, listing.write if listing else None)
@@ -125,7 +127,6 @@ class Archive:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        rules = named(config.canon_rules)
         writer = WarcWriter(
             directory,
             crawl_id,

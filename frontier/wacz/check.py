@@ -20,7 +20,7 @@ from frontier.cdx.lines import LINE_LIMIT, line_of, parse
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import Captures, canonical
 from frontier.errors import BadWarc
-from frontier.wacz import layout
+from frontier.wacz import layout, rules
 from frontier.wacz.requires import index_lines, originals, read_json
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class _Check:
         if package is None:
             return
         self._pages()
+        self._complaints += rules.faults(self._zip)
         with tempfile.TemporaryDirectory() as directory:
             captures = Captures(Path(directory) / "captures")
             try:

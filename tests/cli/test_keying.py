@@ -25,8 +25,8 @@ URLS = (
 def warc(tmp_path):
     """Write a WARC file and its CDXJ, as a crawl under *rules* does."""
 
-    def warc(rules="heritrix", urls=URLS, crawl="crawl-1"):
-        listing = Listing()
+    def warc(rules="heritrix", urls=URLS, crawl="crawl-1", keyed=None):
+        listing = Listing(keyed)
         fields, text = {}, ""
         if rules:
             fields = {"canonicalization": named(rules).statement}
@@ -136,6 +136,19 @@ def test_a_file_that_is_there_is_overwritten_only_when_told(check, warc, tmp_pat
     assert "--force" in err
     assert check(*words, "--force")[0] == 0
     assert out.read_bytes().count(b"\n") == 5
+
+
+@pytest.mark.parametrize("rules", ["heritrix", "surt", "openwayback-key"])
+def test_an_index_by_the_crawls_rules_is_right_as_it_is(check, warc, rules):
+    path = warc(rules, keyed=named(rules))
+    index = beside_of(path)
+    written = index.read_bytes()
+
+    code, said, err = check(index, path)
+    assert (code, said["changed"], err) == (0, 0, "")
+    assert written.startswith(b'!meta 0 {"canonicalization": "%s; ' % rules.encode())
+    Listing(named(rules)).write(path)  # as when its node has died
+    assert index.read_bytes() == written
 
 
 def test_files_under_different_rules_are_each_taken_by_their_own(check, warc, tmp_path):
