@@ -113,6 +113,8 @@ def create(
         OSError: A file cannot be read or written.
     """
     options = options or Options()
+    if not out.name.endswith(layout.SUFFIX):
+        raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
     if not warcs:
         raise BadWacz(str(out), "there are no WARC files to put into it")
     for path in (*warcs, *options.logs):
@@ -152,7 +154,7 @@ def _verify(temporary: Path, out: Path, options: Options) -> None:
     The WARC files in it were read back when they were copied; see `Pack`.
     """
     if options.strict:
-        complaints = check(temporary, against=options.against)
+        complaints = check(temporary, options.against, out.name)
         serious = [c for c in complaints if not c.startswith("unresolved")]
     else:
         serious = readable(temporary)
