@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from frontier.archive.records import software
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz
-from frontier.wacz import layout, rules
+from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
@@ -113,6 +113,8 @@ def create(
         OSError: A file cannot be read or written.
     """
     options = options or Options()
+    if not out.name.endswith(layout.SUFFIX):
+        raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
     if not warcs:
         raise BadWacz(str(out), "there are no WARC files to put into it")
     for path in (*warcs, *options.logs):
@@ -152,7 +154,7 @@ def _verify(temporary: Path, out: Path, options: Options) -> None:
     The WARC files in it were read back when they were copied; see `Pack`.
     """
     if options.strict:
-        complaints = check(temporary, against=options.against)
+        complaints = check(temporary, options.against, out.name)
         serious = [c for c in complaints if not c.startswith("unresolved")]
     else:
         serious = readable(temporary)
@@ -206,7 +208,7 @@ class _Maker:
             for log in self._options.logs:
                 with log.open("rb") as stream:
                     self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
-            for name, member in rules.members(warcs):
+            for name, member in canonicalization.members(warcs):
                 self._pack.add(name, [member])
             self._package(needed)
             self._pack.finish()

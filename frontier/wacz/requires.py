@@ -92,7 +92,7 @@ def index_lines(archive: zipfile.ZipFile) -> Iterator[bytes]:
     for name in archive.namelist():
         if not name.startswith(layout.INDEXES):
             continue
-        if not name.endswith((".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")):
+        if not name.endswith(layout.CDX):
             continue
         with archive.open(name) as packed:
             stream = gzip.GzipFile(fileobj=packed) if name.endswith(".gz") else packed

@@ -12,9 +12,9 @@ from frontier.archive.writer import WarcWriter
 from frontier.canon.rulesets import named
 from frontier.cdx.declared import declared_in
 from frontier.collection.rekeying import Rekeying, rules_of_files
+from frontier.wacz.canonicalization import MEMBER
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from frontier.wacz.rules import MEMBER
 from tests.archive.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
