@@ -33,7 +33,7 @@ class View:
 
     epoch: int
     state: str
-    """Of the crawl: ``open`` or ``finished``; empty if there is no crawl."""
+    """Of it: ``open``, ``finished`` or ``canceled``; empty if there is no crawl."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""

@@ -19,6 +19,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from frontier.coordination.crawls import CANCELED
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
 from frontier.runtime.starts import forget_call, started_call
@@ -39,6 +40,8 @@ BEAT = 1.0
 """Seconds between heartbeats."""
 REMOVE = "remove"
 """The order to a node that is off the map, and whose leases are ended."""
+CANCEL = "cancel"
+"""The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
 
@@ -107,7 +110,9 @@ class Keeper:
         view = await self._membership.beat(busy=self._busy(), report=self._report())
         if view.state == "finished":
             self._on_finished()
-        if view.order:
+        if view.state == CANCELED:
+            self._obey(CANCEL)
+        elif view.order:
             self._obey(view.order)
         if time.monotonic() - self._renewed_at >= self._ttl / 3 - self._beat / 2:
             await self._renew()

@@ -57,6 +57,9 @@ class Whole(Protocol):
     def on_finished(self) -> None:
         """The crawl is over on every node."""
 
+    def on_order(self, order: str) -> None:
+        """What an operator wants; see `Owner.on_order`."""
+
 
 class Parts:
     """Everything of a node that works by itself."""
@@ -137,7 +140,7 @@ class Parts:
             report=owner.report,
             busy=owner.is_busy,
             on_finished=node.on_finished,
-            on_order=owner.on_order,
+            on_order=node.on_order,
             before_release=self.manners.flush,
         )
         self.ending = Ending(
