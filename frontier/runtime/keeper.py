@@ -9,6 +9,8 @@ What always holds:
 3.  A partition that another node should have is given up once everything that
     was started in it is acked, and it is noted when its hosts were asked; until
     then its lease is renewed.
+4.  Leases are renewed whatever the rest waits for: a store whose memory is full
+    takes no heartbeat and nothing back, but it renews.
 """
 
 from __future__ import annotations
@@ -80,7 +82,6 @@ class Keeper:
         self._on_order = on_order
         self._before_release = before_release
         self._hurried = asyncio.Event()
-        self._renewed_at = time.monotonic()
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
@@ -100,6 +101,19 @@ class Keeper:
                     await self._hurried.wait()
             self._hurried.clear()
 
+    async def renew(self) -> None:
+        """Renew the leases until cancelled."""
+        due = time.monotonic() + self._ttl / 3
+        while True:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            began = time.monotonic()
+            try:
+                await self._renew()
+            except StoreUnavailable:
+                due = time.monotonic() + min(QUICK_BEAT, self._beat)
+            else:
+                due = began + self._ttl / 3
+
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
         self._membership.leaving = True
@@ -114,8 +128,6 @@ class Keeper:
             self._obey(CANCEL)
         elif view.order:
             self._obey(view.order)
-        if time.monotonic() - self._renewed_at >= self._ttl / 3 - self._beat / 2:
-            await self._renew()
         return await self._follow(view)
 
     def _obey(self, order: str) -> None:
@@ -190,9 +202,7 @@ class Keeper:
         await self._patience.run([forget_call(keys)])
 
     async def _renew(self) -> None:
-        began = time.monotonic()
         ready, lost = await self._leases.renew()
-        self._renewed_at = began
         for lease in lost:
             started = self._inbox.lose(lease)
             logger.warning(

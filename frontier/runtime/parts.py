@@ -167,8 +167,8 @@ class Parts:
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
-        loops = [self.outbox.run, self.inbox.run, self.acks.run, self.keeper.run]
-        loops.append(self.starts.run)
+        loops = [self.outbox.run, self.inbox.run, self.acks.run]
+        loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.manners.run)
             if self._config.host_shards == 1:
