@@ -152,6 +152,7 @@ class Parts:
             ttl=ttl,
             idle=node.is_idle,
             on_finished=node.on_finished,
+            rank=lambda: self.membership.rank,
         )
         self.budget: Budget | None = None
         """Who looks after the memory of the sets, if there is a limit."""
