@@ -83,6 +83,8 @@ class Config:
     """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, parsers.boolean)
     """Whether the crawl waits for new seeds when nothing is queued."""
+    keep_frontier: bool = _setting(True, parsers.boolean)
+    """Whether the queues and the seen-set stay when the crawl has ended."""
     lease_ttl: float = _setting(15.0, parsers.real(0.5, 3600.0))
     """Seconds after which a silent node loses its partitions."""
     namespace: str = _setting("frontier", parsers.name)

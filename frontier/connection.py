@@ -49,6 +49,9 @@ DRAINED = "frontier_drained"
 """Why a spider closes whose node was told to by ``frontier node drain``."""
 REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
+CANCELED = "frontier_canceled"
+"""Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
 
 _connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
 
@@ -201,9 +204,9 @@ class Connection:
 
     def obey(self, order: str) -> None:
         """Close the spider, once, because an operator wants this node to go."""
-        if self.closing:
+        if self.closing or not self._opened:
             return
-        reason = {"drain": DRAINED}.get(order, REMOVED)
+        reason = REASONS[order]
         logger.info("an operator wants this node to go: %s", reason)
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
 

@@ -21,6 +21,7 @@ from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter, safe_name
 from frontier.canon.rulesets import SCRAPY, named
+from frontier.coordination.crawls import CANCELED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
@@ -177,13 +178,18 @@ class Archive:
         """What of the exchanges is to be submitted."""
 
     def _commit_finished(self, config: Config) -> None:
-        """Commit crawls that ended, but whose last node died before it could."""
+        """Commit crawls that ended, but whose last node died before it could.
+
+        Those that were canceled are forgotten, for the same reason.
+        """
         for crawl_id in self._collection.uncommitted():
             meta = CrawlKeys(config.namespace, crawl_id).meta()
-            if self._store.call(Call.command("HGET", meta, "state")) == b"finished":
-                Collection(
-                    self._store, config.collection, crawl_id, revisits=True
-                ).commit()
+            state = self._store.call(Call.command("HGET", meta, "state"))
+            ended = Collection(self._store, config.collection, crawl_id, revisits=True)
+            if state == b"finished":
+                ended.commit()
+            elif state == CANCELED.encode():
+                ended.cancel()
 
     @property
     def counters(self) -> Counters:
@@ -230,6 +236,11 @@ class Archive:
             logger.info("canceled: no payload digests are committed to the collection")
         else:
             logger.info("committed %d payload digests to the collection", count)
+
+    async def cancel(self) -> None:
+        """Forget the crawl's payloads, in place of the commit."""
+        await asyncio.to_thread(self._collection.cancel)
+        logger.info("canceled: no payload digests are committed to the collection")
 
     async def package(self) -> None:
         """Make a WACZ of the crawl's closed files, where the settings want one.

@@ -19,16 +19,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
-from frontier.errors import StoreRefused, StoreUnavailable
+from frontier.errors import FrontierError, StoreRefused, StoreUnavailable
 from frontier.hashing import mark
 from frontier.queues.push import Push
 from frontier.runtime.archiving import Archive
 from frontier.runtime.backing import Backing
 from frontier.runtime.hints import hint_calls, hints_of
 from frontier.runtime.journaling import Journaling
+from frontier.runtime.keeper import CANCEL
 from frontier.runtime.loops import Loops
 from frontier.runtime.parts import Parts
 from frontier.runtime.patience import Patience
+from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
 from frontier.store.client import BlockingStore, Call, Store, check_server
 
@@ -74,6 +76,7 @@ class Node:
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
+        self._canceled = False
         self._was_last = False
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
@@ -246,8 +249,11 @@ class Node:
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 await self._depart()
-        if self._was_last and self.archive is not None:
-            await self.archive.package()  # takes as long as the disk does
+        if self._was_last:  # takes as long as the disk does, or the server
+            if self.archive is not None and not self._canceled:
+                await self.archive.package()
+            if not self.config.keep_frontier:
+                await self._remove_frontier()
         await self._abandon()
 
     async def _store_all(self) -> None:
@@ -263,12 +269,27 @@ class Node:
         if self.archive is not None:
             await self.archive.finish()
         left = await self._membership.leave(report)
-        if self.finished:
+        if self.finished or self._canceled:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
-            if left == 0 and self.archive is not None:
-                await self.archive.commit()
+            if left == 0:
+                if self.archive is not None:
+                    archive = self.archive
+                    await (archive.cancel() if self._canceled else archive.commit())
                 self._was_last = True
+
+    async def _remove_frontier(self) -> None:
+        try:
+            await remove_frontier(self._patience.once, self.keys, self.config)
+        except FrontierError as error:
+            logger.error(  # noqa: TRY400 (all is said)
+                "the frontier of %s is not removed: %s; frontier crawl close "
+                "--remove-frontier does it",
+                self.keys.crawl_id,
+                error,
+            )
+        else:
+            logger.info("removed the frontier of %s", self.keys.crawl_id)
 
     async def _abandon(self) -> None:
         if self.archive is not None:
@@ -307,6 +328,11 @@ class Node:
         if not self.finished:
             self.finished = True
             self._owner.on_finished()
+
+    def on_order(self, order: str) -> None:
+        """Pass on what an operator wants."""
+        self._canceled = self._canceled or order == CANCEL
+        self._owner.on_order(order)
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""

@@ -29,7 +29,10 @@ class Owner(Protocol):
         """The node cannot go on."""
 
     def on_order(self, order: str) -> None:
-        """An operator wants it to ``drain``, or says ``remove``."""
+        """An operator wants it to ``drain``, or says ``remove``, or ``cancel`` to all.
+
+        Told again with each heartbeat.
+        """
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""

@@ -57,6 +57,9 @@ class Whole(Protocol):
     def on_finished(self) -> None:
         """The crawl is over on every node."""
 
+    def on_order(self, order: str) -> None:
+        """What an operator wants; see `Owner.on_order`."""
+
 
 class Parts:
     """Everything of a node that works by itself."""
@@ -139,7 +142,7 @@ class Parts:
             report=owner.report,
             busy=owner.is_busy,
             on_finished=node.on_finished,
-            on_order=owner.on_order,
+            on_order=node.on_order,
             before_release=self.manners.flush,
         )
         self.ending = Ending(
@@ -151,6 +154,7 @@ class Parts:
             ttl=ttl,
             idle=node.is_idle,
             on_finished=node.on_finished,
+            rank=lambda: self.membership.rank,
         )
         self.budget: Budget | None = None
         """Who looks after the memory of the sets, if there is a limit."""
@@ -166,8 +170,8 @@ class Parts:
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
-        loops = [self.outbox.run, self.inbox.run, self.acks.run, self.keeper.run]
-        loops.append(self.starts.run)
+        loops = [self.outbox.run, self.inbox.run, self.acks.run]
+        loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.manners.run)
             if self._config.host_shards == 1:
