@@ -84,9 +84,9 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "servers" in item.fixturenames:
-            item.add_marker("store")
         reason = item.get_closest_marker("one_server")
+        if reason or "servers" in item.fixturenames:
+            item.add_marker("store")
         if CHOSEN and reason:
             item.add_marker(pytest.mark.skip(reason=f"one server: {reason.args[0]}"))
 

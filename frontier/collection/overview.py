@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from frontier.inspection.untrusted import printable, text, whole
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CollectionKeys, CrawlKeys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from frontier.store.client import BlockingStore
-    from frontier.store.keys import CollectionKeys
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted of each crawl, and summed up over the committed ones."""
@@ -57,20 +58,27 @@ class CollectionView:
 
 def collections(store: BlockingStore) -> list[str]:
     """The names of the collections in the store; the default one has none."""
-    names: set[str] = set()
-    for what in ("allcrawls", "uncommittedcrawls"):
-        cursor = b"0"
-        while True:
-            cursor, keys = store.call(
-                Call.command("SCAN", cursor, "MATCH", f"*{what}", "COUNT", 5_000)
-            )
-            for key in keys:
-                name = key.decode("utf-8", "replace").removesuffix(what)
-                if not name or (name.endswith(":") and not name.endswith("purge:")):
-                    names.add(name.removesuffix(":"))
-            if int(cursor) == 0:
-                break
-    return sorted(names)
+    names = {
+        CollectionKeys.named_by(key.decode("utf-8", "replace"), what)
+        for what in ("allcrawls", "uncommittedcrawls")
+        for key in _keys(store, f"*{what}")
+    }
+    return sorted(name for name in names if name is not None)
+
+
+def _keys(store: BlockingStore, pattern: str) -> Iterator[bytes]:
+    """The keys of all servers that are like *pattern*."""
+    if not store.alone:  # a cursor is one server's
+        yield from store.call(Call.command("KEYS", pattern))
+        return
+    cursor = b"0"
+    while True:
+        cursor, keys = store.call(
+            Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", 5_000)
+        )
+        yield from keys
+        if int(cursor) == 0:
+            return
 
 
 def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:

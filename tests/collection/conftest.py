@@ -8,7 +8,7 @@ def make_index(servers, unique):
     made = []
 
     def make(name=""):
-        index = Index(servers("valkey-9").url, f"{unique}{name}")
+        index = Index(servers("any").url, f"{unique}{name}")
         made.append(index)
         return index
 

@@ -36,6 +36,8 @@ def names_of(keys):
     for what, member in inspect.getmembers(type(keys)):
         if what.startswith("_") or what in (*type(keys).__slots__, "partition"):
             continue
+        if inspect.ismethod(member):
+            continue  # it makes such an object, or reads a name
         if isinstance(member, property):
             names[what] = getattr(keys, what)
         else:
@@ -57,7 +59,10 @@ def test_no_two_keys_have_the_same_name(keys):
     assert len(set(names.values())) == len(names)
 
 
-@pytest.mark.parametrize("keys", [CRAWL, PARTITION])
+TOGETHER = [CollectionKeys(name, together=True) for name in ("", "c")]
+
+
+@pytest.mark.parametrize("keys", [CRAWL, PARTITION, *TOGETHER])
 def test_what_one_script_touches_is_in_one_slot_of_a_cluster(keys):
     slots = {redis.crc.key_slot(name.encode()) for name in names_of(keys).values()}
 
@@ -114,3 +119,13 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "waczs": "c:site-1:wacz",
     }
     assert CollectionKeys("c").alldupes() == "c:alldupes"
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("name", ["", "c"])
+def test_a_key_tells_the_name_of_its_collection(name, together):
+    keys = CollectionKeys(name, together=together)
+
+    assert CollectionKeys.named_by(keys.committed(), "allcrawls") == name
+    shadow = keys.shadow("allcrawls")
+    assert CollectionKeys.named_by(shadow, "allcrawls") is None
