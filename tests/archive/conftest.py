@@ -1,7 +1,15 @@
 import pytest
 
 from frontier.archive.writer import WarcWriter
+from frontier.store.keys import CollectionKeys
 from tests.archive.samples import NOON, DictIndex
+
+
+@pytest.fixture
+def keys_of(blocking):
+    """The keys of a collection, on the server of the test."""
+    store = blocking()
+    return lambda name: CollectionKeys.on(store, name)
 
 
 @pytest.fixture

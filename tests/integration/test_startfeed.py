@@ -143,6 +143,7 @@ def test_no_entry_is_lost_when_nodes_are_killed_while_they_take_them(
     assert put("LLEN", KEY) == 0
 
 
+@pytest.mark.one_server("scrapy-redis's spider connects by itself, to no other")
 def test_a_spider_of_scrapy_redis_makes_its_own_requests(cluster, feed, put):
     bases = feed(["node-1"], spider=OWN)
     put("RPUSH", KEY, f"+{bases[0]}/empty", f"+{bases[1]}/empty")
