@@ -133,6 +133,18 @@ class Server:
             except redis.exceptions.RedisError:
                 return False
 
+    @property
+    def holders(self):
+        """The servers that have keys, as of a `Topology`."""
+        return [self]
+
+    def ask(self, *command):
+        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket))) as r:
+            return r.execute_command(*command)
+
+    def configure(self, name, value):
+        self.ask("CONFIG", "SET", name, value)
+
     def check(self):
         """Fail at once if somebody else has ended the server."""
         code = self._process.poll()
