@@ -79,8 +79,6 @@ def patterns_of_keys():
         for name, value in vars(type(one)).items():
             if name.startswith("_") or name in data or name == "partition":
                 continue
-            if isinstance(value, classmethod):
-                continue
             if isinstance(value, property):
                 yield name, getattr(one, name)
             else:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.inspection.untrusted import printable, text, whole
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys, CrawlKeys
+from frontier.store.keys import CrawlKeys
+from frontier.store.scanning import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from frontier.store.client import BlockingStore
+    from frontier.store.keys import CollectionKeys
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted of each crawl, and summed up over the committed ones."""
+_TAGGED = re.compile(r"\{collection:(.*)\}:")
 MAX_NAMES = 1_000
 """Sources that wait, and are named."""
 
@@ -58,27 +60,15 @@ class CollectionView:
 
 def collections(store: BlockingStore) -> list[str]:
     """The names of the collections in the store; the default one has none."""
-    names = {
-        CollectionKeys.named_by(key.decode("utf-8", "replace"), what)
-        for what in ("allcrawls", "uncommittedcrawls")
-        for key in _keys(store, f"*{what}")
-    }
-    return sorted(name for name in names if name is not None)
-
-
-def _keys(store: BlockingStore, pattern: str) -> Iterator[bytes]:
-    """The keys of all servers that are like *pattern*."""
-    if not store.alone:  # a cursor is one server's
-        yield from store.call(Call.command("KEYS", pattern))
-        return
-    cursor = b"0"
-    while True:
-        cursor, keys = store.call(
-            Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", 5_000)
-        )
-        yield from keys
-        if int(cursor) == 0:
-            return
+    names: set[str] = set()
+    for what in ("allcrawls", "uncommittedcrawls"):
+        for key in scan(store, f"*{what}"):
+            name = key.decode("utf-8", "replace").removesuffix(what)
+            if tagged := _TAGGED.fullmatch(name):
+                names.add(tagged[1])
+            elif not name or (name.endswith(":") and not name.endswith("purge:")):
+                names.add(name.removesuffix(":"))
+    return sorted(names)
 
 
 def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:

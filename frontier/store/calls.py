@@ -18,8 +18,6 @@ ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""
 SECOND = frozenset(("MEMORY", "OBJECT"))
 """Commands that have a word before their key."""
-PATTERN = 3
-"""Where SCAN has its pattern; what is like it has to be in the slot of its tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,6 @@ class Call:
             key = self.parts[3]
         elif self.name in EVERYWHERE or self.name in ANYWHERE:
             return None
-        elif self.name == "SCAN":
-            key = self.parts[PATTERN]
         else:
             first = str(self.parts[0]).upper()  # which may have both words
             key = self.parts[2 if first in SECOND else 1]

@@ -12,15 +12,11 @@ that its indexer and its crawler can share the Redis.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
-
-COLLECTION = "-"
-"""The hash tag of the default collection's keys, on a Redis Cluster; no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,29 +164,13 @@ class PartitionKeys:
 class CollectionKeys:
     """The keys of a collection's digest index: Browsertrix's own names.
 
-    The default collection has them bare; a named one has its name before each. On
-    a Redis Cluster, which Browsertrix cannot use, they are *together* in one slot:
-    scripts touch several at once.
+    The default collection has them bare; a named one has its name before each. On a
+    Redis Cluster, where Browsertrix cannot be, a hash tag makes them be in one slot.
     """
 
     collection: str
-    together: bool = False
-
-    @classmethod
-    def on(cls, store: BlockingStore, collection: str) -> CollectionKeys:
-        """The keys of *collection* as they are on *store*."""
-        return cls(collection, together=not store.alone)
-
-    @classmethod
-    def named_by(cls, key: str, what: str) -> str | None:
-        """The collection whose key *what* is *key*; None if that is no such key."""
-        before = key.removesuffix(what)
-        if before in ("", cls(COLLECTION, together=True)._name("")):
-            return ""
-        found = re.fullmatch(r"\{([^{}]+)\}:|([^{}]+):", before)
-        if found is None or before.endswith("purge:"):
-            return None
-        return found[1] or found[2]
+    tagged: bool = False
+    """Whether the store is a cluster."""
 
     def alldupes(self) -> str:
         """Hash: payload digest to the committed crawl that has its original."""
@@ -273,6 +253,11 @@ class CollectionKeys:
         return self._name("frontier:history")
 
     def _name(self, what: str) -> str:
-        if self.together:
-            return f"{{{self.collection or COLLECTION}}}:{what}"
+        if self.tagged:
+            return f"{{collection:{self.collection}}}:{what}"
         return f"{self.collection}:{what}" if self.collection else what
+
+
+def collection_keys(store: BlockingStore, collection: str) -> CollectionKeys:
+    """The keys of *collection* on *store*."""
+    return CollectionKeys(collection, tagged=not store.alone)

@@ -1,7 +1,7 @@
 import pytest
 
 from frontier.archive.writer import WarcWriter
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 from tests.archive.samples import NOON, DictIndex
 
 
@@ -9,7 +9,7 @@ from tests.archive.samples import NOON, DictIndex
 def keys_of(blocking):
     """The keys of a collection, on the server of the test."""
     store = blocking()
-    return lambda name: CollectionKeys.on(store, name)
+    return lambda name: collection_keys(store, name)
 
 
 @pytest.fixture

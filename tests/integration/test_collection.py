@@ -6,7 +6,7 @@ from frontier.archive.commit import Canceled, cancel
 from frontier.collection.checking import Check
 from frontier.collection.overview import look, runs
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 
 def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cluster):
@@ -15,7 +15,7 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     cluster.start("a1", "-a", seeds)
     until(lambda: cluster.has_store, "a store")
     store = cluster.store
-    keys = CollectionKeys.on(store, "")
+    keys = collection_keys(store, "")
     until(lambda: store.call(Call.command("HLEN", keys.crawl("site-1"))), "a payload")
 
     assert runs(store, "frontier", "site-1")

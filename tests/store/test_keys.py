@@ -36,8 +36,6 @@ def names_of(keys):
     for what, member in inspect.getmembers(type(keys)):
         if what.startswith("_") or what in (*type(keys).__slots__, "partition"):
             continue
-        if inspect.ismethod(member):
-            continue  # it makes such an object, or reads a name
         if isinstance(member, property):
             names[what] = getattr(keys, what)
         else:
@@ -59,10 +57,7 @@ def test_no_two_keys_have_the_same_name(keys):
     assert len(set(names.values())) == len(names)
 
 
-TOGETHER = [CollectionKeys(name, together=True) for name in ("", "c")]
-
-
-@pytest.mark.parametrize("keys", [CRAWL, PARTITION, *TOGETHER])
+@pytest.mark.parametrize("keys", [CRAWL, PARTITION])
 def test_what_one_script_touches_is_in_one_slot_of_a_cluster(keys):
     slots = {redis.crc.key_slot(name.encode()) for name in names_of(keys).values()}
 
@@ -121,11 +116,8 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
     assert CollectionKeys("c").alldupes() == "c:alldupes"
 
 
-@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("name", ["", "c"])
-def test_a_key_tells_the_name_of_its_collection(name, together):
-    keys = CollectionKeys(name, together=together)
+def test_on_a_cluster_the_index_is_in_one_slot(name):
+    found = names_of(CollectionKeys(name, tagged=True)).values()
 
-    assert CollectionKeys.named_by(keys.committed(), "allcrawls") == name
-    shadow = keys.shadow("allcrawls")
-    assert CollectionKeys.named_by(shadow, "allcrawls") is None
+    assert {name.partition("}")[0] for name in found} == {"{collection:" + name}
