@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from again import ClusterAgain, SentinelAgain
 from topologies import ClusterServers, SentinelServers
 
 from frontier.model import Lease
@@ -71,7 +72,10 @@ def redis_bloom():
 
 
 BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
-TOPOLOGIES = {"cluster": ClusterServers, "sentinel": SentinelServers}
+TOPOLOGIES = {
+    "cluster": partial(type("Cluster", (ClusterAgain, ClusterServers), {}), 3, 0),
+    "sentinel": type("Sentinel", (SentinelAgain, SentinelServers), {}),
+}
 CHOSEN = os.environ.get("TEST_STORE")
 """``cluster`` or ``sentinel``: the store of all tests that have the mark `store`.
 
