@@ -12,11 +12,13 @@ ROOT = Path(__file__).parent.parent / "frontier"
 
 FACES = {
     "addon",
+    "allowance",
     "capture",
     "cli",
     "conditional",
     "connection",
     "dashboard",
+    "delivered",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
@@ -24,6 +26,7 @@ FACES = {
     "handler",
     "identity",
     "links",
+    "modes",
     "pipelines",
     "places",
     "requests",
@@ -34,6 +37,7 @@ FACES = {
     "spideroutput",
     "spool",
     "startfeed",
+    "tally",
     "tls",
     "wire",
 }
@@ -41,7 +45,7 @@ SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
-    {"conf", "errors", "model"},
+    {"conf", "errors", "model", "parsers"},
     {
         "bloom",
         "buckets",

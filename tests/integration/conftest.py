@@ -35,11 +35,11 @@ def until(condition, what, deadline=DEADLINE):
 
 
 class Cluster:
-    """Nodes of one crawl on this machine, sharing an embedded store, or *servers*."""
+    """Nodes of one crawl on this machine, sharing an embedded store, or another."""
 
-    def __init__(self, directory, servers=None):
+    def __init__(self, directory, servers=None, url=""):
         self.directory = directory
-        self.url = servers.url if servers else ""
+        self.url = servers.url if servers else url
         self.servers = servers
         self.store_dir = directory / "f"
         self.warc_dir = directory / "w"

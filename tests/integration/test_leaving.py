@@ -8,6 +8,8 @@ from conftest import until
 
 from frontier.errors import FrontierError
 from frontier.inspection.snapshot import snapshot
+from frontier.store.client import Call
+from frontier.store.keys import CollectionKeys
 
 
 @pytest.fixture
@@ -128,3 +130,31 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
     assert took < 20  # its pages would have taken a minute
     assert cluster.wait("node-2") == [0]
     complete(server)
+
+
+def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
+    server = running(FRONTIER_KEEP_FRONTIER="False", DOWNLOAD_DELAY="0.5")
+    refused = cluster.ask("crawl", "cancel", "site-1")
+    assert refused.returncode == 2
+    assert "not done and would not be fetched" in refused.stderr
+
+    done = cluster.ask("crawl", "cancel", "site-1", "--yes")
+
+    assert done.returncode == 0, done.stderr
+    assert "2 nodes will go" in done.stderr
+    assert cluster.wait() == [0, 0]
+    for node in cluster.nodes:
+        assert "Spider closed (frontier_canceled)" in cluster.text_of(node)
+    log = server.requests()
+    assert log.missing(server.expected)
+    assert log.repeated() == {}
+    seen = snapshot(cluster.store, "frontier", "site-1")
+    assert seen.state == "canceled"
+    assert seen.queue.ready > 0
+    assert seen.removed_ms
+    index = CollectionKeys("")
+    names = [index.uncommitted(), index.crawl("site-1"), index.alldupes()]
+    assert cluster.store.call(Call.command("EXISTS", *names)) == 0
+    gone = cluster.ask("seen", "check", "http://127.0.0.2/", "--crawl", "site-1")
+    assert gone.returncode == 4
+    assert "was removed" in gone.stderr
