@@ -59,15 +59,18 @@ class ClusterAgain(Again):
             process.launch()
         for process in self.processes:
             process.wait()
-        limit = time.monotonic() + DEADLINE
-        while not all(
-            b"cluster_state:ok" in info for info in map(_info, self.processes)
-        ):
-            assert time.monotonic() < limit, "the cluster is not whole again"
-            time.sleep(0.01)
+        until(lambda: all(map(_serves, self.processes)), "a whole cluster")
 
 
 class SentinelAgain(Again):
+    def again(self):
+        super().again()
+        until(self._has_primary, "that Sentinel names the primary")
+
+    def _has_primary(self):
+        found = self.sentinel.ask("SENTINEL", "MASTER", "frontier")
+        return found[b"flags"] == b"master"  # and not down, or failed over
+
     @property
     def holders(self):
         """The primary, whichever of the two that is now."""
@@ -75,6 +78,15 @@ class SentinelAgain(Again):
         return [one for one in (self.primary, self.replica) if one.port == port]
 
 
-def _info(process):
+def _serves(process):
     found = process.ask("CLUSTER", "INFO")
-    return found if isinstance(found, bytes) else str(found).encode()
+    return b"cluster_state:ok" in (
+        found if isinstance(found, bytes) else found.encode()
+    )
+
+
+def until(condition, what):
+    limit = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < limit, f"{what} did not happen"
+        time.sleep(0.01)
