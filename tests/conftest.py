@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from again import ClusterAgain, SentinelAgain
 from topologies import ClusterServers, SentinelServers
 
 from frontier.model import Lease
@@ -71,7 +72,10 @@ def redis_bloom():
 
 
 BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
-TOPOLOGIES = {"cluster": ClusterServers, "sentinel": SentinelServers}
+TOPOLOGIES = {
+    "cluster": partial(type("Cluster", (ClusterAgain, ClusterServers), {}), 3, 0),
+    "sentinel": type("Sentinel", (SentinelAgain, SentinelServers), {}),
+}
 CHOSEN = os.environ.get("TEST_STORE")
 """``cluster`` or ``sentinel``: the store of all tests that have the mark `store`.
 
@@ -84,9 +88,9 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "servers" in item.fixturenames:
-            item.add_marker("store")
         reason = item.get_closest_marker("one_server")
+        if reason or "servers" in item.fixturenames:
+            item.add_marker("store")
         if CHOSEN and reason:
             item.add_marker(pytest.mark.skip(reason=f"one server: {reason.args[0]}"))
 
@@ -132,6 +136,18 @@ class Server:
                 return r.ping()
             except redis.exceptions.RedisError:
                 return False
+
+    @property
+    def holders(self):
+        """The servers that have keys, as of a `Topology`."""
+        return [self]
+
+    def ask(self, *command):
+        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket))) as r:
+            return r.execute_command(*command)
+
+    def configure(self, name, value):
+        self.ask("CONFIG", "SET", name, value)
 
     def check(self):
         """Fail at once if somebody else has ended the server."""

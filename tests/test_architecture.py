@@ -1,6 +1,8 @@
 """Imports point down, and only one layer speaks to each outside library."""
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -180,3 +182,14 @@ def test_the_judge_sees_what_it_should(tmp_path):
     assert not may_import("queues", "seen")
     assert not may_import("runtime", "testing")
     assert may_import("cli", "testing")
+
+
+def test_the_command_starts_without_what_few_commands_need():
+    code = (
+        "import sys, frontier.cli, frontier.scope;"
+        "print(sorted({'scrapy', 'redis', 'tldextract'} & set(sys.modules)))"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=ROOT.parent, capture_output=True, text=True)
+
+    assert done.stdout == "[]\n", done.stderr

@@ -117,6 +117,13 @@ class Cluster:
         """Whether there is one; an embedded one may yet be started."""
         return bool(self.url) or self.store_dir.exists()
 
+    def configure(self, name, value):
+        """Set a parameter of the store's servers."""
+        if self.servers:
+            self.servers.configure(name, value)
+        else:
+            self.store.call(Call.command("CONFIG", "SET", name, value))
+
     def lose_store(self):
         """Have it lose everything."""
         if self.servers:

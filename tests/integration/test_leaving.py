@@ -81,7 +81,7 @@ def test_a_dead_node_is_removed_and_its_share_taken_at_once(cluster, running):
 
     done = cluster.ask("node", "remove", "node-1", "--force")
     assert done.returncode == 0, done.stderr
-    until(lambda: nodes(cluster)["node-2"].held == 1024, "node-2 has all", 30)
+    until(lambda: nodes(cluster)["node-2"].held == 1024, "node-2 has all")
     server.delay = 0
     assert cluster.wait("node-2") == [0]
     assert set(complete(server).repeated()) <= in_flight
@@ -104,7 +104,7 @@ def test_a_signal_hands_over_at_once_also_while_pages_are_slow(
 ):
     server = running(FRONTIER_LEASE_TTL="600")
     cluster.nodes["node-1"].send_signal(number)
-    until(lambda: nodes(cluster)["node-2"].held >= 1000, "the hand-over", 30)
+    until(lambda: nodes(cluster)["node-2"].held >= 1000, "the hand-over")
 
     assert cluster.nodes["node-1"].poll() is None, "it waits for its pages"
     server.delay = 0

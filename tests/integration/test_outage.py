@@ -3,6 +3,7 @@
 import json
 import time
 
+import pytest
 import redis
 from conftest import Cluster, until
 
@@ -13,6 +14,7 @@ NEVER = 1e6
 """Seconds: what is on its way arrives when nobody waits for it any more."""
 
 
+@pytest.mark.one_server("a wire leads to one")
 def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp_path):
     site = serve(urls=150, hosts=3, calendar_months=3, delay=0.02)
     client = redis.Redis(unix_socket_path=str(own_server.socket))

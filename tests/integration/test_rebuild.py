@@ -9,6 +9,9 @@ from test_kill import served
 
 from frontier.cli.exits import ExitCode
 
+REDIRECTED = 4 * 4
+"""Pages of the four hosts that no queue has: where a redirect leads."""
+
 
 def rebuild(cluster, *journals, **options):
     words = ["crawl", "rebuild", "--json", "--crawl", "site-1"]
@@ -25,20 +28,22 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
     seeds = ",".join(server.seeds)
     journals = [tmp_path / "j1", tmp_path / "j2"]
     for node, journal in zip(("node-1", "node-2"), journals, strict=True):
-        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+        # Nobody has to wait for the end of a lease; nobody is to lose one.
+        given = {"FRONTIER_JOURNAL_DIR": journal, "FRONTIER_LEASE_TTL": "60"}
+        cluster.start(node, "-a", f"seeds={seeds}", **given)
     for node in cluster.nodes:
         until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
     until(served(server, count), "the middle of the crawl")
     unacked = lose_everything(cluster)
     before = server.requests()
-    done = [e for e in before.entries if e.status not in {301, 302}]
-    done = [e for e in done if not e.url.endswith("/robots.txt")]
+    done = {e.url for e in before.entries if e.status not in {301, 302}}
+    done = {url for url in done if not url.endswith("/robots.txt")}
 
     outcome = rebuild(cluster, *journals)
     assert outcome["bad"] == [] or all(b["reason"] for b in outcome["bad"])
     assert outcome["nodes"] == 2
     assert outcome["ready"] > 0
-    assert outcome["done"] >= len(done) - len(unacked)
+    assert outcome["done"] >= len(done - set(unacked)) - REDIRECTED
 
     journal = tmp_path / "j3"
     cluster.start("node-3", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)

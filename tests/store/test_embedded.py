@@ -28,6 +28,8 @@ from frontier.store.embedded import EmbeddedStore, StoreStatus, locate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.one_server("the embedded store itself")
+
 ROOT = Path(__file__).parents[2]
 STOPPED = StoreStatus(running=False, pid=None, socket=None)
 PATIENCE = 30.0
