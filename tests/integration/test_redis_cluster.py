@@ -5,9 +5,9 @@ import json
 
 import pytest
 from conftest import Cluster, until
-from topologies import ClusterServers, SentinelServers, slot_of
 from typer.testing import CliRunner
 
+from benchmarks.topologies import ClusterServers, SentinelServers, slot_of
 from frontier.cli import app
 
 

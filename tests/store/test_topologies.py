@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 import redis
-from topologies import ClusterServers, SentinelServers, slot_of
 
+from benchmarks.topologies import ClusterServers, SentinelServers, slot_of
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
