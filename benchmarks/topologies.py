@@ -248,7 +248,7 @@ class ClusterServers(Topology):
 
     def wait(self) -> None:
         """Return when every server says that the cluster is whole."""
-        until(lambda: all(map(self._is_whole, self.processes)), "a whole cluster")
+        until(lambda: all(map(self.is_whole, self.processes)), "a whole cluster")
 
     def _follows(self, process: Process, primary: str) -> bool:
         try:
@@ -256,7 +256,8 @@ class ClusterServers(Topology):
         except redis.exceptions.ResponseError:
             return False  # it has not heard of it yet
 
-    def _is_whole(self, process: Process) -> bool:
+    def is_whole(self, process: Process) -> bool:
+        """Whether *process* knows all others, and that all slots are served."""
         info = process.ask("CLUSTER", "INFO")
         info = info if isinstance(info, bytes) else str(info).encode()
         known = f"cluster_known_nodes:{len(self.processes)}".encode()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks.chaos.nodes import ROOT
 from benchmarks.chaos.oracle import Wrong
 from benchmarks.chaos.outcome import Outcome
+from benchmarks.chaos.plan import Kind, StoreKind
 from benchmarks.harness import Options, Report, environment, rounded
 from benchmarks.server import stop
 
@@ -117,6 +118,15 @@ def _sums(done: Sequence[Outcome]) -> dict[str, float]:
         "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
         "end_seconds_max": rounded(max((o.ending for o in done), default=0.0)),
         "faults": float(sum(len(outcome.faults) for outcome in done)),
+        "slots_moved": float(sum(outcome.slots_moved for outcome in done)),
+        **{
+            f"seeds_on_{kind}": float(sum(o.store == kind for o in done))
+            for kind in StoreKind
+        },
+        **{
+            f"events_{kind}": float(sum(o.events.get(kind, 0) for o in done))
+            for kind in Kind
+        },
     }
 
 
@@ -130,6 +140,7 @@ def _ratios(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, flo
         "host_overlaps": count(Wrong.OVERLAP, Wrong.HASTE),
         "dangling_revisits": count(Wrong.DANGLING),
         "recovery_seconds_max": rounded(max((o.recovery for o in ours), default=0.0)),
+        "end_seconds_max": rounded(max((o.ending for o in ours), default=0.0)),
         "early_ends": count(Wrong.EARLY),
         "seeds": len(ours),
         "seeds_failed": sum(bool(outcome.faults) for outcome in ours),

@@ -80,6 +80,11 @@ class Process:
         )
 
     @property
+    def came_too_early(self) -> bool:
+        """Whether it ended because the store did not answer when it started."""
+        return "does not answer" in self.text and "is in crawl" not in self.text
+
+    @property
     def text(self) -> str:
         """What it has logged."""
         return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
