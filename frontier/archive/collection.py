@@ -40,7 +40,7 @@ class Collection:
         filter_bytes: int = 0,
     ) -> None:
         self._store = store
-        self._keys = CollectionKeys(name)
+        self._keys = CollectionKeys.on(store, name)
         self._crawl_id = crawl_id
         self._revisits = revisits
         self.committed: Committed | None = None

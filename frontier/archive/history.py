@@ -57,7 +57,7 @@ class History:
 
     def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
         self._store = store
-        self._key = CollectionKeys(name).history()
+        self._key = CollectionKeys.on(store, name).history()
         self._visibility = Visibility(store, name, crawl_id)
 
     def lookup(self, url: str) -> Past | None:

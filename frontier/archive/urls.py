@@ -34,7 +34,7 @@ class Visibility:
 
     def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
         self._store = store
-        self._keys = CollectionKeys(name)
+        self._keys = CollectionKeys.on(store, name)
         self._known = {crawl_id}
 
     def of(self, crawl_ids: Iterable[str]) -> set[str]:
@@ -55,7 +55,7 @@ class Minters:
 
     def __init__(self, store: BlockingStore, name: str) -> None:
         self._store = store
-        self._key = CollectionKeys(name).minted()
+        self._key = CollectionKeys.on(store, name).minted()
         self._known: dict[str, bool] = {}
 
     def begin(self, crawl_id: str) -> None:
@@ -96,7 +96,7 @@ class MatchedIndex:
         further: Sequence[tuple[Index, Minters]] = (),
     ) -> None:
         self._store = store
-        self._key = CollectionKeys(name).urls()
+        self._key = CollectionKeys.on(store, name).urls()
         self._crawl_id = crawl_id
         self._visibility = Visibility(store, name, crawl_id)
         self._minters = Minters(store, name)

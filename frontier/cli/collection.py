@@ -99,7 +99,7 @@ def import_sources(
 
     require_compat(compat)
     with connected(redis_url, store_dir, create=True) as store:
-        keys = CollectionKeys(collection)
+        keys = CollectionKeys.on(store, collection)
         run = Import(store, keys, compat=bool(compat), verify=verify, say=say, bar=bar)
         if targets:
             sources, whole = _sources(run, targets, crawl_id, root)
@@ -122,7 +122,9 @@ def list_all(
     from frontier.store.keys import CollectionKeys
 
     with connected(redis_url, store_dir) as store:
-        found = [look(store, CollectionKeys(name)) for name in collections(store)]
+        found = [
+            look(store, CollectionKeys.on(store, name)) for name in collections(store)
+        ]
     if as_json:
         show_json({"collections": [asdict(view) for view in found]})
     elif found:
@@ -143,7 +145,7 @@ def status(
     from frontier.store.keys import CollectionKeys
 
     with connected(redis_url, store_dir) as store:
-        seen = look(store, CollectionKeys(collection))
+        seen = look(store, CollectionKeys.on(store, collection))
     if as_json:
         show_json(asdict(seen))
     else:
@@ -170,7 +172,7 @@ def commit(
     from frontier.store.keys import CollectionKeys
 
     with connected(redis_url, store_dir) as store:
-        keys = CollectionKeys(collection)
+        keys = CollectionKeys.on(store, collection)
         digests, uncommitted, committed = store.run(
             [
                 Call.command("HLEN", keys.crawl(crawl_id)),
@@ -220,7 +222,7 @@ def cancel(
     from frontier.store.keys import CollectionKeys
 
     with connected(redis_url, store_dir) as store:
-        keys = CollectionKeys(collection)
+        keys = CollectionKeys.on(store, collection)
         digests, there = store.run(
             [
                 Call.command("HLEN", keys.crawl(crawl_id)),
@@ -260,7 +262,7 @@ def purge(
 
     keep = _crawls_of(manifest, root, force=force)
     with connected(redis_url, store_dir) as store:
-        keys = CollectionKeys(collection)
+        keys = CollectionKeys.on(store, collection)
         require_idle(store, keys)
         planned = plan(store, keys, keep)
         if not as_json:
@@ -294,7 +296,7 @@ def check(
     from frontier.store.keys import CollectionKeys
 
     with connected(redis_url, store_dir) as store, bar("digests", None) as progress:
-        keys = CollectionKeys(collection)
+        keys = CollectionKeys.on(store, collection)
         found = Check(store, keys, repair=repair, progress=progress).run()
     if as_json:
         show_json(found.as_dict())

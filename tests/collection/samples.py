@@ -79,8 +79,8 @@ class Index:
     def __init__(self, url, name):
         self.url = url
         self.name = name
-        self.keys = CollectionKeys(name)
         self.store = BlockingStore.from_settings({"REDIS_URL": url})
+        self.keys = CollectionKeys.on(self.store, name)
 
     def __call__(self, *parts):
         return self.store.call(Call.command(*parts))
@@ -122,7 +122,7 @@ class Index:
     def everything(self, *volatile):
         """Every key of the collection without its prefix, and what is in it."""
         found = {}
-        prefix = f"{self.name}:"
+        prefix = self.keys.alldupes().removesuffix("alldupes")
         for key in self("KEYS", f"{prefix}*"):
             name = key.decode()
             short = name.removeprefix(prefix)
