@@ -55,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
+WATCH = 1.0
+"""Seconds between questions to Sentinel for the primary, if there is one."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
 
@@ -252,6 +254,7 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
+        loops.append(self._watch)
         loops.append(self._starts.run)
         if self.config.queue_key != "url":  # else there is no host to spare
             loops.append(self._manners.run)
@@ -271,6 +274,15 @@ class Node:
             loops.append(self._ending.run)
         for loop in loops:
             self._tasks.append(asyncio.create_task(self._guard(loop())))
+
+    async def _watch(self) -> None:
+        """Leave a primary that was replaced well before a lease on it could end."""
+        interval = min(WATCH, self.config.lease_ttl / 5)
+        await self._store.watch(interval, self._on_replaced)
+
+    def _on_replaced(self) -> None:
+        if self.archive is not None:
+            self.archive.leave_primary()
 
     async def _guard(self, loop: Coroutine[Any, Any, None]) -> None:
         try:
