@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from benchmarks.chaos.plan import Way
@@ -12,7 +13,7 @@ from benchmarks.chaos.several import DurableCluster, DurableService
 from benchmarks.chaos.stage import Stage
 
 if TYPE_CHECKING:
-    from benchmarks.chaos.plan import Event
+    from benchmarks.chaos.plan import Event, Plan
     from frontier.testing.oracle import RequestLog
 
 EXTRA_DELAY = 0.1
@@ -28,15 +29,26 @@ NOTICED = 2.0
 class StoreBlows(Stage):
     """Has a method for each kind of event that is not a node's."""
 
-    _forgotten: list[tuple[float, float, frozenset[str]]]
-    """Failovers: from when to when what was done may not have been copied, in
-    seconds of the epoch; and what was reserved."""
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._forgotten: list[tuple[float, float, frozenset[str]]] = []
+        """Blows to the store: from when to when what was fetched may have been in
+        flight, in seconds of the epoch; and what was reserved then."""
+        self._lately: deque[tuple[float, frozenset[str]]] = deque(maxlen=100)
+        """What was reserved when, where a replica may be behind."""
+
+    def _sample(self) -> None:
+        """See what is reserved."""
+        if not self._away and isinstance(self._store, DurableService):
+            urls = itertools.chain(*self._witness.reserved().values())
+            self._lately.append((time.time(), frozenset(urls)))
 
     def _restart(self, event: Event) -> None:
         if not self._lose_the_store():
             return
         self._note(f"kill the store for {event.seconds:.2f} s")
         self._store.kill(event.pick)
+        self._note_blow()
 
         def start() -> None:
             self._store.revive(event.pick)
@@ -49,6 +61,7 @@ class StoreBlows(Stage):
             return
         self._note(f"pause the store for {event.seconds:.2f} s")
         self._store.signal(signal.SIGSTOP, event.pick)
+        self._note_blow()
 
         def resume() -> None:
             self._store.signal(signal.SIGCONT, event.pick)
@@ -100,6 +113,9 @@ class StoreBlows(Stage):
             return
         since = time.time() - event.gap - UNACKED
         reserved = frozenset(itertools.chain(*self._reserved_before.values()))
+        before = frozenset().union(*(u for at, u in self._lately if at >= since))
+        self._in_flight.update(before - reserved)  # whose acks may be lost
+        reserved |= before
         self._note(f"the primary fails by {event.way}, {event.gap:.2f} s ahead")
         store.fail(event.way)
         begin = time.monotonic()
@@ -138,11 +154,17 @@ class StoreBlows(Stage):
             self._note("the store is away already")
             return False
         self._store.hold()
+        self._looked = time.time()
         self._reserved_before = self._witness.reserved()
         self._in_flight.update(itertools.chain(*self._reserved_before.values()))
         self._away += 1
         self._graves.forget()  # an outage prolongs a recovery, and rightly
         return True
+
+    def _note_blow(self) -> None:
+        """What was fetched since the store was looked at was in flight as well."""
+        reserved = frozenset(itertools.chain(*self._reserved_before.values()))
+        self._forgotten.append((self._looked, time.time(), reserved))
 
     def _regain_the_store(self) -> None:
         self._away -= 1
@@ -150,9 +172,10 @@ class StoreBlows(Stage):
         self._note("the store is back")
 
     def _excuse_forgotten(self, log: RequestLog) -> None:
-        """What was done, but not copied at a failover, may be fetched once more.
+        """What was in flight at a blow to the store may be fetched once more.
 
-        What was reserved then is excused already.
+        And what was done, but not copied at a failover. What was reserved is excused
+        already.
         """
         for since, until, reserved in self._forgotten:
             late = {e.url for e in log.entries if e.end >= since and e.start <= until}

@@ -66,7 +66,6 @@ class Trial(StoreBlows):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._names = itertools.count(1)
-        self._forgotten = []
 
     def run(self) -> Outcome:
         """Crawl, and judge."""
@@ -135,6 +134,7 @@ class Trial(StoreBlows):
         if self._away:
             return
         try:
+            super()._sample()
             leases = self._witness.leases()
         except NO_ANSWER as error:
             self._note(f"the store does not answer: {error}")
@@ -294,6 +294,7 @@ class Trial(StoreBlows):
             slack=SLACK,
             dead=dead,
             crashed=crashed,
+            errors=tuple(n.name for n in self._nodes if "\nTraceback" in n.text),
         )
 
     def _conclude(self, facts: Facts) -> None:
