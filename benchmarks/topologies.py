@@ -320,6 +320,7 @@ class SentinelServers(Topology):
         *options: str,
         binary: Path | str | None = None,
         front: Callable[[int], int] = _same,
+        down_after_ms: int = 500,
     ) -> None:
         super().__init__(binary, front)
         ports = free_ports(3)
@@ -331,7 +332,7 @@ class SentinelServers(Topology):
 port {ports[2]}
 bind {HOST}
 sentinel monitor {SERVICE} {HOST} {self.primary.shown} 1
-sentinel down-after-milliseconds {SERVICE} 500
+sentinel down-after-milliseconds {SERVICE} {down_after_ms}
 sentinel failover-timeout {SERVICE} 3000
 """
         shown = self._front(ports[2])

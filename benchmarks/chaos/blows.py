@@ -22,6 +22,8 @@ BEHIND = 0.5
 """Seconds for which a replica falls behind before its primary fails."""
 UNACKED = 0.25
 """Seconds that it takes from the end of an answer to its ack on the replica."""
+UNWATCHED = 2.0
+"""Seconds that Sentinel takes from the last answer of a primary to its end."""
 NOTICED = 2.0
 """Seconds after a promotion by which all nodes have left a primary that lives on."""
 
@@ -34,14 +36,24 @@ class StoreBlows(Stage):
         self._forgotten: list[tuple[float, float, frozenset[str]]] = []
         """Blows to the store: from when to when what was fetched may have been in
         flight, in seconds of the epoch; and what was reserved then."""
+        self._asked = 0.0
         self._lately: deque[tuple[float, frozenset[str]]] = deque(maxlen=100)
         """What was reserved when, where a replica may be behind."""
 
     def _sample(self) -> None:
-        """See what is reserved."""
-        if not self._away and isinstance(self._store, DurableService):
-            urls = itertools.chain(*self._witness.reserved().values())
-            self._lately.append((time.time(), frozenset(urls)))
+        """See what is reserved, and whether Sentinel did what nobody asked it to."""
+        store = self._store
+        if self._away or not isinstance(store, DurableService):
+            return
+        now = time.monotonic()
+        if now - self._asked > 0.2:
+            self._asked = now
+            if store.promoted():
+                self._note("Sentinel took the primary for dead: the machine is busy")
+                self._note_failover(time.time() - UNWATCHED, NOTICED)
+                return
+        urls = itertools.chain(*self._witness.reserved().values())
+        self._lately.append((time.time(), frozenset(urls)))
 
     def _restart(self, event: Event) -> None:
         if not self._lose_the_store():
@@ -111,11 +123,7 @@ class StoreBlows(Stage):
         assert event.way is not None
         if not self._lose_the_store():
             return
-        since = time.time() - event.gap - UNACKED
-        reserved = frozenset(itertools.chain(*self._reserved_before.values()))
-        before = frozenset().union(*(u for at, u in self._lately if at >= since))
-        self._in_flight.update(before - reserved)  # whose acks may be lost
-        reserved |= before
+        failed = time.time() - event.gap
         self._note(f"the primary fails by {event.way}, {event.gap:.2f} s ahead")
         store.fail(event.way)
         begin = time.monotonic()
@@ -124,8 +132,7 @@ class StoreBlows(Stage):
             seconds = time.monotonic() - begin
             self._note(f"the replica is promoted after {seconds:.2f} s")
             lives = event.way is not Way.KILL
-            until = time.time() + (NOTICED if lives else 0.0)
-            self._forgotten.append((since, until, reserved))
+            self._note_failover(failed, NOTICED if lives else 0.0)
             self._regain_the_store()
             self._in(event.seconds, come_back)
 
@@ -160,6 +167,16 @@ class StoreBlows(Stage):
         self._away += 1
         self._graves.forget()  # an outage prolongs a recovery, and rightly
         return True
+
+    def _note_failover(self, failed: float, lasts: float) -> None:
+        """Acks may be lost of what was not acked at *failed*, and until *lasts* s."""
+        since = failed - UNACKED
+        before = frozenset().union(*(u for at, u in self._lately if at >= since))
+        reserved = frozenset[str]()
+        if self._away:
+            reserved = frozenset(itertools.chain(*self._reserved_before.values()))
+        self._in_flight.update(before - reserved)  # the others are excused already
+        self._forgotten.append((since, time.time() + lasts, reserved | before))
 
     def _note_blow(self) -> None:
         """What was fetched since the store was looked at was in flight as well."""

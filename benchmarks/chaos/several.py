@@ -44,6 +44,8 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 CAREFUL = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "5")
 NODE_TIMEOUT = ("--cluster-node-timeout", "5000")
 """Milliseconds; longer than a server is away, or a machine is busy."""
+DOWN_AFTER_MS = 1000
+"""A busy machine may keep a primary from answering for half of that."""
 KEYS = 3
 """Keys that are moved at a time."""
 
@@ -183,7 +185,9 @@ class DurableService:
     def __init__(self, binary: Path | str | None, *, careful: bool) -> None:
         wires = Wires()
         options = (*DURABLE, *(CAREFUL if careful else ()))
-        self._servers = SentinelServers(*options, binary=binary, front=wires.before)
+        self._servers = SentinelServers(
+            *options, binary=binary, front=wires.before, down_after_ms=DOWN_AFTER_MS
+        )
         self.wires = wires.made
         self._clients: dict[int, Any] = {}
         self.primary, self.replica = self._servers.primary, self._servers.replica
