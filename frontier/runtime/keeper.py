@@ -103,15 +103,27 @@ class Keeper:
         self._hurried.set()
 
     async def beat(self) -> bool:
-        """Do one round; return whether this node has exactly what it should."""
-        view = await self._membership.beat(busy=self._busy(), report=self._report())
+        """Do one round; return whether this node has exactly what it should.
+
+        Leases are renewed even if the server of a cluster that has the map of the
+        nodes does not answer.
+        """
+        try:
+            view = await self._membership.beat(busy=self._busy(), report=self._report())
+        except StoreUnavailable:
+            if not self._patience.alone:
+                await self._renew_in_time()
+            raise
         if view.state == "finished":
             self._on_finished()
         if view.order:
             self._obey(view.order)
+        await self._renew_in_time()
+        return await self._follow(view)
+
+    async def _renew_in_time(self) -> None:
         if time.monotonic() - self._renewed_at >= self._ttl / 3 - self._beat / 2:
             await self._renew()
-        return await self._follow(view)
 
     def _obey(self, order: str) -> None:
         self._membership.leaving = True

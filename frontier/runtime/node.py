@@ -157,7 +157,8 @@ class Node:
         )
         member = Member(config.node_id, config.node_weight)
         ttl = config.lease_ttl
-        self._leases = Leases(once, self.keys, config.node_id, ttl=ttl)
+        some = self._patience.some
+        self._leases = Leases(once, self.keys, config.node_id, ttl=ttl, some=some)
         self._membership = Membership(
             once, self.keys, member, config.partitions, ttl=ttl
         )

@@ -70,7 +70,15 @@ class Patience:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
 
-    async def once(self, calls: Sequence[Call]) -> list[Any]:
+    async def some(self, calls: Sequence[Call]) -> list[Any]:
+        """Run *calls* once; what a server did not answer is `StoreUnavailable`.
+
+        Raises:
+            StoreUnavailable: None of them did.
+        """
+        return await self.once(calls, partial=True)
+
+    async def once(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
@@ -80,7 +88,7 @@ class Patience:
             return []
         await self._compare()
         try:
-            replies = await self._store.run(calls)
+            replies = await self._store.run(calls, partial=partial)
         except StoreFull as error:
             self._note_full(error)
             raise

@@ -101,8 +101,11 @@ class Store:
         """Whether keys of several hash slots may meet in one call."""
         return self._router.alone
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
+
+        With *partial* the error stands in place of what one of several servers did
+        not answer.
 
         Raises:
             StoreUnavailable: The store did not answer, or has changed if that is
@@ -110,7 +113,7 @@ class Store:
             StoreRefused: It answered one of the calls with an error.
         """
         _began.set(self.changes)
-        run = self._router.run(calls)
+        run = self._router.run(calls, partial=partial)
         outcomes: list[Outcome] | None = None
         replaced = self._router.replaced
         try:
@@ -129,7 +132,7 @@ class Store:
                 else:
                     outcomes = await asyncio.gather(*map(self._send, wanted))
         except StopIteration as end:
-            return _checked(end.value, self.where)
+            return _checked(end.value, self.where, partial=partial)
         except UNAVAILABLE as error:
             raise StoreUnavailable(self.where, str(error)) from error
 
@@ -370,8 +373,11 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
-def _checked(replies: list[Any], where: str) -> list[Any]:
-    for reply in replies:
+def _checked(replies: list[Any], where: str, *, partial: bool = False) -> list[Any]:
+    for place, reply in enumerate(replies):
+        if partial and isinstance(reply, UNAVAILABLE):
+            replies[place] = StoreUnavailable(where, str(reply))
+            continue
         if not isinstance(reply, redis.exceptions.RedisError):
             continue
         text = str(reply)
