@@ -88,7 +88,8 @@ class Patience:
             return []
         await self._compare()
         try:
-            replies = await self._store.run(calls, partial=partial)
+            options = {"partial": True} if partial else {}
+            replies = await self._store.run(calls, **options)
         except StoreFull as error:
             self._note_full(error)
             raise
