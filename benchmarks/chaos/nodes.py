@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,11 @@ REFUSED = "this crawl is finished"
 
 _context = get_context("forkserver")
 _context.set_forkserver_preload(["benchmarks.chaos.preload"])
+
+
+def prepare() -> None:
+    """Begin to import what nodes need, which takes as long as servers to start."""
+    forkserver.ensure_running()
 
 
 def _crawl(name: str, words: list[str], log: Path) -> None:

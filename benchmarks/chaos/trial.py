@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.chaos.blows import EXTRA_DELAY, StoreBlows
 from benchmarks.chaos.durable import Witness
-from benchmarks.chaos.nodes import Process
+from benchmarks.chaos.nodes import Process, prepare
 from benchmarks.chaos.oracle import Facts, extra_fetches, judge
 from benchmarks.chaos.plan import StoreKind
 from benchmarks.chaos.records import Records, read_archive
@@ -82,6 +82,7 @@ class Trial(StoreBlows):
 
     def _crawl(self, home: Path, stack: ExitStack) -> Facts:
         self._home = home
+        prepare()
         site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=MONTHS)
         self._requests = home / "requests.jsonl"
         server = SiteServer(
@@ -242,7 +243,7 @@ class Trial(StoreBlows):
         if node is not None:
             try:
                 self._witness.drain(node.node_id)
-            except UnknownNode as error:  # it is just starting
+            except (UnknownNode, *NO_ANSWER) as error:  # it is just starting
                 self._note(f"{node.name} is not drained: {error}")
                 return
             self._note(f"drain {node.name}")
