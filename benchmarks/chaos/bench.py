@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from benchmarks.chaos.nodes import ROOT
 from benchmarks.chaos.oracle import Wrong
 from benchmarks.chaos.outcome import Outcome
 from benchmarks.chaos.plan import Kind, StoreKind
+from benchmarks.chaos.stage import LEASE, VARIABLE
 from benchmarks.harness import Options, Report, environment, rounded
 from benchmarks.server import stop
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
     from benchmarks.server import Server
 
+BUSY, LONG_LEASE = 2.0, 6.0
+"""With more than so much load per processor, leases last for so many seconds: nodes
+that get no processor for as long as a lease lose it, and fetch again what they had."""
 LANES = 2
 """Trials at a time."""
 SEEDS, PEER_SEEDS = 20, 6
@@ -35,6 +40,7 @@ Trials = list[tuple[int, bool]]
 def run(server: Server, options: Options) -> Report:
     """Try the seeds that *options* ask for; tell on stderr of each that failed."""
     trials = _trials(options)
+    lease = lease_seconds()
     ours: list[Outcome] = []
     theirs: list[Outcome] = []
     limit = QUICK_SECONDS if options.quick else None
@@ -46,6 +52,7 @@ def run(server: Server, options: Options) -> Report:
         "chaos",
         {
             **environment(server.info()),
+            "lease_seconds": lease,
             "seeds": sorted(outcome.seed for outcome in ours),
             "seeds_scrapy_redis": sorted(outcome.seed for outcome in theirs),
             "seeds_failed": sorted(o.seed for o in ours if o.faults),
@@ -62,6 +69,7 @@ def outcomes(
 
     After *limit* seconds no further one is started.
     """
+    lease_seconds()
     begin = time.monotonic()
     waiting = list(trials)
     running: list[tuple[tuple[int, bool], subprocess.Popen[str]]] = []
@@ -83,6 +91,14 @@ def outcomes(
     finally:
         for _, process in running:
             stop(process)
+
+
+def lease_seconds() -> float:
+    """How long leases last in trials that begin now; ``CHAOS_LEASE`` says otherwise."""
+    busy = os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)
+    if busy and LEASE < LONG_LEASE and VARIABLE not in os.environ:
+        os.environ[VARIABLE] = str(LONG_LEASE)
+    return float(os.environ.get(VARIABLE, LEASE))
 
 
 def _trials(options: Options) -> Trials:

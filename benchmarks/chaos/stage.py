@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from benchmarks.chaos.nodes import Process
     from benchmarks.chaos.plan import Plan
 
-LEASE = float(os.environ.get("CHAOS_LEASE", "2"))
+VARIABLE = "CHAOS_LEASE"
+"""Of the environment: how many seconds a lease lasts."""
+LEASE = float(os.environ.get(VARIABLE, "2"))
 """Seconds; a machine that has more to do than these trials needs longer ones."""
 PARTITIONS = 64
 PATIENCE = 20.0

@@ -51,7 +51,7 @@ RESPONSE = 0.03
 HOST_DELAYS = {1: 0.05, 2: 0.15}
 PATIENCE = 4.0
 """Seconds without progress after which the next event happens all the same."""
-DEADLINE = 60.0
+DEADLINE = 90.0
 """Seconds for which a trial may take."""
 PACE = 0.02
 STRAIN = 0.5
@@ -108,7 +108,7 @@ class Trial(StoreBlows):
     def _watch(self) -> None:
         events = list(self._plan.events)
         served, moved = 0, time.monotonic()
-        deadline = self._begin + DEADLINE
+        deadline = time.monotonic() + DEADLINE
         while time.monotonic() < deadline:
             self._sample()
             while self._is_due:
