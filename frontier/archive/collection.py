@@ -18,7 +18,7 @@ from frontier.archive.committed import Committed
 from frontier.archive.index import Entry, decode, encode
 from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Collection:
         filter_bytes: int = 0,
     ) -> None:
         self._store = store
-        self._keys = CollectionKeys.on(store, name)
+        self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
         self._revisits = revisits
         self.committed: Committed | None = None

@@ -172,11 +172,6 @@ class CollectionKeys:
     tagged: bool = False
     """Whether the store is a cluster."""
 
-    @classmethod
-    def on(cls, store: BlockingStore, collection: str) -> CollectionKeys:
-        """The keys of *collection* on *store*."""
-        return cls(collection, tagged=not store.alone)
-
     def alldupes(self) -> str:
         """Hash: payload digest to the committed crawl that has its original."""
         return self._name("alldupes")
@@ -261,3 +256,8 @@ class CollectionKeys:
         if self.tagged:
             return f"{{collection:{self.collection}}}:{what}"
         return f"{self.collection}:{what}" if self.collection else what
+
+
+def collection_keys(store: BlockingStore, collection: str) -> CollectionKeys:
+    """The keys of *collection* on *store*."""
+    return CollectionKeys(collection, tagged=not store.alone)

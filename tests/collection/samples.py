@@ -17,7 +17,7 @@ from frontier.collection.importing import Import
 from frontier.collection.opening import read_manifest
 from frontier.collection.sources import sources
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +80,7 @@ class Index:
         self.url = url
         self.name = name
         self.store = BlockingStore.from_settings({"REDIS_URL": url})
-        self.keys = CollectionKeys.on(self.store, name)
+        self.keys = collection_keys(self.store, name)
 
     def __call__(self, *parts):
         return self.store.call(Call.command(*parts))

@@ -34,7 +34,7 @@ def names_of(keys):
     """What every public method and property of *keys* names, by its own name."""
     names = {}
     for what, member in inspect.getmembers(type(keys)):
-        if what.startswith("_") or what in (*type(keys).__slots__, "partition", "on"):
+        if what.startswith("_") or what in (*type(keys).__slots__, "partition"):
             continue
         if isinstance(member, property):
             names[what] = getattr(keys, what)
