@@ -111,6 +111,12 @@ class Process:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
     def check(self) -> None:
         """Fail if it has ended."""
         assert self.runs, "somebody has ended a server"

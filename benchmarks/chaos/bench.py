@@ -134,6 +134,7 @@ def _sums(done: Sequence[Outcome]) -> dict[str, float]:
         "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
         "end_seconds_max": rounded(max((o.ending for o in done), default=0.0)),
         "faults": float(sum(len(outcome.faults) for outcome in done)),
+        "starved": float(sum(outcome.starved for outcome in done)),
         "slots_moved": float(sum(outcome.slots_moved for outcome in done)),
         **{
             f"seeds_on_{kind}": float(sum(o.store == kind for o in done))

@@ -61,6 +61,10 @@ class Backend(Protocol):
     def direct(self) -> str:
         """The same past the wires, if there is such a way."""
 
+    @property
+    def pids(self) -> list[int]:
+        """Of its processes."""
+
     def start(self) -> None:
         """Start it; it answers on return."""
 
@@ -112,6 +116,11 @@ class DurableStore:
     def direct(self) -> str:
         """The same past the wire."""
         return f"unix://{self.socket}"
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the server."""
+        return [self._process.pid] if self._process is not None else []
 
     def start(self) -> None:
         """Start it, and its wire; it answers on return."""

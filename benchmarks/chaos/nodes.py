@@ -76,6 +76,11 @@ class Process:
         return self._process.exitcode is None
 
     @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid or 0
+
+    @property
     def crashed(self) -> bool:
         """Whether it ended with an error that nothing explains."""
         return (

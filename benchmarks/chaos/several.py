@@ -125,6 +125,11 @@ class DurableCluster:
         """Let slots be moved again."""
         self._moving.release()
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the servers."""
+        return [process.pid for process in self._servers.processes]
+
     def whole(self) -> bool:
         """Whether all slots are served."""
         with suppress(redis.RedisError, AssertionError):
@@ -228,6 +233,11 @@ class DurableService:
         """It does nothing of its own."""
 
     release = hold
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the servers and the Sentinel."""
+        return [process.pid for process in self._servers.processes]
 
     def whole(self) -> bool:
         """Whether the replica could be promoted."""

@@ -26,6 +26,7 @@ from benchmarks.chaos.plan import StoreKind
 from benchmarks.chaos.records import Records, read_archive
 from benchmarks.chaos.several import DurableCluster
 from benchmarks.chaos.stage import LEASE, NO_ANSWER, PARTITIONS
+from benchmarks.chaos.starving import Starving
 from frontier.errors import UnknownNode
 from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog, expected_urls
@@ -66,6 +67,7 @@ class Trial(StoreBlows):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._names = itertools.count(1)
+        self._starving = Starving(LEASE)
 
     def run(self) -> Outcome:
         """Crawl, and judge."""
@@ -111,6 +113,8 @@ class Trial(StoreBlows):
         deadline = time.monotonic() + DEADLINE
         while time.monotonic() < deadline:
             self._sample()
+            if self._is_starved():
+                deadline += LEASE
             while self._is_due:
                 self._do_next()
             self._start_again()
@@ -143,6 +147,16 @@ class Trial(StoreBlows):
         for name, seconds in self._graves.healed(leases):
             self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
             self._outcome.recovery = max(self._outcome.recovery, seconds)
+
+    def _is_starved(self) -> bool:
+        """Whether the machine has no time for a node or a server; excuses for it."""
+        pids = [node.pid for node in self._nodes if node.runs and not node.frozen]
+        if not self._starving.look([*pids, *self._store.pids]):
+            return False
+        self._outcome.starved += 1
+        now = time.time()
+        self._forgotten.append((now - 2 * LEASE, now + LEASE, frozenset()))
+        return True
 
     def _start(self, node_id: str | None = None) -> None:
         number = next(self._names)
