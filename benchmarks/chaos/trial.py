@@ -53,7 +53,7 @@ HOST_DELAYS = {1: 0.05, 2: 0.15}
 PATIENCE = 4.0
 """Seconds without progress after which the next event happens all the same."""
 DEADLINE = 90.0
-"""Seconds for which a trial may take."""
+"""Seconds for which a trial may take; up to thrice as long if it is starved."""
 PACE = 0.02
 STRAIN = 0.5
 """Seconds for which a node has a slow wire before it is killed, if it has."""
@@ -110,11 +110,12 @@ class Trial(StoreBlows):
     def _watch(self) -> None:
         events = list(self._plan.events)
         served, moved = 0, time.monotonic()
-        deadline = time.monotonic() + DEADLINE
+        begin = time.monotonic()
+        deadline = begin + DEADLINE
         while time.monotonic() < deadline:
             self._sample()
             if self._is_starved():
-                deadline += LEASE
+                deadline = min(deadline + LEASE, begin + 3 * DEADLINE)
             while self._is_due:
                 self._do_next()
             self._start_again()
