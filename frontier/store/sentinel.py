@@ -65,13 +65,26 @@ class Watch:
         self._primary: Any = None
 
     async def leave_replaced(self) -> bool:
-        """End all connections if the sentinels name another server than before."""
+        """End the connections to other servers than the sentinels name.
+
+        Whether they name another one than before.
+        """
         try:
-            named = await self._pool.get_master_address()
+            named = await self._pool.get_master_address()  # ends those not in use
         except (redis.exceptions.RedisError, OSError):
             return False  # no sentinel answers, or none has a primary just now
+        for connection in list(self._pool._in_use_connections):
+            if (connection.host, connection.port) != named:
+                _abort(connection)
         before, self._primary = self._primary, named
-        if before in (None, named):
-            return False
-        await self._pool.disconnect(inuse_connections=True)
-        return True
+        return before not in (None, named)
+
+
+def _abort(connection: Any) -> None:
+    """Have whoever reads from *connection*, or writes to it, find it closed.
+
+    Its own ``disconnect`` takes the writer from under who is just connecting.
+    """
+    writer = getattr(connection, "_writer", None)
+    if writer is not None:
+        writer.transport.abort()
