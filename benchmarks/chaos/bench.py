@@ -29,6 +29,8 @@ LANES = 2
 """Trials at a time."""
 SEEDS, PEER_SEEDS = 20, 6
 QUICK_SEEDS, QUICK_PEER_SEEDS = 4, 2
+AT_LEAST = 3
+"""Trials of a quick run on a slow machine: two of ours, one of the peer."""
 QUICK_SECONDS = 27.0
 """After which a quick run starts no further trial."""
 PACE = 0.05
@@ -67,7 +69,7 @@ def outcomes(
 ) -> Iterator[tuple[tuple[int, bool], Outcome]]:
     """Run *trials*, `LANES` at a time, each in a process of its own.
 
-    After *limit* seconds no further one is started.
+    After *limit* seconds no further one is started, but the first `AT_LEAST`.
     """
     lease_seconds()
     begin = time.monotonic()
@@ -75,8 +77,8 @@ def outcomes(
     running: list[tuple[tuple[int, bool], subprocess.Popen[str]]] = []
     try:
         while waiting or running:
-            if waiting and limit is not None and time.monotonic() - begin > limit:
-                waiting.clear()
+            if limit is not None and time.monotonic() - begin > limit:
+                del waiting[max(0, AT_LEAST - (len(trials) - len(waiting))) :]
             while waiting and len(running) < LANES:
                 trial = waiting.pop(0)
                 running.append((trial, _start(*trial)))

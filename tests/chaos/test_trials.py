@@ -32,7 +32,7 @@ NONE = {
 def test_few_seeds_without_a_fault_where_scrapy_redis_loses_pages():
     words = [sys.executable, "-m", "benchmarks", "chaos", "--quick", "--json"]
     done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+        words, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
 
     assert done.returncode == 0, done.stderr
