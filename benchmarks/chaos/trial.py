@@ -308,7 +308,8 @@ class Trial(StoreBlows):
             finished=finished,
             delay=DELAY,
             slack=SLACK,
-            dead=dead,
+            # A node that is starved loses leases, and thrice is enough.
+            dead=() if self._outcome.starved else dead,
             crashed=crashed,
             errors=tuple(n.name for n in self._nodes if "\nTraceback" in n.text),
         )
