@@ -72,15 +72,16 @@ def outcomes(
     After *limit* seconds no further one is started, but the first `AT_LEAST`.
     """
     lease_seconds()
-    begin = time.monotonic()
+    begin, begun = time.monotonic(), 0
     waiting = list(trials)
     running: list[tuple[tuple[int, bool], subprocess.Popen[str]]] = []
     try:
         while waiting or running:
             if limit is not None and time.monotonic() - begin > limit:
-                del waiting[max(0, AT_LEAST - (len(trials) - len(waiting))) :]
+                del waiting[max(0, AT_LEAST - begun) :]
             while waiting and len(running) < LANES:
                 trial = waiting.pop(0)
+                begun += 1
                 running.append((trial, _start(*trial)))
             for trial, process in list(running):
                 if process.poll() is not None:
