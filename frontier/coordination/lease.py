@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,10 @@ class Leases:
         *,
         ttl: float,
         clock: Callable[[], float] = time.monotonic,
+        some: Run | None = None,
     ) -> None:
         self._run = run
+        self._some = some or run
         self._keys = keys
         self._node_id = node_id
         self._ttl = ttl
@@ -101,9 +104,9 @@ class Leases:
                 calls.append(
                     Call.to(LEASE_ACQUIRE, names, [self._node_id, self._ttl_ms])
                 )
-            replies = await self._run(calls)
+            replies = await self._some(calls)
             for partition, reply in zip(batch, replies, strict=True):
-                if reply is None:
+                if reply is None or isinstance(reply, StoreUnavailable):
                     continue
                 token, ready, reserved = (int(value) for value in reply)
                 lease = Lease(partition, token, asked_at + self._ttl)
@@ -118,11 +121,26 @@ class Leases:
                 raise failure
         return taken
 
-    async def renew(self) -> tuple[dict[int, int], list[Lease]]:
-        """Renew all leases.
+    async def kept(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
+        """Renew leases whose tokens the store refused; return which are still held.
+
+        Each is named by partition and token. One that had merely ended comes back,
+        and with it what is reserved under it.
+        """
+        asked = {lease.partition: lease.token for lease in refused}
+        with suppress(StoreUnavailable):  # asked again when the call is repeated
+            await self.renew(asked)
+        held = {(p, lease.token) for p, lease in self._held.items()}
+        return held & set(asked.items())
+
+    async def renew(
+        self, partitions: Iterable[int] | None = None
+    ) -> tuple[dict[int, int], list[Lease]]:
+        """Renew all leases, or those on *partitions*.
 
         Returns the number of ready URLs of each partition that is still held,
-        and the leases that are lost.
+        and the leases that are lost. Of what one server of several did not answer
+        neither is said.
         """
         ready: dict[int, int] = {}
         lost: list[Lease] = []
@@ -136,7 +154,9 @@ class Leases:
                 names = [keys.lease, keys.fence, keys.counts]
                 args: list[Argument] = [self._node_id, self._ttl_ms, lease.token]
                 calls.append(Call.to(LEASE_RENEW, names, args))
-            for lease, reply in zip(leases, await self._run(calls), strict=True):
+            for lease, reply in zip(leases, await self._some(calls), strict=True):
+                if isinstance(reply, StoreUnavailable):
+                    continue  # those of the other servers are to be kept
                 if self._held.get(lease.partition) is not lease:
                     continue  # released while the renewal was under way
                 if reply is None:
@@ -148,7 +168,8 @@ class Leases:
                     ready[lease.partition] = int(reply)
 
         async with self._changing:
-            await asyncio.gather(*map(extend, _batches(self._held)))
+            chosen = self._held if partitions is None else partitions
+            await asyncio.gather(*map(extend, _batches(chosen)))
         return ready, lost
 
     async def release(self, partitions: Iterable[int]) -> None:

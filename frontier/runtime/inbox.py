@@ -296,16 +296,20 @@ class Inbox:
         except StoreUnavailable:
             await self._recover(leases.values())
             return 0
-        found = 0
+        found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             try:
                 made, left = reserved(reply, leases[partition], queues)
             except LeaseLost:
-                self._leases.forget(leases[partition])
-                self.lose(leases[partition])
+                refused.append(leases[partition])
                 continue
             found += len(made)
             self._note(partition, made, left)
+        if refused:
+            kept = await self._leases.kept(refused)
+            for lease in refused:
+                if (lease.partition, lease.token) not in kept:
+                    self.lose(lease)
         if found:
             self._on_ready()
         return found
