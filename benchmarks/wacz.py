@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def run(server: Server, options: Options) -> Report:
     """Measure all; the server is not used."""
     with tempfile.TemporaryDirectory() as name:
-        warcs = _warcs(Path(name), 2_000 if options.quick else 40_000)
+        warcs = _warcs(Path(name), 2_000 if options.quick else 10_000)
         bare = _bare(Path(name) / "bare", warcs[:1])
         out = Path(name) / "out.wacz"
         size, part = (sum(p.stat().st_size for p in each) for each in (warcs, bare))
