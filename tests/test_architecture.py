@@ -10,11 +10,13 @@ ROOT = Path(__file__).parent.parent / "frontier"
 
 FACES = {
     "addon",
+    "allowance",
     "capture",
     "cli",
     "conditional",
     "connection",
     "dashboard",
+    "delivered",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
@@ -22,6 +24,7 @@ FACES = {
     "handler",
     "identity",
     "links",
+    "modes",
     "pipelines",
     "places",
     "requests",
@@ -32,6 +35,7 @@ FACES = {
     "spideroutput",
     "spool",
     "startfeed",
+    "tally",
     "tls",
     "wire",
 }
@@ -39,7 +43,7 @@ SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
-    {"conf", "errors", "model"},
+    {"conf", "errors", "model", "parsers"},
     {
         "bloom",
         "buckets",

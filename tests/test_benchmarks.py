@@ -30,6 +30,7 @@ RATIOS = {
         "us_surt",
         "us_surt_ordinary",
         "us_whatwg",
+        "seen_heritrix_over_scrapy",
         "surt_pypi_us",
     },
     "crawl": {
@@ -51,6 +52,7 @@ RATIOS = {
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
     },
+    "onesite": {"four_nodes_vs_one", "four_nodes_shards_vs_one"},
     "queue": {
         "bytes_per_queued_url",
         "bytes_per_queued_url_scrapy_redis",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from frontier.archive.commit import cancel, commit
 from frontier.archive.committed import Committed
 from frontier.archive.index import Entry, decode, encode
-from frontier.errors import CrawlCanceled, NotUncommitted
+from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys
 
@@ -149,9 +149,13 @@ class Collection:
         try:
             return commit(self._store, self._keys, self._crawl_id).digests
         except CrawlCanceled:
-            with contextlib.suppress(NotUncommitted):  # somebody else was quicker
-                cancel(self._store, self._keys, self._crawl_id, running=False)
+            self.cancel()
             return None
+
+    def cancel(self) -> None:
+        """Forget the crawl's digests, unless others may refer to them already."""
+        with contextlib.suppress(NotUncommitted, CommitBegun):
+            cancel(self._store, self._keys, self._crawl_id, running=False)
 
     def _note(
         self, found: dict[str, Original], digest: str, value: bytes | None, crawl: str

@@ -152,6 +152,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         f"{queue.dead:,} given up",
     ]
     rows = [("Queue", ", ".join(parts))]
+    if seen.removed_ms:
+        rows.append(("", "the queues and what was seen are removed from the store"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
     if totals.trapped:

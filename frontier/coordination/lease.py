@@ -64,6 +64,8 @@ class Leases:
         self._ttl_ms = int(ttl * 1000)
         self._clock = clock
         self._held: dict[int, Lease] = {}
+        self._changing = asyncio.Lock()
+        """A renewal that is overtaken by a release would bring the lease back."""
 
     @property
     def held(self) -> dict[int, Lease]:
@@ -145,7 +147,8 @@ class Leases:
                     self._held[lease.partition] = replace(lease, deadline=deadline)
                     ready[lease.partition] = int(reply)
 
-        await asyncio.gather(*map(extend, _batches(self._held)))
+        async with self._changing:
+            await asyncio.gather(*map(extend, _batches(self._held)))
         return ready, lost
 
     async def release(self, partitions: Iterable[int]) -> None:
@@ -155,7 +158,8 @@ class Leases:
             leases = [self._held.pop(p) for p in batch if p in self._held]
             await self._run([self.release_call(lease) for lease in leases])
 
-        await asyncio.gather(*map(give, _batches(partitions)))
+        async with self._changing:
+            await asyncio.gather(*map(give, _batches(partitions)))
 
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""

@@ -20,7 +20,7 @@ from frontier.cdx.plain import plain_records
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import Captures, canonical
 from frontier.errors import BadWarc
-from frontier.wacz import layout, rules
+from frontier.wacz import canonicalization, layout, rules
 from frontier.wacz.blocks import wrong_blocks
 from frontier.wacz.requires import index_lines, originals, read_json
 
@@ -100,7 +100,7 @@ class _Check:
         if package is None:
             return
         rules.pages(self._zip, self._members, self._say)
-        for text in wrong_blocks(self._zip):
+        for text in (*wrong_blocks(self._zip), *canonicalization.faults(self._zip)):
             self._say(text)
         with tempfile.TemporaryDirectory() as directory:
             captures = Captures(Path(directory) / "captures")

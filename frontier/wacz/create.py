@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from frontier.archive.records import software
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz
-from frontier.wacz import layout
+from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
@@ -208,6 +208,8 @@ class _Maker:
             for log in self._options.logs:
                 with log.open("rb") as stream:
                     self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
+            for name, member in canonicalization.members(warcs):
+                self._pack.add(name, [member])
             self._package(needed)
             self._pack.finish()
             return Made(

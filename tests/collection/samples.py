@@ -11,6 +11,8 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
+import warm
+
 from frontier.archive.index import decode
 from frontier.cli import main
 from frontier.collection.importing import Import
@@ -144,7 +146,7 @@ class Index:
         """Start ``frontier collection`` on this collection."""
         env = {**os.environ, "PYTHONPATH": str(ROOT), "REDIS_URL": self.url}
         env["FRONTIER_COLLECTION"] = self.name
-        return subprocess.Popen(
+        return warm.Popen(
             [sys.executable, "-m", "frontier", "collection", *map(str, arguments)],
             env=env,
             cwd=cwd,

@@ -15,7 +15,7 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     server = serve(urls=70, hosts=2, delay=0.05)
     seeds = f"seeds={','.join(server.seeds)}"
     cluster.start("a1", "-a", seeds)
-    until(lambda: cluster.store_dir.exists(), "a store")
+    until(lambda: cluster.has_store, "a store")
     store = cluster.store
     until(lambda: store.call(Call.command("HLEN", KEYS.crawl("site-1"))), "a payload")
 

@@ -43,8 +43,8 @@ KEY = "fed:start_urls"
 
 
 @pytest.fixture
-def feed(cluster, serve, tmp_path, own_server):
-    """Start nodes of a spider on a server, and give what can put entries in."""
+def feed(cluster, serve, tmp_path):
+    """Start nodes of a spider; return the addresses of a site's hosts."""
 
     def feed(nodes, spider=SPIDER, **settings):
         root = tmp_path / "project"
@@ -60,7 +60,6 @@ def feed(cluster, serve, tmp_path, own_server):
             *("-o", str(tmp_path / f"{node}.jsonl")),
             spider="fed",
             cwd=root,
-            REDIS_URL=own_server.url,
             FRONTIER_KEEP_ALIVE="True",
             **settings,
         )
@@ -73,12 +72,8 @@ def feed(cluster, serve, tmp_path, own_server):
 
 
 @pytest.fixture
-def put(own_server):
-    from frontier.store.client import BlockingStore
-
-    store = BlockingStore.from_settings({"REDIS_URL": own_server.url})
-    yield lambda *parts: store.call(Call.command(*parts))
-    store.close()
+def put(cluster):
+    return lambda *parts: cluster.store.call(Call.command(*parts))
 
 
 def fetched(feed):
@@ -139,6 +134,8 @@ def test_no_entry_is_lost_when_nodes_are_killed_while_they_take_them(
         left = put("LLEN", KEY)
         until(lambda left=left: put("LLEN", KEY) < left or not left, "a batch", 30)
         cluster.kill(f"node-{number}")
+        done = cluster.ask("node", "remove", f"node-{number}", "--force")
+        assert done.returncode == 0, done.stderr
         feed.start(f"node-{number + 1}")
     until(lambda: set(urls) <= set(fetched(feed)), "the pages", 30)
     stop(cluster, "node-4")

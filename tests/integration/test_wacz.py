@@ -94,7 +94,7 @@ def crawled(tmp_path_factory, servers):
     directory = tmp_path_factory.mktemp("wacz")
     if CHOSEN:
         servers(CHOSEN).clear()
-    cluster = Cluster(directory, servers(CHOSEN).url if CHOSEN else "")
+    cluster = Cluster(directory, servers(CHOSEN) if CHOSEN else None)
     waczs = directory / "waczs"
     with contextlib.closing(cluster):
         with SiteServer(Site(urls=130, **SITE)) as server:

@@ -76,7 +76,7 @@ class Parts:
             node_id=name,
             order=order,
             size=size,
-            cap=cap,
+            cap=lambda: cap,
             on_ready=self.ready.set,
         )
         self.starts = Starts(self.patience, crawl)

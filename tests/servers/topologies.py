@@ -6,6 +6,7 @@ the conftest: ``url``, ``start``, ``check``, ``remove``.
 
 import contextlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -70,12 +71,19 @@ class Process:
             return client.execute_command(*command)
 
     def check(self):
-        assert self._process.poll() is None, "somebody has ended a server"
+        assert self.runs, "somebody has ended a server"
+
+    @property
+    def runs(self):
+        return self._process is not None and self._process.poll() is None
 
     def kill(self):
         if self._process is not None:
             self._process.kill()
             self._process.wait(DEADLINE)
+
+    def send_signal(self, number):
+        self._process.send_signal(number)
 
 
 class Topology:
@@ -84,6 +92,7 @@ class Topology:
     def __init__(self):
         self._binary = str(get_binary_path())
         self._directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
+        self._formed = False
         self.processes = []
 
     def add(self, name, port, *options):
@@ -99,6 +108,42 @@ class Topology:
         for process in self.processes:
             process.check()
 
+    def start(self):
+        """Start all; again, with what their append-only files have."""
+        if self._formed:
+            self.again()
+        else:
+            self.form()
+        self._formed = True
+
+    def kill(self):
+        """Kill all of them."""
+        for process in self.processes:
+            process.kill()
+
+    def pause(self):
+        for process in self.processes:
+            process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        for process in self.processes:
+            process.send_signal(signal.SIGCONT)
+
+    def restore(self):
+        """Be as if just started, whatever a test has done."""
+        self.resume()
+        if not all(process.runs for process in self.processes):
+            self.kill()
+            self.start()
+        self.configure("maxmemory", 0)
+        self.configure("maxmemory-policy", "noeviction")
+        self.clear()
+
+    def configure(self, name, value):
+        """Set a parameter of the servers that have keys."""
+        for process in self.holders:
+            process.ask("CONFIG", "SET", name, value)
+
     def clear(self):
         """Forget all keys."""
         for process in self.holders:
@@ -113,7 +158,7 @@ class Topology:
 class ClusterServers(Topology):
     """Primaries that share the hash slots, each with as many replicas."""
 
-    def __init__(self, primaries=3, replicas=0, *options):
+    def __init__(self, *options, primaries=3, replicas=0):
         super().__init__()
         count = primaries * (1 + replicas)
         ports = free_ports(2 * count)
@@ -140,7 +185,7 @@ class ClusterServers(Topology):
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.primaries)
         return f"redis+cluster://{hosts}"
 
-    def start(self):
+    def form(self):
         for process in self.processes:
             process.launch()
         first, count = self.processes[0], len(self.primaries)
@@ -156,6 +201,13 @@ class ClusterServers(Topology):
         for number, process in enumerate(self.replicas):
             primary = self.primaries[number % count].id
             until(lambda p=process, i=primary: self._follows(p, i), "a replica")
+        until(lambda: all(map(self._is_whole, self.processes)), "a whole cluster")
+
+    def again(self):
+        for process in self.processes:
+            process.launch()
+        for process in self.processes:
+            process.wait()
         until(lambda: all(map(self._is_whole, self.processes)), "a whole cluster")
 
     def _follows(self, process, primary):
@@ -231,13 +283,13 @@ sentinel failover-timeout {SERVICE} 3000
     @property
     def holders(self):
         """The servers that have keys of their own."""
-        return [self.primary]
+        return [one for one in self.processes if one.port == self.primary_port()]
 
     @property
     def url(self):
         return f"redis+sentinel://127.0.0.1:{self.sentinel.port}/{SERVICE}"
 
-    def start(self):
+    def form(self):
         for process in (self.primary, self.replica):
             process.launch()
         for process in (self.primary, self.replica):
@@ -246,6 +298,8 @@ sentinel failover-timeout {SERVICE} 3000
         self.sentinel.launch()
         self.sentinel.wait()
         until(self._knows_both, "that Sentinel knows the replica")
+
+    again = form
 
     def _follows(self):
         info = self.replica.ask("INFO", "replication")

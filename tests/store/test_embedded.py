@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 import redis.asyncio
+import warm
 
 from frontier.errors import StoreUnavailable
 from frontier.store import embedded
@@ -58,7 +59,7 @@ class Node:
     """A process that uses the store; `join`, `leave` and `kill` are its life."""
 
     def __init__(self, directory: Path, cwd: Path, *, dies: bool = False) -> None:
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, "-c", NODE, str(directory), "dies" if dies else "lives"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -252,7 +252,7 @@ async def patiently(store, call):
 async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
     connect, stack, unique
 ):
-    servers = ClusterServers(3, 1, "--cluster-node-timeout", "400")
+    servers = ClusterServers("--cluster-node-timeout", "400", replicas=1)
     stack.callback(servers.remove)
     await asyncio.to_thread(servers.start)
     store = connect(servers)

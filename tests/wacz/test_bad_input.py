@@ -9,12 +9,12 @@ import zlib
 import brotli
 import pytest
 from isal import isal_zlib
-from samples import an_exchange
 
 from frontier.archive.listing import Listing, beside_of
 from frontier.archive.writer import WarcWriter
 from frontier.wacz.check import check
 from frontier.wacz.create import create
+from tests.archive.samples import an_exchange
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
 

@@ -6,7 +6,6 @@ import io
 import zipfile
 
 import pytest
-from samples import an_exchange
 
 from frontier.archive.listing import Listing, beside_of
 from frontier.archive.writer import WarcWriter
@@ -15,6 +14,7 @@ from frontier.model import Original
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from frontier.wacz.packing import Pack
+from tests.archive.samples import an_exchange
 
 FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
 HTML = [("Content-Type", "text/html; charset=utf-8")]
@@ -97,6 +97,7 @@ def moved(old, new):
         lambda lines: lines[:-1],
         lambda lines: [],
         lambda lines: lines * 2,
+        lambda lines: [b'!meta 0 {"canonicalization": "x"}\n', *lines],
         swapped,
         moved(b'"offset": "', b"9"),
         moved(b'"length": "', b"9"),
