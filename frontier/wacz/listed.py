@@ -41,6 +41,7 @@ _NEAR = 1 << 10
 """Compressed bytes of a page that are read at first: a title is near the begin."""
 _FURTHER = 1 << 13
 """Those that are read if it is not there; four times as many each time."""
+_PIECE = 1 << 20
 _GAP = 1 << 16
 """Bytes between captures that are inflated at once."""
 _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
@@ -72,6 +73,25 @@ class Listed(NamedTuple):
     """Its line in the list of pages."""
 
 
+class _Window:
+    """Reads a file onwards, a few large pieces in place of many small ones."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray(_PIECE)
+        self._start = self._held = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        """*size* bytes from *offset*; fewer at the end of the file."""
+        at = offset - self._start
+        if at < 0 or at + size > self._held:
+            if size > _PIECE:
+                return os.pread(self._descriptor, size, offset)
+            self._held = os.preadv(self._descriptor, [self._buffer], offset)
+            self._start, at = offset, 0
+        return bytes(self._buffer[at : min(at + size, self._held)])
+
+
 class _Place(NamedTuple):
     offset: int
     length: int
@@ -92,6 +112,7 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
     """
     beside = beside_of(path)
     places = _places(path, beside)
+    window = _Window(descriptor)
     end = 0
     for place in places:
         offset, length, key, revisit = place
@@ -102,7 +123,7 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
         if key:
             near = min(length, HEAD_LIMIT if revisit else _NEAR)
         if gap <= _GAP:
-            data = os.pread(descriptor, gap + near, end)
+            data = window.read(end, gap + near)
             between, data = data[:gap], data[gap:]
             if between and not _is_request(between):
                 _look_between(beside, end, iter([between]))
