@@ -154,11 +154,11 @@ def _place(line: Line) -> tuple[object, ...]:
 
 
 def canonical(digest: str) -> bytes:
-    """Return a digest without its spelling; empty if it is none."""
+    """Return a digest in one spelling; empty if it is none."""
     if _USUAL.fullmatch(digest):
-        return b"sha256:" + bytes.fromhex(digest[7:])
+        return digest.encode()
     try:
         found = parse(digest)
     except ValueError:
         return b""
-    return found.algorithm.encode() + b":" + found.value
+    return f"{found.algorithm}:{found.value.hex()}".encode()

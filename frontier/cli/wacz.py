@@ -44,9 +44,13 @@ def create(
         str,
         typer.Option("--crawl", metavar="ID", help="Only this crawl's WARC files."),
     ] = "",
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Inflate and check every record before the end."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a WACZ of WARC files, and check it before it gets its name."""
+    """Make a WACZ of WARC files, and verify it before it gets its name."""
     from rich.progress import Progress
 
     from frontier.wacz.create import Options, warc_files
@@ -54,7 +58,11 @@ def create(
 
     warcs = warc_files(given, crawl_id=crawl or None)
     options = Options(
-        title, frozenset(seed or ()), tuple(log or ()), tuple(against or ())
+        title,
+        frozenset(seed or ()),
+        tuple(log or ()),
+        tuple(against or ()),
+        strict=strict,
     )
     with Progress(console=messages(), transient=True) as bar:
         total = sum(path.stat().st_size for path in warcs)
@@ -67,6 +75,8 @@ def create(
     else:
         lines = [f"{out}: {made.captures:,} captures, {made.pages:,} pages"]
         lines += [f"needs {each['filename']}" for each in needed]
+        if made.read:
+            lines.append(f"{made.read:,} files had no index that fits, and were read")
         if made.missing:
             lines.append(
                 f"{made.missing:,} payloads of revisits are in no WACZ given; "

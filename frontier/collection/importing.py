@@ -245,7 +245,7 @@ class Import:
         keys, crawl_id = self._keys, source.crawl_id
         originals = [c for c in chunk if not c.revisit]
         revisits = [c for c in chunk if c.revisit]
-        conserved, waiting = resolve(self._store, keys, originals, revisits)
+        conserved, waiting = resolve(self._store, keys, chunk, self._rev_name)
         if self._waiting and originals:
             first = {self._rev_name(c): c.size for c in reversed(originals)}
             match_all(self._store, keys, first)

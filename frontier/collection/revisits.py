@@ -13,7 +13,7 @@ from frontier.store.scanning import scan
 from frontier.store.scripts import COLLECTION_MATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from frontier.collection.lines import Capture
     from frontier.store.client import BlockingStore
@@ -31,22 +31,33 @@ def some_wait(store: BlockingStore, keys: CollectionKeys) -> bool:
 def resolve(
     store: BlockingStore,
     keys: CollectionKeys,
-    originals: Sequence[Capture],
-    revisits: Sequence[Capture],
+    captures: Sequence[Capture],
+    name_of: Callable[[Capture], str],
 ) -> tuple[int, list[Capture]]:
-    """Bytes that *revisits* leave out, and those of them that have to wait.
+    """Bytes that the revisits of *captures* leave out, and those that have to wait.
 
-    Their original is in the index, or among *originals*.
+    Their original is in the index, or one of *captures*; one that comes later is
+    found by *name_of*, as if it were of another call.
     """
+    revisits = [capture for capture in captures if capture.revisit]
     if not revisits:
         return 0, []
     sizes = _sizes(store, keys, {capture.digest for capture in revisits})
-    for capture in originals:
-        sizes.setdefault(capture.digest, capture.size)
-    conserved, waiting = 0, []
-    for capture in revisits:
+    later: dict[str, int] = {}
+    missing = []
+    conserved = 0
+    for capture in captures:
         size = sizes.get(capture.digest)
-        if size:
+        if not capture.revisit:
+            sizes.setdefault(capture.digest, capture.size)
+            later.setdefault(name_of(capture), capture.size)
+        elif size:
+            conserved += max(0, size - capture.size)
+        else:
+            missing.append(capture)
+    waiting = []
+    for capture in missing:
+        if size := later.get(name_of(capture)):
             conserved += max(0, size - capture.size)
         else:
             waiting.append(capture)

@@ -10,8 +10,8 @@ What always holds:
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
-Copying and indexing go on at the same time: see `frontier.wacz.packing` for the
-one and `frontier.wacz.listed` for the other.
+The index is made first (`frontier.wacz.listed`), then the files are copied, hashed
+and read back by threads (`frontier.wacz.packing`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ import hashlib
 import json
 import os
 import re
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,7 +102,7 @@ def create(
 ) -> Made:
     """Make the WACZ *out* of *warcs*, check it, and only then give it its name.
 
-    *progress* is told how many bytes of WARC were copied, in another thread.
+    *progress* is told how many bytes of WARC were copied.
 
     Raises:
         BadWarc: A WARC file is cut or damaged.
@@ -162,10 +160,6 @@ def _verify(temporary: Path, out: Path, options: Options) -> None:
         raise BadWacz(str(out), f"would be wrong: {serious[0]}")
 
 
-class _Stopped(Exception):
-    """Copying has no use any more."""
-
-
 class _Maker:
     def __init__(
         self,
@@ -179,27 +173,22 @@ class _Maker:
         self._progress = progress
         date = time.gmtime(max(options.created, 315_619_200))[:6]
         self._pack = Pack(file, str(out), date)
-        self._sizes: dict[Path, int] = {}
-        self._stop = threading.Event()
 
     def make(self, warcs: Sequence[Path]) -> Made:
         scratch = functools.partial(out_of, self._out)
         with self._pack, Indexing(scratch, self._options.seeds) as indexing:
-            with ThreadPoolExecutor(1, "frontier-wacz-copy") as pool:
-                copied = pool.submit(self._copy, warcs)
-                try:
-                    for path in warcs:
-                        self._add(path, indexing)
-                        if copied.done():
-                            copied.result()
-                    data, second = map(indexing.temporary, ("cdx", "idx"))
-                    total = self._write_index(indexing, data, second)
-                    needs = indexing.needs()
-                    needed, missing = requires(needs, self._options.against)
-                except BaseException:
-                    self._stop.set()
-                    raise
-                copied.result()
+            # One after the other: beside the copy's threads the index takes longer
+            # than alone, since they wait for each other to have Python's lock.
+            for path in warcs:
+                with path.open("rb", buffering=0) as source:
+                    indexing.add(path, source.fileno())
+            data, second = map(indexing.temporary, ("cdx", "idx"))
+            total = self._write_index(indexing, data, second)
+            needed, missing = requires(indexing.needs(), self._options.against)
+            for path in warcs:
+                with path.open("rb", buffering=0) as source:
+                    name = layout.ARCHIVE + path.name
+                    self._pack.copy(name, source, self._progress)
             for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
                 file.seek(0)
                 self._pack.copy(index, file)
@@ -216,27 +205,12 @@ class _Maker:
                 self._out, total, indexing.pages, needed, len(missing), indexing.read
             )
 
-    def _add(self, path: Path, indexing: Indexing) -> None:
-        with path.open("rb", buffering=0) as file:
-            indexing.add(path, file.fileno())
-            self._sizes[path] = os.fstat(file.fileno()).st_size
-
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name
         total = zipnum.write(indexing.lines(), data, second, name)
         if not total:
             raise BadWacz(str(self._out), "the WARC files have no captures")
         return total
-
-    def _copy(self, warcs: Sequence[Path]) -> None:
-        def told(count: int) -> None:
-            if self._stop.is_set():
-                raise _Stopped
-            self._progress(count)
-
-        for path in warcs:
-            with path.open("rb", buffering=0) as source:
-                self._pack.copy(layout.ARCHIVE + path.name, source, told)
 
     def _package(self, needed: list[Required]) -> None:
         created = datetime.fromtimestamp(int(self._options.created), UTC)

@@ -82,9 +82,9 @@ class Indexing:
         """
         mark, pages = self._pages.tell(), self.pages
         try:
-            for found, key, page in listed(path, descriptor, self._seeds):
-                if found.kind == "revisit":
-                    self._captures.refer(path.name, key, found)
+            for revisit, key, page in listed(path, descriptor, self._seeds):
+                if revisit is not None:
+                    self._captures.refer(path.name, key, revisit)
                 self._put(page)
         except Unusable as error:
             logger.info("%s is read: %s", path.name, error)
@@ -140,12 +140,12 @@ class Indexing:
 
     def _hold(self, raw: bytes) -> None:
         # No value has these bytes: quotes in JSON strings are escaped.
-        at = raw.find(_DIGEST)
-        if at < 0 or raw.find(_REVISIT) >= 0:
+        at = raw.find(_DIGEST) + len(_DIGEST)
+        if at < len(_DIGEST) or _REVISIT in raw:
             return
-        at += len(_DIGEST)
         digest = raw[at : raw.find(b'"', at)].decode()
-        self._captures.hold(canonical(digest), raw[: raw.find(b" ")].decode())
+        key = raw[: raw.find(b" ")].decode()
+        self._captures.hold(canonical(digest), key)
 
 
 def _blocks(descriptor: int) -> Iterator[bytes]:

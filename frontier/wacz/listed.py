@@ -24,7 +24,7 @@ from isal import isal_zlib
 
 from frontier.archive.listing import beside_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
-from frontier.cdx.reader import HEAD_LIMIT, Found, Head, http, records
+from frontier.cdx.reader import HEAD_LIMIT, Found, Head, records
 from frontier.errors import BadWarc, FrontierError
 from frontier.wacz.pages import HTML, line, page_of, title_of
 
@@ -37,11 +37,16 @@ LISTING_LIMIT = 64 << 20
 GZIP = b"\x1f\x8b"
 _WBITS = 31  # gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
-_NEAR = 1 << 11
+_NEAR = 1 << 10
 """Compressed bytes of a page that are read at first: a title is near the begin."""
+_FURTHER = 1 << 13
+"""Those that are read if it is not there; four times as many each time."""
+_PIECE = 1 << 20
 _GAP = 1 << 16
 """Bytes between captures that are inflated at once."""
 _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
+_RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
+_DATE = b"\r\nWARC-Date: "
 # As `frontier.archive.listing` writes it; any other line is parsed as JSON.
 _USUAL = re.compile(
     rb'([^ ]+) ([0-9]{14}) \{"url": "[^"\\]+", "mime": "([^"\\]*)", '
@@ -62,10 +67,29 @@ class Unusable(FrontierError):
 class Listed(NamedTuple):
     """A page or a revisit."""
 
-    found: Found
+    revisit: Found | None
     key: str
     page: bytes | None
     """Its line in the list of pages."""
+
+
+class _Window:
+    """Reads a file onwards, a few large pieces in place of many small ones."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = bytearray(_PIECE)
+        self._start = self._held = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        """*size* bytes from *offset*; fewer at the end of the file."""
+        at = offset - self._start
+        if at < 0 or at + size > self._held:
+            if size > _PIECE:
+                return os.pread(self._descriptor, size, offset)
+            self._held = os.preadv(self._descriptor, [self._buffer], offset)
+            self._start, at = offset, 0
+        return bytes(self._buffer[at : min(at + size, self._held)])
 
 
 class _Place(NamedTuple):
@@ -88,6 +112,7 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
     """
     beside = beside_of(path)
     places = _places(path, beside)
+    window = _Window(descriptor)
     end = 0
     for place in places:
         offset, length, key, revisit = place
@@ -98,7 +123,7 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
         if key:
             near = min(length, HEAD_LIMIT if revisit else _NEAR)
         if gap <= _GAP:
-            data = os.pread(descriptor, gap + near, end)
+            data = window.read(end, gap + near)
             between, data = data[:gap], data[gap:]
             if between and not _is_request(between):
                 _look_between(beside, end, iter([between]))
@@ -111,8 +136,8 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
             found = _begin(beside, place, _inflate(beside, place, data))
             yield Listed(found, key, page_of(found, seeds))
         elif key:
-            found, title = _page(beside, descriptor, place, data)
-            yield Listed(found, key, line(found, title, seeds))
+            url, date, title = _page(beside, descriptor, place, data)
+            yield Listed(None, key, line(url, date, title, url in seeds))
         end = offset + length
     rest = os.fstat(descriptor).st_size - end
     if rest < 0:
@@ -190,27 +215,53 @@ def _blocks(descriptor: int, start: int, size: int) -> Iterator[bytes]:
 
 def _page(
     beside: Path, descriptor: int, place: _Place, data: bytes
-) -> tuple[Found, str]:
-    """The page at *place*, of which *data* is the begin, and its title.
+) -> tuple[str, str, str]:
+    """URL, date and title of the page at *place*, of which *data* is the begin.
 
     So much is inflated that the title is there.
     """
+    text = _inflate(beside, place, data)
+    facts = _facts(beside, place, text)
+    known = len(data)
+    if facts[2] or known == place.length:
+        return facts
     inflate = isal_zlib.decompressobj(_WBITS)
-    text, known = b"", len(data)
+    text, known = b"", 0
     while True:
+        size = min(max(_FURTHER, 3 * known), place.length - known)
+        data = inflate.unconsumed_tail + os.pread(
+            descriptor, size, place.offset + known
+        )
+        known += size
         try:
             text += inflate.decompress(data, HEAD_LIMIT - len(text))
         except _ZlibError as error:
             raise _no_member(beside, place, error) from None
-        found = _begin(beside, place, text)
-        title = title_of(*http(found.block)[1:])
+        facts = _facts(beside, place, text)
         whole = known == place.length or inflate.eof
-        if title or whole or len(text) >= HEAD_LIMIT:
-            return found, title
-        data = inflate.unconsumed_tail + os.pread(
-            descriptor, min(3 * known, place.length - known), place.offset + known
-        )
-        known = min(4 * known, place.length)
+        if facts[2] or whole or len(text) >= HEAD_LIMIT:
+            return facts
+
+
+def _facts(beside: Path, place: _Place, text: bytes) -> tuple[str, str, str]:
+    top, gap, block = text.partition(b"\r\n\r\n")
+    if not top.startswith(_RESPONSE):  # as our writer has it
+        found = _begin(beside, place, text)
+        headers = found.headers
+        url, date = headers.get("warc-target-uri"), headers.get("warc-date")
+    else:
+        url, date = _value(top, b"\r\nWARC-Target-URI: "), _value(top, _DATE)
+    head, gap, body = block.partition(b"\r\n\r\n")
+    return url.strip("<>"), date, title_of(Head(head), body) if gap else ""
+
+
+def _value(top: bytes, begin: bytes) -> str:
+    at = top.find(begin)
+    if at < 0:
+        return Head(top).get(begin[2:-2].decode().lower())
+    at += len(begin)
+    end = top.find(b"\r\n", at)
+    return (top[at:end] if end >= 0 else top[at:]).decode("utf-8", "replace")
 
 
 def _inflate(beside: Path, place: _Place, data: bytes) -> bytes:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from io import FileIO
     from typing import BinaryIO, Self
 
-BLOCK = 8 << 20
-"""Bytes that are copied at a time: many, because each time Python's lock has to
-be had again, and another thread may keep it for 5 ms."""
+BLOCK = 1 << 20
+"""Bytes that are copied at a time. The buffers for them are made once: to have
+memory mapped anew for each costs more than to copy them."""
 FLUSH = 64 << 20
 """Bytes after which the disk is set to work."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
@@ -53,6 +53,7 @@ class Pack:
         self._date = date
         self._zip = zipfile.ZipFile(file, "w", allowZip64=True)
         self._buffer = memoryview(bytearray(BLOCK))
+        self._second = memoryview(bytearray(BLOCK))
         self._flusher = ThreadPoolExecutor(1, "frontier-wacz-sync")
         self._flushed: Future[None] | None = None
         self._unflushed = 0
@@ -79,7 +80,7 @@ class Pack:
         start = self._file.tell()
         size = crc = 0
         with ThreadPoolExecutor(1, "frontier-wacz-back") as pool:
-            back = _ReadBack(self._file.fileno(), start)
+            back = _ReadBack(self._file.fileno(), start, self._second)
             reading = pool.submit(back.run)
             try:
                 while count := source.readinto(self._buffer):  # type: ignore[union-attr]
@@ -162,16 +163,17 @@ class Pack:
 class _ReadBack:
     """Reads what another thread writes, shortly after it."""
 
-    def __init__(self, descriptor: int, start: int) -> None:
+    def __init__(self, descriptor: int, start: int, buffer: memoryview) -> None:
         self.written: Queue[int] = Queue()
         """Sizes of blocks that are in the file now; 0 after the last."""
         self._descriptor = descriptor
         self._at = start
+        self._buffer = buffer
 
     def run(self) -> tuple[str, int]:
         """The SHA-256 and the CRC-32 of what is in the file."""
         digest, crc = hashlib.sha256(), 0
-        buffer = memoryview(bytearray(BLOCK))
+        buffer = self._buffer
         while left := self.written.get():
             while left:
                 count = os.preadv(self._descriptor, [buffer[:left]], self._at)

@@ -23,6 +23,8 @@ HTML = ("text/html", "application/xhtml+xml")
 _TITLE = re.compile(
     rb"<title[^>]{0,200}>(.{0,4000}?)</title", re.DOTALL | re.IGNORECASE
 )
+_PLAIN = re.compile(rb"[\t\n\r -%'-*,-}]*")
+"""The same in all charsets, but UTF-16: no entity, no shift of UTF-7 or HZ."""
 _CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
 
 
@@ -32,18 +34,18 @@ def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
     mime = headers.get("content-type").partition(";")[0].strip().lower()
     if found.kind not in {"response", "revisit"} or status != "200" or mime not in HTML:
         return None
-    return line(found, title_of(headers, body), seeds)
-
-
-def line(found: Found, title: str, seeds: frozenset[str]) -> bytes:
-    """Return the line of a page that is *found* and has this *title*."""
     url = found.headers.get("warc-target-uri").strip("<>")
     date = found.headers.get("warc-date")
+    return line(url, date, title_of(headers, body), url in seeds)
+
+
+def line(url: str, date: str, title: str, is_seed: bool) -> bytes:
+    """Return the line of a page."""
     text = f'{{"id": "{_identifier(f"{url} {date}")}", "url": {_json(url)}'
     text += f', "ts": {_json(date)}'
     if title:
         text += f', "title": {_json(title)}'
-    if url in seeds:
+    if is_seed:
         text += ', "seed": true'
     return f"{text}}}\n".encode()
 
@@ -72,6 +74,8 @@ def title_of(headers: Head, body: bytes) -> str:
     match = _TITLE.search(body)
     if match is None:
         return ""
+    if _PLAIN.fullmatch(match[1]):
+        return " ".join(match[1].decode("ascii").split())[:TITLE_LIMIT]
     sources = (headers.get("content-type").encode(), body[:4096])
     named = next(filter(None, map(_CHARSET.search, sources)), None)
     charset = named[1].decode() if named else "utf-8"

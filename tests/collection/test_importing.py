@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import shutil
 
 import pytest
@@ -13,6 +14,7 @@ from frontier.digest import sha256_hex
 from frontier.errors import SourceBroken
 from frontier.model import Original
 from tests.archive.samples import NOON, an_exchange
+from tests.collection.indexer import Indexer
 from tests.collection.samples import (
     digest,
     line,
@@ -152,6 +154,37 @@ def test_as_browsertrix_has_it_key_for_key(index, manifest):
             "updateProgress": "1",
         },
     }
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_as_browsertrix_has_it_whatever_is_imported(index, tmp_path, seed):
+    """Compared with a model of its indexer: drawn crawls, one run and one more."""
+    rng = random.Random(seed)
+    lines, resources = {}, []
+    for number in range(7):
+        drawn = []
+        for url in range(rng.randrange(40)):
+            of = rng.randrange(25)
+            label = rng.choice(["sha256:", "sha256:", ""]) if seed == 3 else "sha256:"
+            size = 300 + 1_000 * of  # as large as the payload of that digest is
+            if rng.random() < 0.4:
+                drawn.append(revisit(f"{number}-{url}", of, 250, label=label))
+            else:
+                status = rng.choice(["200", "200", "301", "404"])
+                more = {"status": status}
+                if rng.random() < 0.1:
+                    more["url"] = f"urn:text:{url}"
+                name = f"{number}-{url}"
+                drawn.append(line(name, of=of, size=size, label=label, **more))
+        path = make_wacz(tmp_path / f"{number}.wacz", drawn, compressed=number % 2)
+        lines[path.name] = drawn
+        resources.append(resource(path, rng.choice("abc")))
+    model = Indexer()
+    for given in (resources[:5], resources[2:]):
+        index.put(make_manifest(tmp_path / "m.json", given), compat=True)
+        model.run(given, lambda entry: lines[entry["name"]])
+
+        assert index.everything() == model.everything()
 
 
 def test_prefixed_and_bare_digests_are_the_same_payload(index, tmp_path):

@@ -97,6 +97,7 @@ def moved(old, new):
         lambda lines: lines[:-1],
         lambda lines: [],
         lambda lines: lines * 2,
+        lambda lines: [b'!meta 0 {"canonicalization": "x"}\n', *lines],
         swapped,
         moved(b'"offset": "', b"9"),
         moved(b'"length": "', b"9"),
@@ -135,6 +136,20 @@ def test_a_file_that_was_cut_is_named_though_it_has_an_index(tmp_path, warc):
 
     with pytest.raises(BadWarc, match="the last record is cut off"):
         create(tmp_path / "listed.wacz", [path])
+
+
+def test_an_index_that_says_something_else_is_seen_by_the_strict(tmp_path, warc):
+    path = warc("listed")
+    Listing().write(path)
+    lines = beside_of(path).read_bytes()
+    beside_of(path).write_bytes(lines.replace(b"com/4", b"com/9"))
+    out = tmp_path / "listed.wacz"
+
+    with pytest.raises(BadWacz, match="would be wrong: the index has no record"):
+        create(out, [path], Options(strict=True))
+
+    assert not out.exists()
+    assert create(out, [path]).read == 0  # it is not looked at so closely
 
 
 class BadDisk(io.FileIO):

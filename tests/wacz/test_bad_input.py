@@ -1,0 +1,108 @@
+"""What sites and other tools put into WARC files, and what becomes of it in a WACZ."""
+
+import hashlib
+import json
+import tracemalloc
+import zipfile
+import zlib
+
+import brotli
+import pytest
+from isal import isal_zlib
+
+from frontier.archive.listing import Listing, beside_of
+from frontier.archive.writer import WarcWriter
+from frontier.wacz.check import check
+from frontier.wacz.create import create
+from tests.archive.samples import an_exchange
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
+
+
+def a_warc(directory, *exchanges):
+    directory.mkdir(exist_ok=True)
+    writer = WarcWriter(directory, "c", "n", 10**9, {}, lambda: 1_780_000_000.0)
+    for exchange in exchanges:
+        digest = hashlib.sha256(exchange.response_body).hexdigest()
+        writer.append(exchange, digest)
+    writer.close()
+    return next(directory.glob("*.warc.gz"))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_odd_captures_are_in_it_as_what_they_are(tmp_path, listed):
+    inner = a_warc(tmp_path / "inner", an_exchange(1), an_exchange(2)).read_bytes()
+    many = b"".join(b"X-%d: y\r\n" % n for n in range(100_000))
+    packed = brotli.compress(b"<title>packed</title>")
+    path = a_warc(
+        tmp_path / "warcs",
+        an_exchange(1, inner, response_head=HEAD % (b"application/warc", b"")),
+        an_exchange(2, zlib.decompress(inner, 47), response_head=HEAD % (b"x/y", b"")),
+        an_exchange(
+            3,
+            packed,
+            response_head=HEAD % (b"text/html", b"Content-Encoding: br\r\n"),
+        ),
+        an_exchange(4, response_head=HEAD % (b"text/html", many)),
+        an_exchange(5, b"", url="http://example.com/../../etc/passwd"),
+    )
+    if listed:
+        Listing().write(path)
+    tracemalloc.start()
+
+    made = create(tmp_path / "c.wacz", [path])
+
+    assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    tracemalloc.stop()
+    assert (made.captures, made.read) == (5, 0 if listed else 1)
+    assert check(made.path) == []
+    with zipfile.ZipFile(made.path) as archive:
+        pages = archive.read("pages/pages.jsonl").splitlines()[1:]
+        assert {name.split("/")[0] for name in archive.namelist()} == {
+            "archive",
+            "indexes",
+            "pages",
+            "datapackage.json",
+            "datapackage-digest.json",
+        }
+    assert "title" not in json.loads(pages[0])  # brotli: nothing is guessed
+    assert json.loads(pages[-1])["url"].endswith("passwd")
+
+
+def test_a_body_of_five_gigabytes_is_never_in_memory(tmp_path):
+    """The file has 5 MB: what it inflates to is over what 32 bits can count."""
+    piece, count = bytes(64 << 20), 80
+    size = len(piece) * count
+    head = HEAD % (b"video/mp4", b"")
+    top = (
+        b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Date: 2026-01-02T03:04:05Z\r\n"
+        b"WARC-Target-URI: http://example.com/5GB\r\n"
+        b"WARC-Payload-Digest: sha256:%b\r\nContent-Length: %d\r\n\r\n"
+    ) % (b"0" * 64, len(head) + size)
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    begin = deflate.compress(top + head) + deflate.flush(zlib.Z_FULL_FLUSH)
+    middle = deflate.compress(piece) + deflate.flush(zlib.Z_FULL_FLUSH)
+    end = deflate.compress(b"\r\n\r\n") + deflate.flush()
+    crc, of_piece = zlib.crc32(top + head), zlib.crc32(piece)
+    for _ in range(count):
+        crc = isal_zlib.crc32_combine(crc, of_piece, len(piece))
+    total = len(top) + len(head) + size + 4
+    assert total > 2**32
+    tail = zlib.crc32(b"\r\n\r\n", crc).to_bytes(4, "little")
+    tail += (total % 2**32).to_bytes(4, "little")
+    path = tmp_path / "big.warc.gz"
+    with path.open("wb") as file:
+        file.write(b"\x1f\x8b\x08" + bytes(6) + b"\xff" + begin)
+        for _ in range(count):
+            file.write(middle)
+        file.write(end + tail)
+    del piece
+    tracemalloc.start()
+
+    Listing().write(path)  # inflates it
+    made = create(tmp_path / "big.wacz", [path])
+
+    assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    tracemalloc.stop()
+    assert (made.captures, made.read) == (1, 0)
+    assert f'"length": "{path.stat().st_size}"' in beside_of(path).read_text()
