@@ -114,6 +114,9 @@ def key_of(text: str, profile: Profile = AGGRESSIVE) -> str:
     if text.startswith("dns:"):
         return f"{host_to_surt(text[4:])})"
     url = parse(text)
+    if url.opaque is not None:  # what comes after "(", if there is one
+        _, bracket, key = url.opaque.partition("(")
+        return key if bracket else text
     google(url)
     archive(url, profile)
     return url.surt()
