@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _RUN = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_NESTED = re.compile("%(?:25)+")
 _TO_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}|[\x00-\x20#%\x80-\xff]")
 _ESCAPE_NEEDED = re.compile("[\x00-\x20#%\x80-\U0010ffff]")
 
@@ -16,6 +17,8 @@ def decode(text: str) -> str:
 
 def unescape_repeatedly(text: str) -> str:
     """`decode` until nothing changes."""
+    if "%2525" in text:  # as many rounds as there are 25s: all of them at once
+        text = _NESTED.sub("%", text)
     while "%" in text:
         decoded = decode(text)
         if decoded == text:

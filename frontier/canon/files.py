@@ -110,6 +110,11 @@ def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
     return (since is None or since <= day) and (until is None or day < until)
 
 
+def kind_of(rule: Mapping[str, Any]) -> str:
+    """Which of `KINDS` *rule* is."""
+    return next(kind for kind in KINDS if kind in rule)
+
+
 def step_of(rule: Mapping[str, Any]) -> Step:
     """The function that *rule*, which `read` has checked, makes of URLs."""
     act = _act(rule)

@@ -15,7 +15,7 @@ _PARTS = re.compile(
     r"([a-zA-Z][a-zA-Z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
 _OPAQUE = ("dns:", "filedesc:", "warcinfo:")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
 _LARGEST_INT = 2**31 - 1
 NO_PORT = -1
 
@@ -41,10 +41,14 @@ class HandyURL:
         return f"{self.scheme}://{self._user()}{self.host}{self._port()}{self._rest()}"
 
     def surt(self) -> str:
-        """The sort-friendly form, without the scheme."""
+        """The sort-friendly form, without the scheme.
+
+        Raises:
+            InvalidURL: There is no host.
+        """
         if self.opaque is not None:
             return self.opaque
-        host = host_to_surt(self.host.removeprefix("[").removesuffix("]"))
+        host = host_to_surt(self.host)
         return f"{self._user()}{host}{self._port()}){self._rest()}"
 
     def _user(self) -> str:
@@ -68,15 +72,25 @@ class HandyURL:
 
 
 def host_to_surt(host: str) -> str:
-    """*host* from its last label to its first, with commas between."""
-    return ",".join(reversed(host.split("."))) if "." in host else host
+    """*host* from its last label to its first, with commas between.
+
+    An IPv6 address without its brackets, unless it ends like one of IPv4.
+
+    Raises:
+        InvalidURL: It is empty.
+    """
+    if "." in host:
+        return ",".join(reversed(host.split(".")))
+    if not host:
+        raise InvalidURL(host, "it has no host")
+    return host[1:-1] if host[0] == "[" and host[-1] == "]" else host
 
 
 def parse(text: str) -> HandyURL:
     """*text* in parts; ``http://`` is put before it if it has no known scheme.
 
     Raises:
-        InvalidURL: Its port is no number.
+        InvalidURL: It has no host, or its port is no number.
     """
     url = _STRAY.sub("", text.strip(_CONTROLS))
     if url.startswith(_OPAQUE):
@@ -89,13 +103,16 @@ def parse(text: str) -> HandyURL:
     if found is None:
         raise InvalidURL(text, "it has no parts of a URL")
     scheme, authority, path, query, fragment = found.groups()
+    if not authority:
+        raise InvalidURL(text, "it has no host")
     made = HandyURL(scheme, path=path, query=query, fragment=fragment)
     made.host = authority
     at = authority.find("@")
     if at >= 0:
         user, colon, password = authority[:at].partition(":")
         made.user, made.password = user, password if colon else None
-    start = authority.find("]", max(at, 0)) if authority[at + 1 :][:1] == "[" else at
+    # An IPv6 address after a user is not seen as one; its port is then no number.
+    start = authority.find("]") if authority[0] == "[" and at < 0 else at
     colon_at = authority.find(":", max(start, 0))
     if colon_at >= 0:
         port = authority[colon_at + 1 :]

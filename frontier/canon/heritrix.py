@@ -23,6 +23,10 @@ _TAIL = rf"(?:&({ANY}*))?"
 _BASE = re.compile(r"(?:jsessionid|phpsessid)=[0-9a-zA-Z]{32}(?:&|\Z)", FLAGS)
 _SID = re.compile(r"sid=[0-9a-zA-Z]{32}(?:&|\Z)", FLAGS)
 _ASP = re.compile(r"aspsessionid[a-zA-Z]{8}=[a-zA-Z]{24}(?:&|\Z)", FLAGS)
+# Of text in lower case, whose letters need no second look.
+_LOW_WWWN, _LOW_BASE, _LOW_SID, _LOW_ASP = (
+    re.compile(one.pattern) for one in (_WWWN, _BASE, _SID, _ASP)
+)
 _BREAK = re.compile("[\n\r\u0085\u2028\u2029]")
 _CF = re.compile(rf"({ANY}+)cfid=[^&]+&cftoken=[^&]+(?:jsession=[^&]+)?{_TAIL}", FLAGS)
 _HTTP = re.compile(rf"(https?://)({ANY}*)")
@@ -54,11 +58,7 @@ def strip_session_ids(url: str) -> str:
     low = url.lower()
     if "sid=" not in low and "sessionid" not in low:
         return url
-    if _BREAK.search(url):
-        return url
-    url = _without_last(url, _BASE, "jsessionid=", "phpsessid=")
-    url = _without_last(url, _SID, "sid=")
-    return _without_last(url, _ASP, "aspsessionid")
+    return _without_ids(url, _BASE, _SID, _ASP)
 
 
 def strip_session_cfids(url: str) -> str:
@@ -96,9 +96,9 @@ def default(url: str) -> str:
     if "@" in url:
         url = strip_userinfo(url)
     if "//www" in url:
-        url = strip_wwwn(url)
+        url = _without_www(url, _LOW_WWWN)
     if "sid=" in url or "sessionid" in url:
-        url = strip_session_ids(url)
+        url = _without_ids(url, _LOW_BASE, _LOW_SID, _LOW_ASP)
     if "cftoken=" in url:
         url = strip_session_cfids(url)
     return fixup_query(url) if url.endswith(("?", "&")) or "?&" in url else url
@@ -109,6 +109,16 @@ def _without_www(url: str, pattern: re.Pattern[str]) -> str:
         return url
     found = pattern.fullmatch(url)
     return url if found is None else found[1] + url[found.end(2) :]
+
+
+def _without_ids(
+    url: str, base: re.Pattern[str], sid: re.Pattern[str], asp: re.Pattern[str]
+) -> str:
+    if _BREAK.search(url):
+        return url
+    url = _without_last(url, base, "jsessionid=", "phpsessid=")
+    url = _without_last(url, sid, "sid=")
+    return _without_last(url, asp, "aspsessionid")
 
 
 def _without_last(url: str, pattern: re.Pattern[str], *words: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from stringprep import in_table_a1
 
 from frontier.errors import InvalidURL
 
@@ -35,15 +36,21 @@ def to_ascii(url: str, host: str) -> str:
 
 
 def lenient_ascii(host: str) -> str:
-    """*host* in ASCII if IDNA allows it, else as it is; webarchive-commons' rule."""
+    """*host* in ASCII if IDNA allows it, else as it is; webarchive-commons' rule.
+
+    That is Java's: a label of the names in it may not be empty, or longer than 63.
+    """
     if host.isascii():
         return host
+    labels = _DOTS.split(host)
+    last = labels.pop() if not labels[-1] else None  # a dot at the end may stay
     try:
-        return ".".join(
-            label if label.isascii() else _encoded(label) for label in _DOTS.split(host)
-        )
+        made = [label if label.isascii() else _assigned(label) for label in labels]
     except UnicodeError:
         return host
+    if any(not 0 < len(label) <= MAX_LABEL for label in made):
+        return host
+    return ".".join(made if last is None else [*made, last])
 
 
 def _is_acceptable(host: str) -> bool:
@@ -63,6 +70,17 @@ def _label(label: str) -> str:
     if len(made) > MAX_LABEL:
         raise UnicodeError(f"{label[:20]!r}... is longer than {MAX_LABEL} characters")
     return made
+
+
+def _assigned(label: str) -> str:
+    """ToASCII, of characters that Unicode 3.2 knew.
+
+    Raises:
+        UnicodeError: There are others, or what is forbidden.
+    """
+    if any(map(in_table_a1, label)):
+        raise UnicodeError(f"{label!r} has characters that IDNA does not know")
+    return _encoded(label)
 
 
 def _encoded(label: str) -> str:

@@ -121,6 +121,14 @@ class RuleSet:
             url = function(url)
         return url
 
+    def one_by_one(self) -> list[tuple[str, Step]]:
+        """What `apply` does, with a name for each: rules of a file, then steps."""
+        rules = [
+            (f"rule {number}, {files.kind_of(rule)}", files.step_of(rule))
+            for number, rule in enumerate(self.rules, 1)
+        ]
+        return rules + [(name, STEPS[name]) for name in self.steps]
+
     @property
     def statement(self) -> str:
         """What an archive says of them: name, version and digest."""

@@ -20,6 +20,11 @@ _DECIMAL = re.compile(r"([1-9][0-9]*)(\.[0-9]+)?(\.[0-9]+)?(\.[0-9]+)?")
 _WWW = re.compile(r"(?:www[0-9]*\.)+")
 _LARGEST_LONG = 2**63 - 1
 _PORTS = {"http": 80, "https": 443}
+_EASY = re.compile(
+    r"(https?)://([A-Za-z][A-Za-z0-9]*+(?:[.-][A-Za-z0-9]++)*+)(?::([0-9]{1,5}))?+"
+    r"(/[!-\"$&->@-~]*+)?+(?:\?([!-\"$&-~]*+))?+"
+)
+"""What Google's rules leave as it is, but for dot segments: most URLs of the web."""
 _PATH_SESSIONS = tuple(
     re.compile(expression, FLAGS)
     for expression in (
@@ -113,10 +118,36 @@ def key_of(text: str, profile: Profile = AGGRESSIVE) -> str:
         return text
     if text.startswith("dns:"):
         return f"{host_to_surt(text[4:])})"
+    easy = _EASY.fullmatch(text)
+    if easy is not None:
+        path = easy[4] or "/"
+        if "/." not in path and "//" not in path:
+            return _easy_key(easy, path, profile)
     url = parse(text)
+    if url.opaque is not None:  # what comes after "(", if there is one
+        _, bracket, key = url.opaque.partition("(")
+        return key if bracket else text
     google(url)
     archive(url, profile)
     return url.surt()
+
+
+def _easy_key(parts: re.Match[str], path: str, profile: Profile) -> str:
+    """The same for a URL that has nothing to be parsed or escaped."""
+    scheme, host, given, _, query = parts.groups()
+    host = host.lower()
+    if profile.massage_host and host.startswith("www"):
+        host = massage_host(host)
+    port = ""
+    if given is not None and int(given) != _PORTS[scheme]:
+        port = f":{int(given)}"
+    if profile.path_rules:
+        path = strip_path_session_id(path.lower())
+        path = path[:-1] if len(path) > 1 and path.endswith("/") else path
+    if query and profile.query_rules:
+        query = reorder_query(strip_query_session_id(query).lower())
+    end = f"?{query}" if query else ""
+    return f"{host_to_surt(host)}{port}){path}{end}"
 
 
 def normal_path(path: str) -> str:

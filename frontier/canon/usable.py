@@ -38,11 +38,11 @@ _EASY = re.compile(
     rf"(https?)://({_ANY_HOST})(:[1-9][0-9]{{0,3}})?+({_PATH})?+(?:\?({_QUERY})?+)?+"
 )
 """What needs no more than a host in lower case, and perhaps dot segments removed."""
-_PORT = re.compile(r"(.*:)([0-9]+)", re.DOTALL)
+_PORT = re.compile("([^\n\r\u0085\u2028\u2029]*:)([0-9]+)")
 _LEADING_UP = re.compile(r"(?:/\.\./)+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9._-]*")
 _REG_NAME = re.compile(r"[A-Za-z0-9\-_.!~*'()%$,;:@&=+]*")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
 _LARGEST_INT = 2**31 - 1
 _LARGEST_PORT = 65535
 _DEFAULT = {"http": ":80", "https": ":443"}
@@ -125,7 +125,17 @@ def fixed(url: str) -> Parts:
         path = path or "/"
     path = _escaped(path or "", _UNSAFE_PATH, _PATH_SAFE)
     query = _escaped(query or "", _UNSAFE_QUERY, _QUERY_SAFE)
-    if (authority or path.startswith("/")) and "/." in path:
+    if not authority and path.startswith("//"):
+        # What is put together is parsed once more, and then this is an authority.
+        again, slash, tail = path[2:].partition("/")
+        if again:
+            authority, host, port = _parsed_authority(url, again)
+            path = slash + tail
+        else:
+            path = "//" + _without_dots(slash + tail)
+    elif "|" in path and "/" not in path:
+        raise InvalidURL(url, "it has a | where no path begins")
+    if (authority or path[:1] == "/" != path[1:2]) and "/." in path:
         path = _without_dots(path)
     made = Parts(scheme, authority, host, port, path, query)
     # Each is longer than its parts by ":", "//" and "?" at most.
@@ -180,11 +190,15 @@ def _fixed_authority(url: str, authority: str) -> str:
 
 
 def _authority(url: str, scheme: str, authority: str) -> tuple[str, str, str]:
-    """Port and dots checked; then as LaxURI.parseAuthority has it: all, host, port."""
+    """Port and dots checked, then parsed: all, host, port."""
     if scheme in ("http", "https"):
         authority = _checked_port(url, authority)
         authority = authority.removesuffix(":80" if scheme == "http" else ":443")
-    authority = authority.removesuffix(".").removeprefix(".")
+    return _parsed_authority(url, authority.removesuffix(".").removeprefix("."))
+
+
+def _parsed_authority(url: str, authority: str) -> tuple[str, str, str]:
+    """All, host and port, as LaxURI.parseAuthority has them."""
     start = authority.find("@") + 1
     if "[" in authority[start:]:
         end = authority.find("]", start) + 1

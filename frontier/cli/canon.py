@@ -20,7 +20,10 @@ app = typer.Typer(help="Rules that make URLs canonical.", no_args_is_help=True)
 app.command()(check)
 
 Rules = Annotated[
-    str, typer.Option("--rules", metavar="NAME", help="A set, as `canon rules` lists.")
+    str,
+    typer.Option(
+        "--rules", metavar="NAME|FILE", help="A set, as `canon rules` lists, or TOML."
+    ),
 ]
 EXAMPLES = 5
 """Families of URLs that `compare` shows."""
@@ -39,16 +42,16 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Show URL after each step that changes it, and what it is to a crawl then."""
-    from frontier.canon.rulesets import STEPS, host_of_origin, named
+    from frontier.canon.rulesets import host_of_origin, named
     from frontier.canon.surt import key_of
     from frontier.errors import InvalidURL
     from frontier.requests import origin_of, queue_key
 
     chosen = named(rules)
     form, steps, refused = url, list[tuple[str, str]](), None
-    for name in chosen.steps:
+    for name, step in chosen.one_by_one():
         try:
-            made = STEPS[name](form)
+            made = step(form)
         except InvalidURL as error:
             refused = f"{name}: {error.reason}"
             break

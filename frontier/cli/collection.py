@@ -83,9 +83,18 @@ def import_sources(
     verify: Annotated[
         bool, typer.Option(help="Compare local files with their manifest's hash.")
     ] = True,
+    rules: Annotated[
+        str,
+        typer.Option(
+            "--rules",
+            metavar="NAME|FILE",
+            help="Warn of sources under others (default: those of its crawls here).",
+        ),
+    ] = "",
     collection: Collection = "",
     redis_url: RedisUrl = "",
     store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Let crawls refer to the payloads of others: a WACZ, WARC, CDX, crawl.log.
@@ -94,19 +103,31 @@ def import_sources(
     What is in the index already is passed over; an import that was cut off goes
     on where it was. Without a TARGET, with what is queued.
     """
+    from frontier.canon.rulesets import label_of
     from frontier.collection.importing import Import
+    from frontier.collection.rules import Comparison, of_crawls
     from frontier.store.keys import collection_keys
 
+    labels = {label_of(rules)} if rules else set()
     require_compat(compat)
     with connected(redis_url, store_dir, create=True) as store:
         keys = collection_keys(store, collection)
-        run = Import(store, keys, compat=bool(compat), verify=verify, say=say, bar=bar)
+        under = Comparison(labels or of_crawls(store, keys, namespace), say)
+        run = Import(
+            store,
+            keys,
+            compat=bool(compat),
+            verify=verify,
+            rules=under,
+            say=say,
+            bar=bar,
+        )
         if targets:
             sources, whole = _sources(run, targets, crawl_id, root)
         else:
             sources, whole = run.queued(root or Path.cwd()), False
         done = run.run(sources, removal=whole)
-    _show_imported(done, as_json=as_json)
+    _show_imported(done, under.others, as_json=as_json)
     if not done.complete:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
@@ -362,9 +383,10 @@ def _sources(
     return found, manifests and not run.done.broken
 
 
-def _show_imported(done: Imported, *, as_json: bool) -> None:
+def _show_imported(done: Imported, others: dict[str, int], *, as_json: bool) -> None:
     if as_json:
-        show_json({**asdict(done), "complete": done.complete})
+        more = {"complete": done.complete, "under_other_rules": others}
+        show_json(asdict(done) | more)
         return
     rows = [
         ("sources imported", f"{done.sources:,}"),
@@ -373,5 +395,6 @@ def _show_imported(done: Imported, *, as_json: bool) -> None:
         ("originals", f"{done.originals:,}"),
         ("revisits", f"{done.revisits:,}"),
         ("lines skipped", f"{done.wrong_lines:,}"),
+        ("under other rules", f"{sum(others.values()):,}"),
     ]
     show([facts(rows)])

@@ -27,6 +27,7 @@ from frontier.collection.lines import Capture, cdx, crawl_log
 from frontier.collection.opening import opened
 from frontier.collection.queueing import Queue
 from frontier.collection.revisits import match_all, resolve, some_wait
+from frontier.collection.rules import Comparison
 from frontier.collection.sources import Kind
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
@@ -81,7 +82,8 @@ class Imported:
 class Import:
     """An import into the collection *keys*; see the module.
 
-    With *verify* the hash of a local file is compared with its manifest's.
+    With *verify* the hash of a local file is compared with its manifest's;
+    *rules* tells of those that were made under others than crawls here have.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Import:
         *,
         compat: bool = False,
         verify: bool = True,
+        rules: Comparison | None = None,
         say: Callable[[str], None] = lambda _: None,
         bar: Callable[
             [str, int], AbstractContextManager[Callable[[int], None]]
@@ -101,6 +104,7 @@ class Import:
         self._keys = keys
         self._compat = compat
         self._verify = verify
+        self._rules = rules or Comparison()
         self._say = say
         self._bar = bar
         self._queue = Queue(store, keys)
@@ -170,6 +174,7 @@ class Import:
             raise SourceBroken(source.url, reason)
         with opened(source, verify=self._verify, hashed=not self._compat) as found:
             lines = found.texts.verify()
+            self._rules.look(source, found.file)
             position = self._begin(source)
             if position is None:
                 self.done.known += 1

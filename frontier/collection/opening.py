@@ -28,6 +28,8 @@ class Opened:
     """In bytes."""
     sha256: str
     """Bare hex; empty if nobody has computed it."""
+    file: IO[bytes]
+    """All of it; the texts of a WACZ or WARC are copies."""
 
 
 @contextmanager
@@ -56,7 +58,7 @@ def opened(source: Source, *, verify: bool, hashed: bool) -> Iterator[Opened]:
             sha256 = computed
         texts = _texts(source, file)
         try:
-            yield Opened(texts, size, sha256)
+            yield Opened(texts, size, sha256, file)
         finally:
             texts.close()
 

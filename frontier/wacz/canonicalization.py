@@ -53,15 +53,13 @@ def faults(archive: zipfile.ZipFile) -> list[str]:
 
     A WACZ without it is sound: other tools write none.
     """
-    if MEMBER not in archive.namelist():
-        return []
     try:
-        listed = _listed(archive)
+        sets = listed(archive)
     except (ValueError, RecursionError) as error:
         return [f"{MEMBER}: {error}"]
     wrong: list[str] = []
     by_file: dict[str, str] = {}
-    for each in listed:
+    for each in sets:
         text = json.dumps(each["rules"], sort_keys=True, separators=(",", ":"))
         if hashlib.sha256(text.encode()).hexdigest() != each["sha256"]:
             wrong.append(f"{MEMBER}: the rules {each['name']!r:.100} have another hash")
@@ -95,16 +93,23 @@ def _sets(said: Iterable[tuple[str, Declared]]) -> list[dict[str, Any]]:
     return [one for one in sets.values() if one["rules"] is not None]
 
 
-def _listed(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
+def listed(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
+    """The rule sets that a WACZ carries, as in the module's text; none, if so.
+
+    Raises:
+        ValueError: The member is not what it has to be.
+    """
+    if MEMBER not in archive.namelist():
+        return []
     if archive.getinfo(MEMBER).file_size > MAX_BYTES:
         raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
     given = json.loads(archive.read(MEMBER))
-    listed = given.get(FIELD) if isinstance(given, dict) else None
-    if not isinstance(listed, list) or not all(
+    found = given.get(FIELD) if isinstance(given, dict) else None
+    if not isinstance(found, list) or not all(
         isinstance(each, dict)
         and isinstance(each.get("files"), list)
         and {"name", "version", "sha256", "rules"} <= each.keys()
-        for each in listed
+        for each in found
     ):
         raise ValueError("it is no list of rules and files")
-    return listed
+    return found

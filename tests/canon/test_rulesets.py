@@ -144,10 +144,46 @@ def form_of(function, url):
         return None
 
 
+@pytest.mark.parametrize(
+    ("rules", "url", "form"),
+    [
+        # URLParser: the authority has to begin with something, and an IPv6 address
+        # is only seen where there is no user before it.
+        ("surt", "http://", None),
+        ("surt", "http://?x", None),
+        ("surt", "http://:80/", None),
+        ("surt", "  ", None),
+        ("surt", "http://[::1]:8080/x", "::1:8080)/x"),
+        ("surt", "http://user@[::1]/x", None),
+        # hostToSURT: what has a dot is turned round, brackets and all.
+        ("surt", "http://[::ffff:1.2.3.4]/", "4],3,2,[::ffff:1)/"),
+        ("surt", "http://a.example:0000000000080/", "example,a)/"),
+        # WaybackURLKeyMaker: no key was made, so the URL is its own.
+        ("surt", " dns:a.example", " dns:a.example"),
+        ("surt", " dns:(a.example", "a.example"),
+        # java.net.IDN: no empty label, and no character that Unicode 3.2 had not.
+        ("commons.google", "http://é..example/", "http://%C3%A9.example/"),
+        ("commons.google", "http://😀.example/", "http://%F0%9F%98%80.example/"),
+        ("commons.google", "http://é.example./", "http://xn--9ca.example/"),
+        # LaxURI: what was put together is parsed once more.
+        ("heritrix.usable", "ftp:////b.example/x", "ftp://b.example/x"),
+        ("heritrix.usable", "ftp://///..", "ftp:///"),
+        ("heritrix.usable", "dns:a|b", None),
+        ("heritrix.usable", "dns:a/b|c", "dns:a/b|c"),
+        ("heritrix.usable", "ftp://a.example:000000000000021/", "ftp://a.example:21/"),
+    ],
+)
+def test_what_no_vector_has_is_as_in_the_originals_source(rules, url, form):
+    assert form_of(named(rules).apply, url) == form
+
+
 def test_no_url_takes_exponential_time():
     begin = time.process_time()
     for host in ("x" * 64 + "%", "a-" * 500 + "!", "é" * 70, "a." * 900 + "_"):
         form_of(usable, f"http://{host}/")
+    for text in ("%" + "25" * 30_000, "/.." * 20_000, "&a" * 30_000):
+        form_of(named("surt").apply, f"http://a.example/?{text}")
+        form_of(named("surt").apply, f"http://a.example/{text}")
     assert time.process_time() - begin < 5
 
 

@@ -20,6 +20,19 @@ def test_a_url_is_explained_step_by_step(frontier):
     assert [line.split()[0] for line in lines[1 : 1 + len(names)]] == names
 
 
+def test_rules_of_a_file_are_explained_too(frontier, tmp_path):
+    text = 'name = "ours"\nbase = "surt"\n[[rule]]\nstrip = "visit=[0-9]+"\n'
+    (tmp_path / "ours.toml").write_text(text)
+    url = "http://www.a.example/?visit=7"
+    said = json.loads(
+        frontier("canon", "explain", url, "--rules", "ours.toml", "--json").stdout
+    )
+
+    names = [step["step"] for step in said["steps"]]
+    assert names == ["rule 1, strip", "commons.key"]
+    assert said["seen_key"] == "example,a)/"
+
+
 def test_what_the_rules_refuse_is_shown_with_the_reason(frontier):
     done = frontier("canon", "explain", "http://a..example/")
 

@@ -5,11 +5,14 @@ from collections import Counter
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
+from frontier.collection.rekeying import Rekeying, rules_of_files
+
 
 def crawl(serve, cluster, rules):
     server = serve(urls=120, hosts=2, calendar_months=1)
     seeds = ",".join(server.seeds)
-    cluster.start("node-1", "-a", f"seeds={seeds}", FRONTIER_CANON_RULES=rules)
+    settings = {"FRONTIER_CANON_RULES": rules, "FRONTIER_WARC_CDXJ_KEYS": "rules"}
+    cluster.start("node-1", "-a", f"seeds={seeds}", **settings)
     assert cluster.wait() == [0], cluster.text_of("node-1")
     urls = {entry.url for entry in server.requests().entries}
     return Counter(url.partition("?")[0] for url in urls if "/article/" in url)
@@ -39,3 +42,20 @@ def test_session_ids_tell_pages_apart_only_where_the_rules_say_so(
     record = next(text for kind, text in said if kind == WarcRecordType.metadata)
     assert f"canonicalization: {rules}; version=1; sha256=" in info
     assert f'"name":"{rules}"' in record
+    indexes = list(cluster.warc_dir.glob("*.cdxj"))
+    assert indexes
+    for path in indexes:
+        check(path)
+
+
+def check(path):
+    """Its keys are those of the rules that it and its WARC file say."""
+    warcs = [path.with_name(path.stem + ".warc.gz")]
+    (said,) = rules_of_files(warcs, pytest.fail)
+    index = Rekeying(path, said.rules())
+    try:
+        assert list(index.changes()) == []
+        assert index.seen.stated.digest == said.digest
+        assert index.seen.entries
+    finally:
+        index.close()
