@@ -105,6 +105,12 @@ def binary_of(name):
     return str(found)
 
 
+@pytest.fixture(scope="session")
+def binary():
+    """The path of a server's binary, by its name."""
+    return binary_of
+
+
 class Server:
     """A server process on a socket in a directory of its own."""
 

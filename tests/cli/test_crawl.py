@@ -106,6 +106,17 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     logs = tmp_path / ".frontier" / "logs"
     assert len(list(logs.glob("*-node-*.log"))) == 4
 
+    refused = frontier("crawl", "close", "site-1", "--remove-frontier")
+    assert refused.returncode == 2
+    assert "what site-1 has seen" in refused.stderr
+    done = frontier("crawl", "close", "site-1", "--remove-frontier", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "site-1 had ended" in done.stdout
+    removed = json.loads(frontier("crawl", "status", "--json").stdout)
+    assert removed["removed_ms"]
+    assert removed["queue"]["acked"] == seen["queue"]["acked"]
+    assert removed["queue"]["seen"] == 0
+
 
 def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     done = frontier(

@@ -1,6 +1,9 @@
 import asyncio
+import logging
+from urllib.parse import quote
 
 import pytest
+from secured import SECRET, SecuredServer, certify
 
 from frontier.conf import Config
 from frontier.coordination.crawls import cancel_call
@@ -15,7 +18,7 @@ from frontier.queues.push import TEST
 from frontier.runtime import ending
 from frontier.runtime.node import Node
 from frontier.runtime.removing import remove_frontier
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 
 class Owner:
@@ -56,16 +59,16 @@ class Owner:
 def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
 
-    def new_node(server, node_id, **settings):
+    def new_node(server, node_id, redis=None, **settings):
         config = Config(
             namespace=unique,
             node_id=node_id,
             warc_enabled=False,
             **{"partitions": 16, "lease_ttl": 60.0, **settings},
         )
-        redis = {"REDIS_URL": server.url}
+        found = redis or {"REDIS_URL": server.url}
         bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
-        return Node(config, redis, Owner(), spider="site", **bounds)
+        return Node(config, found, Owner(), spider="site", **bounds)
 
     return new_node
 
@@ -281,3 +284,62 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     assert kinds(db, unique) <= TELLING
     assert db("HGET", f"{unique}:spider:site", "open") is None
     await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm
+
+
+@pytest.fixture(scope="module")
+def secured(binary):
+    server = SecuredServer(binary("redis-7"))
+    server.launch()
+    server.wait()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize("form", ["url", "params"])
+async def test_a_node_crawls_through_tls_as_a_user_and_no_log_has_the_password(
+    new_node, secured, caplog, form
+):
+    caplog.set_level(logging.DEBUG)
+    found = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": secured.port}
+    redis = {
+        "url": {"REDIS_URL": secured.url()},
+        "params": {**found, "REDIS_PARAMS": secured.params},
+    }[form]
+    node = new_node(None, "a", redis)
+    fetched = []
+    node._owner.busy = True
+    await node.open()
+    push(node, b"1", "h1.example")
+    await node.outbox.flush()
+    node._owner.busy = False
+    await fetch(node, tree, fetched)
+    await node.close()
+
+    assert len(fetched) == 199
+    said = caplog.text
+    assert f"on 127.0.0.1:{secured.port}" in said
+    assert SECRET not in said
+    assert quote(SECRET, safe="") not in said
+    store = BlockingStore.from_settings(redis)
+    assert store.call(Call.command("ACL", "WHOAMI")) == b"crawler"
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("secret", "invalid username-password pair"),
+        ("authority", "certificate verify failed"),
+    ],
+)
+async def test_who_may_not_enter_is_told_why_without_the_password(
+    new_node, secured, tmp_path, wrong, said
+):
+    given = {"secret": "an0ther", "authority": certify(tmp_path)}[wrong]
+    node = new_node(None, "a", {"REDIS_URL": secured.url(**{wrong: given})})
+
+    with pytest.raises(StoreUnavailable, match=said) as caught:
+        await node.open()
+
+    assert "an0ther" not in str(caught.value)
+    assert "s3cr" not in str(caught.value)

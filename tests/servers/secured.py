@@ -1,0 +1,87 @@
+"""A server that speaks TLS and lets in one user with a password."""
+
+import contextlib
+import ipaddress
+import shutil
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+import redis
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from topologies import Process, free_ports
+
+USER = "crawler"
+SECRET = "s3cr@t/of:odd#parts"
+
+
+class SecuredServer(Process):
+    """On a port of loopback; `authority` is the file of who signed for it."""
+
+    def __init__(self, binary):
+        self._home = home = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
+        (port,) = free_ports(1)
+        pem = certify(home)
+        self.authority = str(pem)
+        super().__init__(
+            binary, home / "server", port,
+            "--port", "0", "--bind", "127.0.0.1", "--save", "",
+            "--tls-port", str(port), "--tls-auth-clients", "no",
+            "--tls-cert-file", str(pem), "--tls-key-file", str(home / "key.pem"),
+            "--tls-ca-cert-file", str(pem),
+            "--user", USER, "on", f">{SECRET}", "~*", "&*", "+@all",
+            "--user", "default", "off",
+        )  # fmt: skip
+
+    def ask(self, *command):
+        client = redis.Redis("127.0.0.1", self.port, **self.params, socket_timeout=5)
+        client.set_retry(None)
+        with contextlib.closing(client):
+            return client.execute_command(*command)
+
+    @property
+    def params(self):
+        """Parameters of a connection, beside the server's address."""
+        who = {"username": USER, "password": SECRET}
+        return {**who, "ssl": True, "ssl_ca_certs": self.authority}
+
+    def url(self, secret=SECRET, authority=None):
+        who, signed = f"{USER}:{quote(secret, safe='')}", authority or self.authority
+        return f"rediss://{who}@127.0.0.1:{self.port}/0?ssl_ca_certs={signed}"
+
+    def remove(self):
+        self.kill()
+        shutil.rmtree(self._home)
+
+
+def certify(directory):
+    """Make a key, and a certificate for 127.0.0.1 that it has signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    path = directory / "certificate.pem"
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return path
