@@ -40,6 +40,7 @@ from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
+from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
 from frontier.store.embedded import EmbeddedStore
@@ -204,6 +205,15 @@ class Node:
             cap=self._cap,
             on_ready=self._owner.on_ready,
         )
+        self.spilling = Spilling(
+            patience,
+            keys,
+            self._leases,
+            self.inbox,
+            order=config.order,
+            partitions=config.partitions,
+            max_bytes=config.queue_max_bytes,
+        )
         self.acks = Acks(
             patience,
             keys,
@@ -252,7 +262,9 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
-        loops.append(self._starts.run)
+        loops += [self._starts.run, self.spilling.run]
+        if self.config.queue_max_bytes:
+            loops.append(self.spilling.watch)
         if self.config.queue_key != "url":  # else there is no host to spare
             loops.append(self._manners.run)
             if self.config.host_shards == 1:
