@@ -137,7 +137,7 @@ class Archive:
             block_digest=config.warc_block_digest,
             rules=rules.as_json(),
         )
-        listing = Listing() if config.warc_cdxj else None
+        listing = Listing(directory) if config.warc_cdxj else None
         if listing is not None:
             writer.on_closed.append(listing.write)
         self._uploader: Uploader | None = None
