@@ -377,6 +377,10 @@ class Scheduler(BaseScheduler):
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
+        spilling = self._node.spilling if self._connection.opened else None
+        if spilling is not None and (spilling.spilled or spilling.restored):
+            self._stats.set_value("frontier/queue/spilled", spilling.spilled)
+            self._stats.set_value("frontier/queue/restored", spilling.restored)
 
     def _keep(self, request: Request, error: NotSerializable) -> None:
         self._stats.inc_value("frontier/queue/local")

@@ -152,6 +152,9 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         f"{queue.dead:,} given up",
     ]
     rows = [("Queue", ", ".join(parts))]
+    if queue.spilled:
+        size = decimal(queue.spilled_bytes)
+        rows.append(("", f"{queue.spilled:,} of those ready are spilled, {size}"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
     if totals.trapped:

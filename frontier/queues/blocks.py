@@ -41,7 +41,7 @@ MARK = b"*"
 BLOCK = 500
 """Items of a block, so that no script works for long: more hardly save more, for
 zlib looks back 32 kB."""
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 96 * 1024
 """Items are added to a block up to this size; the first is in it in any case."""
 MARK_LIMIT = 4000
 """How far from its beginning the mark is looked for in a list."""

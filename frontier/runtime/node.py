@@ -114,6 +114,7 @@ class Node:
         self.archive: Archive | None = None
         self._journal = Journaling()
         self._budget: Budget | None = None
+        self.spilling: Spilling | None = None
         self.finished = False
         self._was_last = False
         self.opened_at = time.time()
@@ -205,15 +206,6 @@ class Node:
             cap=self._cap,
             on_ready=self._owner.on_ready,
         )
-        self.spilling = Spilling(
-            patience,
-            keys,
-            self._leases,
-            self.inbox,
-            order=config.order,
-            partitions=config.partitions,
-            max_bytes=config.queue_max_bytes,
-        )
         self.acks = Acks(
             patience,
             keys,
@@ -262,9 +254,18 @@ class Node:
 
     def _start(self) -> None:
         loops = [self.outbox.run, self.inbox.run, self.acks.run, self._keeper.run]
-        loops += [self._starts.run, self.spilling.run]
+        spilling = self.spilling = Spilling(
+            self._patience,
+            self.keys,
+            self._leases,
+            self.inbox,
+            order=self.config.order,
+            partitions=self.config.partitions,
+            max_bytes=self.config.queue_max_bytes,
+        )
+        loops += [self._starts.run, spilling.run]
         if self.config.queue_max_bytes:
-            loops.append(self.spilling.watch)
+            loops.append(spilling.watch)
         if self.config.queue_key != "url":  # else there is no host to spare
             loops.append(self._manners.run)
             if self.config.host_shards == 1:
