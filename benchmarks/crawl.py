@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Figures, Report, alternate, environment
+from benchmarks.plots import lines
 from benchmarks.proxy import delayed
 from benchmarks.server import ServerTime, stop
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from benchmarks.harness import Options
     from benchmarks.server import Server
 
-DISTANCES = ("", "_1ms", "_2_5ms")
+DISTANCES = {"": 0.0, "_1ms": 1.0, "_2_5ms": 2.5}
+"""Suffix to milliseconds."""
 TIMEOUT = 300
 
 
@@ -63,9 +65,25 @@ def run(server: Server, options: Options) -> Report:
         )
         for name, metrics in alternate(sizes.rounds, competitors):
             figures.add(name, metrics)
+    if options.plot is not None:
+        _draw(options.plot, figures)
     about = environment(server.info())
     about |= {"rounds": sizes.rounds, "pages": sizes.pages, "bytes": PAGE_BYTES}
     return Report("crawl", about, figures.results(), _ratios(figures))
+
+
+def _draw(path: Path, figures: Figures) -> None:
+    """Draw pages per second against the distance to the store."""
+    known = figures.results()
+    far = [one for one in DISTANCES if f"frontier{one}" in known]
+    pace = "pages_per_s"
+    alone = known["scrapy"][pace]
+    curves = {
+        name: [(DISTANCES[one], known[f"{name}{one}"][pace]) for one in far]
+        for name in ("frontier", "scrapy_redis")
+    }
+    curves["scrapy, in memory"] = [(DISTANCES[one], alone) for one in far]
+    lines(path, curves, "ms to the store", "pages/s", logarithmic=True)
 
 
 def _ratios(figures: Figures) -> dict[str, float]:

@@ -104,6 +104,8 @@ class ChainsSpider(Spider):
         for link in HREF.findall(response.body):
             yield Request(link.decode(), callback=self.parse)
         self._count += 1
+        if self._count > self.requests:
+            return  # what was in flight when it was told to stop
         if self._count % self.every == 0:
             _say(self._count, time.perf_counter() - self._begun)
         if self._count == self.requests:

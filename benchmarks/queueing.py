@@ -216,8 +216,8 @@ def _scripts(server: Server) -> dict[str, float]:
     items = [b"0%d" % n + b"x" * (largest - 6) for n in range(KEPT + 3 * BLOCK)]
     client.rpush(keys.ready(queue), *items)
     for blocks in range(2):
-        first = KEPT + blocks * BLOCK
-        some = items[first : first + BLOCK]
+        at = KEPT + blocks * BLOCK
+        some = items[at : at + BLOCK]
         store.call(spill_call(keys, second, queue, blocks, some))
     note("queue_spill")
     block = client.lindex(keys.spilled(queue), 0)

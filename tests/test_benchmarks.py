@@ -43,6 +43,12 @@ RATIOS = {
         "reactor_stall_ms_max",
         "reactor_stall_ms_scrapy",
     },
+    "endurance": {
+        "node_mb",
+        "node_grown_percent_after_a_tenth",
+        "crawl_mb",
+        "crawl_grown_percent_after_a_tenth",
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
@@ -115,7 +121,7 @@ def server():
         yield started
 
 
-LONG = {"archive", "crawl", "ring", "seen", "queue"}
+LONG = {"archive", "crawl", "endurance", "ring", "seen", "queue"}
 
 
 @pytest.mark.parametrize(
