@@ -192,7 +192,12 @@ class Archive:
     @property
     def full(self) -> bool:
         """Whether nothing more should be fetched until the disk has caught up."""
-        return self._thread.blocked or self._thread.pending_bytes > BACKLOG
+        return self._thread.blocked or self.pending_bytes > BACKLOG
+
+    @property
+    def pending_bytes(self) -> int:
+        """Memory that what is not on disk yet takes, near enough."""
+        return self._thread.pending_bytes
 
     def submit(self, exchange: Exchange) -> Future[Stored]:
         """Have *exchange* written; the future ends in the writer thread."""
