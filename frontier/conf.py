@@ -290,6 +290,8 @@ class Config:
     """What is owned by one node at a time and takes turns."""
     queue_max_bytes: int = _setting(0, _whole(0, 10**15))
     """Memory of the queues above which long ones are compressed; 0 for no limit."""
+    queue_spill_dir: Path | None = _setting(None, _optional_path)
+    """Directory that all nodes reach, for what compressing does not save."""
     revisit_blackout: float = _setting(0.0, _real(-1e-9, 1e9))
     """Seconds in which nothing is written of the same payload of the same URL."""
     revisit_conditional_get: bool = _setting(False, _boolean)

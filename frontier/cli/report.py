@@ -154,7 +154,10 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     rows = [("Queue", ", ".join(parts))]
     if queue.spilled:
         size = decimal(queue.spilled_bytes)
-        rows.append(("", f"{queue.spilled:,} of those ready are spilled, {size}"))
+        text = f"{queue.spilled:,} of those ready are spilled, {size} in the store"
+        if queue.shelved_bytes:
+            text += f", {decimal(queue.shelved_bytes)} in files"
+        rows.append(("", text))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
     if totals.trapped:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from frontier.errors import CodecError, LeaseLost
 from frontier.model import Order
 from frontier.queues.codec import MAX_BYTES
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import QUEUE_SPILL, QUEUE_UNSPILL
+from frontier.store.scripts import QUEUE_SHELVE, QUEUE_SPILL, QUEUE_UNSPILL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,8 @@ MARK_LIMIT = 4000
 """How far from its beginning the mark is looked for in a list."""
 
 _HEAD = struct.Struct(">BI")
-_LARGEST = BLOCK_BYTES + MAX_BYTES + 8 * BLOCK + 1024
+LARGEST = BLOCK_BYTES + MAX_BYTES + 8 * BLOCK + 1024
+"""Bytes of a block, inflated or not, that none is above."""
 
 
 def pack(items: Sequence[bytes]) -> bytes:
@@ -75,7 +77,7 @@ def unpack(block: bytes) -> list[bytes]:
         raise CodecError("a block of another version, or not a block")
     inflate = zlib.decompressobj()
     try:
-        body = inflate.decompress(block[_HEAD.size :], _LARGEST)
+        body = inflate.decompress(block[_HEAD.size :], LARGEST)
     except zlib.error as error:
         raise CodecError(f"a block that cannot be inflated: {error}") from None
     if not inflate.eof:
@@ -89,6 +91,30 @@ def unpack(block: bytes) -> list[bytes]:
     if not all(isinstance(item, bytes) and item[:1].isdigit() for item in items):
         raise CodecError("a block with something that is no item")
     return items
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """What is known of a block that is in a file."""
+
+    block: bytes | CodecError
+    """The block, or why it is none."""
+    count: int
+    """Items that its address says it has."""
+    size: int
+    """Bytes of the file, as the address says."""
+
+    def items(self) -> list[bytes]:
+        """The items of the block.
+
+        Raises:
+            CodecError: It cannot be read, or has not as many as was said.
+        """
+        if isinstance(self.block, CodecError):
+            raise self.block
+        if count_of(self.block) != self.count:
+            raise CodecError("a block with other items than its address says")
+        return unpack(self.block)
 
 
 def fitting(items: Sequence[bytes]) -> list[bytes]:
@@ -117,19 +143,36 @@ def unspill_call(
     queue: str,
     blocks: int,
     block: bytes,
+    shelved: Shelved | None = None,
 ) -> Call:
     """The call that puts the items of *block*, the next of *blocks*, back.
 
-    One that cannot be read goes to the dead letter.
+    *shelved* tells what is in its file, if *block* is only the address. One that
+    cannot be read goes to the dead letter.
     """
     names = [keys.lease, keys.counts, keys.ready(queue), keys.spilled(queue), keys.dead]
     pop = "LPOP" if order is Order.BFS else "RPOP"
+    found = shelved or Shelved(block, count_of(block), 0)
     try:
-        items, grave = unpack(block), ""
+        items, grave = found.items(), ""
     except CodecError as error:
         items, grave = [], f"{error}\n{queue}\n"
-    args: list[Argument] = [lease.token, pop, blocks, _sha1(block), count_of(block)]
-    return Call.to(QUEUE_UNSPILL, names, [*args, grave, *reversed(items)])
+    args: list[Argument] = [lease.token, pop, blocks, _sha1(block), found.count]
+    return Call.to(QUEUE_UNSPILL, names, [*args, grave, found.size, *reversed(items)])
+
+
+def shelve_call(
+    keys: PartitionKeys,
+    lease: Lease,
+    queue: str,
+    index: int,
+    block: bytes,
+    address: bytes,
+) -> Call:
+    """The call that puts *address* in the place *index* of *block*."""
+    names = [keys.lease, keys.counts, keys.spilled(queue)]
+    args: list[Argument] = [lease.token, index, _sha1(block), address]
+    return Call.to(QUEUE_SHELVE, names, args)
 
 
 def done(reply: int | None, lease: Lease) -> bool:

@@ -87,7 +87,9 @@ class Scan:
     spilled: int = 0
     """URLs that are ready, but in compressed blocks."""
     spilled_bytes: int = 0
-    """What the blocks take."""
+    """What the blocks take of the store."""
+    shelved_bytes: int = 0
+    """What those in files have."""
 
 
 def reserve_call(

@@ -40,6 +40,7 @@ from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, seen_shape, settled
+from frontier.runtime.shelf import shelf_of
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
@@ -262,6 +263,7 @@ class Node:
             order=self.config.order,
             partitions=self.config.partitions,
             max_bytes=self.config.queue_max_bytes,
+            shelf=shelf_of(self.config.queue_spill_dir, self.keys),
         )
         loops += [self._starts.run, spilling.run]
         if self.config.queue_max_bytes:

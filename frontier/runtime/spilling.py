@@ -1,5 +1,8 @@
 """The memory budget of the queues: beyond it, long ready lists are compressed.
 
+And if that is not enough, and there is a directory that all nodes reach, the blocks
+go to files there, and the store keeps their addresses.
+
 What always holds:
 
 1.  Only the holder of a partition makes blocks of its lists, and puts them back,
@@ -9,9 +12,10 @@ What always holds:
 2.  URLs leave a list in the order in which they would without blocks: what is
     put into a block, and what comes back, is next to the mark that stands for all
     blocks of the list. What is next to be fetched stays in the list.
-3.  Blocks are in the store. A new holder finds them there, by the mark, whatever
-    its own settings say.
-4.  Compressing and decompressing is done in a thread.
+3.  Blocks are in the store, or in a file that is on disk before its address takes
+    the block's place. A new holder finds them by the mark. One that cannot read a
+    file says so, and asks again until it can.
+4.  Compressing, decompressing and files are left to a thread.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from frontier.queues.blocks import (
     spill_call,
     unspill_call,
 )
+from frontier.runtime.shelving import Shelving
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from frontier.model import Lease
     from frontier.runtime.inbox import Inbox
     from frontier.runtime.patience import Patience
+    from frontier.runtime.shelf import Shelf
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
@@ -61,6 +67,8 @@ SAMPLE = 8
 a URL takes."""
 OVERHEAD = 10
 """Bytes that a list takes for an item beside the item."""
+RETRY = 2.0
+"""Seconds after which a file that could not be read is asked for again."""
 FREE = 0.1
 """Share of the budget that is free after URLs were compressed."""
 
@@ -88,6 +96,7 @@ class Spilling:
         order: Order,
         partitions: int,
         max_bytes: int,
+        shelf: Shelf | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -97,10 +106,12 @@ class Spilling:
         self._order = order
         self._partitions = partitions
         self._max_bytes = max_bytes
+        self._shelving = Shelving(patience, keys, order, shelf)
         self._short: dict[tuple[int, str], None] = {}
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
         self._warned = False
+        self._unreadable: set[tuple[int, str]] = set()
         self.spilled = 0
         """URLs that this node has put into blocks."""
         self.restored = 0
@@ -117,12 +128,17 @@ class Spilling:
             await self._woken.wait()
             self._woken.clear()
             while self._short:
-                partition, queue = next(iter(self._short))
+                partition, queue = place = next(iter(self._short))
+                del self._short[place]
                 try:
                     await self.restore(partition, queue)
                 except LeaseLost as error:
                     self._lose(error)
-                del self._short[partition, queue]
+                except OSError as error:
+                    self._complain(place, error)
+                    asyncio.get_running_loop().call_later(RETRY, self.short, *place)
+                    continue
+                self._unreadable.discard(place)
                 self._inbox.learn(partition, [queue])
 
     async def watch(self) -> None:
@@ -138,7 +154,7 @@ class Spilling:
         budget = self._max_bytes * share
         loose = sum(part.loose for part in parts)
         packed = sum(part.packed_bytes for part in parts)
-        if not loose:
+        if not loose and packed <= budget:
             return
         parts.sort(key=lambda part: -part.loose)
         each = await self._bytes_of_one(parts[:SAMPLE])
@@ -153,6 +169,8 @@ class Spilling:
                 excess = await self._compress(part.lease, excess, each)
             except LeaseLost as error:
                 self._lose(error)
+        if excess > 0 and self._shelving.shelf is not None:
+            excess = await self._shelve(await self._parts(), excess)
         if excess > budget * FREE:
             self._warn(budget)
 
@@ -161,6 +179,7 @@ class Spilling:
 
         Raises:
             LeaseLost: Another node has the partition.
+            OSError: The block is in a file that cannot be read here.
         """
         async with self._turn:
             lease = self._leases.current(partition)
@@ -176,13 +195,16 @@ class Spilling:
             )
             if block is None:
                 return False
+            shelved = await self._shelving.fetch(block)
             call = await asyncio.to_thread(
-                unspill_call, keys, lease, self._order, queue, blocks, block
+                unspill_call, keys, lease, self._order, queue, blocks, block, shelved
             )
             (reply,) = await self._patience.run([call])
             if not done(reply, lease):
                 return False
-            self.restored += count_of(block)
+            self.restored += shelved.count if shelved else count_of(block)
+            if shelved:
+                await self._shelving.forget(block)
             return True
 
     async def spill(self, lease: Lease, queue: str) -> tuple[int, int]:
@@ -262,9 +284,7 @@ class Spilling:
     async def _compress(self, lease: Lease, excess: float, each: float) -> float:
         """Compress lists of one partition, the longest first; return what is left."""
         keys = self._keys.partition(lease.partition)
-        call = Call.command("ZRANGE", keys.queues, 0, MAX_QUEUES - 1)
-        (found,) = await self._patience.run([call])
-        queues = [queue.decode() for queue in found]
+        queues = await self._queues(lease.partition)
         lengths = []
         for first in range(0, len(queues), BATCH):
             some = queues[first : first + BATCH]
@@ -279,6 +299,44 @@ class Spilling:
                     break
                 excess -= count * each - size
         return excess
+
+    async def _shelve(self, parts: Iterable[_Part], excess: float) -> float:
+        """Put blocks of *parts* into files; return what is left of *excess*."""
+        for part in parts:
+            if not part.packed_bytes or excess <= 0:
+                continue
+            partition = part.lease.partition
+            try:
+                for queue in await self._queues(partition):
+                    saved = 1
+                    while excess > 0 and saved:
+                        async with self._turn:
+                            saved = await self._shelving.shelve(part.lease, queue)
+                        excess -= saved
+            except LeaseLost as error:
+                self._lose(error)
+            except OSError as error:
+                self._complain((partition, ""), error)
+                break
+        return excess
+
+    async def _queues(self, partition: int) -> list[str]:
+        keys = self._keys.partition(partition)
+        call = Call.command("ZRANGE", keys.queues, 0, MAX_QUEUES - 1)
+        (found,) = await self._patience.run([call])
+        return [queue.decode() for queue in found]
+
+    def _complain(self, place: tuple[int, str], error: OSError) -> None:
+        if place not in self._unreadable:
+            self._unreadable.add(place)
+            logger.error(
+                "blocks of the queue %s of partition %d cannot be %s: %s; it is tried "
+                "again until they can",
+                place[1] or "(any)",
+                place[0],
+                "read from their files" if place[1] else "written to files",
+                error,
+            )
 
     def _lose(self, error: LeaseLost) -> None:
         lease = self._leases.held.get(error.partition)

@@ -99,11 +99,12 @@ class PartitionKeys:
 
     @property
     def counts(self) -> str:
-        """Hash ``{ready, pushed, seq, acked, dead, spilled, spilled_bytes, blocks}``.
+        """Hash ``{ready, pushed, seq, acked, dead, spilled, ...}``.
 
         *ready* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
         last id given to a reservation. Of those that are ready, *spilled* are in
-        *blocks* compressed blocks, which take *spilled_bytes*.
+        *blocks* compressed blocks, which take *spilled_bytes* here and
+        *shelved_bytes* in files.
         """
         return f"{self.tag}:counts"
 
@@ -117,7 +118,7 @@ class PartitionKeys:
         return f"{self.tag}:ready:{queue}"
 
     def spilled(self, queue: str) -> str:
-        """List of the compressed blocks of *queue*, those of older URLs first."""
+        """List of the blocks of *queue*, or their addresses, the oldest first."""
         return f"{self.tag}:spilled:{queue}"
 
     @property

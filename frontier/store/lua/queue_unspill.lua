@@ -1,7 +1,7 @@
 -- queue_unspill: put the URLs of the next block back into their ready list.
 --
 -- KEYS[1]  lease    hash {token, holder}
--- KEYS[2]  counts   hash {ready, pushed, seq, ..., spilled, spilled_bytes, blocks}
+-- KEYS[2]  counts   hash {ready, ..., spilled, spilled_bytes, blocks, shelved_bytes}
 -- KEYS[3]  ready    the list; one '*' in it stands for all blocks
 -- KEYS[4]  spilled  list of the blocks, the oldest first
 -- KEYS[5]  dead     list of '<reason>\n<queue>\n<item>'
@@ -11,7 +11,8 @@
 -- ARGV[4]  sha1     of the block, in hex
 -- ARGV[5]  items    how many URLs the block stands for
 -- ARGV[6]  grave    '<reason>\n<queue>\n' if the block cannot be read; or empty
--- ARGV[7...]        the URLs, the last first
+-- ARGV[7]  shelved  bytes of the block's file, if it is in one; or 0
+-- ARGV[8...]        the URLs, the last first
 --
 -- Returns 1, 0 if the block is not there any more, or nil if the token is not
 -- the current one. A block that cannot be read becomes a dead letter.
@@ -38,16 +39,16 @@ if oldest then
     front = redis.call('LPOP', KEYS[3], mark)
   end
 end
-if #ARGV > 6 then
-  redis.call('LPUSH', KEYS[3], unpack(ARGV, 7))
+if #ARGV > 7 then
+  redis.call('LPUSH', KEYS[3], unpack(ARGV, 8))
 end
 for i = #front, 1, -1 do
   redis.call('LPUSH', KEYS[3], front[i])
 end
-if blocks == 1 or (not oldest and #ARGV > 6) then
+if blocks == 1 or (not oldest and #ARGV > 7) then
   redis.call('LREM', KEYS[3], 1, '*')
 end
-if blocks > 1 and not oldest and #ARGV > 6 then
+if blocks > 1 and not oldest and #ARGV > 7 then
   redis.call('LPUSH', KEYS[3], '*')
 end
 
@@ -60,5 +61,8 @@ end
 redis.call('HINCRBY', KEYS[2], 'blocks', -1)
 redis.call('HINCRBY', KEYS[2], 'spilled', -many)
 redis.call('HINCRBY', KEYS[2], 'spilled_bytes', -#block)
+if ARGV[7] ~= '0' then
+  redis.call('HINCRBY', KEYS[2], 'shelved_bytes', -tonumber(ARGV[7]))
+end
 redis.call(ARGV[2], KEYS[4])
 return 1
