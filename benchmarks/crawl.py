@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Figures, Report, alternate, environment
-from benchmarks.plots import lines
+from benchmarks.plots import Panel, lines
 from benchmarks.proxy import delayed
 from benchmarks.server import ServerTime, stop
 
@@ -73,17 +73,23 @@ def run(server: Server, options: Options) -> Report:
 
 
 def _draw(path: Path, figures: Figures) -> None:
-    """Draw pages per second against the distance to the store."""
+    """Draw pages per second, and processor time, by the distance to the store."""
     known = figures.results()
     far = [one for one in DISTANCES if f"frontier{one}" in known]
-    pace = "pages_per_s"
-    alone = known["scrapy"][pace]
-    curves = {
-        name: [(DISTANCES[one], known[f"{name}{one}"][pace]) for one in far]
-        for name in ("frontier", "scrapy_redis")
-    }
-    curves["scrapy, in memory"] = [(DISTANCES[one], alone) for one in far]
-    lines(path, curves, "ms to the store", "pages/s", logarithmic=True)
+
+    def curves(metric: str) -> dict[str, list[tuple[float, float]]]:
+        alone = [(DISTANCES[one], known["scrapy"][metric]) for one in far]
+        return {
+            "frontier": [(DISTANCES[d], known[f"frontier{d}"][metric]) for d in far],
+            "Scrapy alone, in memory": alone,
+            "scrapy-redis": [
+                (DISTANCES[d], known[f"scrapy_redis{d}"][metric]) for d in far
+            ],
+        }
+
+    pace = Panel("pages/s", curves("pages_per_s"), logarithmic=True)
+    effort = Panel("processor ms of the node per page", curves("node_ms_per_page"))
+    lines(path, "ms to the store", pace, effort)
 
 
 def _ratios(figures: Figures) -> dict[str, float]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Report, environment, rounded
-from benchmarks.plots import lines
+from benchmarks.plots import Panel, lines
 
 if TYPE_CHECKING:
     from benchmarks.harness import Options
@@ -59,7 +59,7 @@ def run(server: Server, options: Options) -> Report:
     if options.plot is not None:
         named = {"node, scheduler and archive": curves["node"]}
         named["the same under Scrapy"] = curves["crawl"]
-        lines(options.plot, named, "requests", "MB resident")
+        lines(options.plot, "requests", Panel("MB resident", named))
     about = environment(server.info())
     about |= {"requests_node": sizes.node, "requests_crawl": sizes.crawl}
     return Report("endurance", about, results, ratios)
