@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERVAL = 2.0
-"""Seconds between looks."""
+INTERVAL, LONGEST = 2.0, 64.0
+"""Seconds between looks; the second where the last ones could do nothing."""
 BATCH = 128
 """Partitions, or lists, per round trip."""
 KEPT = BLOCK
@@ -143,25 +143,30 @@ class Spilling:
 
     async def watch(self) -> None:
         """Keep to the budget, until cancelled."""
+        pause = INTERVAL
         while True:
-            await asyncio.sleep(INTERVAL)
-            await self.look()
+            await asyncio.sleep(pause)
+            # Where nothing can be done, to look at all lists is not worth its cost.
+            pause = INTERVAL if await self.look() else min(2 * pause, LONGEST)
 
-    async def look(self) -> None:
-        """Compress what is above this node's share of the budget."""
+    async def look(self) -> bool:
+        """Compress what is above this node's share of the budget.
+
+        Returns whether it keeps to its share, or was able to free some of it.
+        """
         parts = await self._parts()
         share = len(parts) / self._partitions
         budget = self._max_bytes * share
         loose = sum(part.loose for part in parts)
         packed = sum(part.packed_bytes for part in parts)
         if not loose and packed <= budget:
-            return
+            return True
         parts.sort(key=lambda part: -part.loose)
         each = await self._bytes_of_one(parts[:SAMPLE])
         excess = loose * each + packed - budget
         if excess <= 0:
-            return
-        excess += budget * FREE
+            return True
+        excess = before = excess + budget * FREE
         for part in parts:
             if part.loose < LEAST or excess <= 0:
                 break
@@ -173,6 +178,7 @@ class Spilling:
             excess = await self._shelve(await self._parts(), excess)
         if excess > budget * FREE:
             self._warn(budget)
+        return excess < before
 
     async def restore(self, partition: int, queue: str) -> bool:
         """Put the next block of *queue* back; return whether there was one.

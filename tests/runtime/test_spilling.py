@@ -142,7 +142,7 @@ async def test_blocks_stay_where_they_are_if_the_disk_takes_none(
 
 async def test_what_fits_the_budget_stays_as_it_is(filled):
     node = await filled(queue_max_bytes=MANY * 200)
-    await node.spilling.look()
+    assert await node.spilling.look()
 
     assert (await node.scan(0)).spilled == 0
 
@@ -177,8 +177,8 @@ async def test_short_lists_are_let_alone_and_told_of_once(
     urls = [(b"%d" % n, f"{n % 50}.example") for n in range(2_000)]
     await node.push(0, *(new_push(*url) for url in urls))
     await node.leases.acquire([0])
-    await node.spilling.look()
-    await node.spilling.look()
+    assert not await node.spilling.look()
+    assert not await node.spilling.look()
 
     assert (await node.scan(0)).spilled == 0
     assert caplog.text.count("long enough to be compressed") == 1

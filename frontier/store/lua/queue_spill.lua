@@ -24,6 +24,9 @@ if redis.call('LLEN', KEYS[4]) ~= tonumber(ARGV[2]) then
 end
 local many = tonumber(ARGV[4])
 local mark = redis.call('LPOS', KEYS[3], '*', 'MAXLEN', 4000)
+if not mark and ARGV[2] ~= '0' then
+  return 0 -- it is further back than was looked
+end
 local at = mark and mark + 1 or redis.call('LPOS', KEYS[3], ARGV[3], 'MAXLEN', 4000)
 if not at or redis.call('LLEN', KEYS[3]) <= at + many then
   return 0
