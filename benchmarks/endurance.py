@@ -48,8 +48,10 @@ def run(server: Server, options: Options) -> Report:
     for name, requests in (("node", sizes.node), ("crawl", sizes.crawl)):
         found = _work(server, name, requests, show=not options.quick)
         memory = {count: size / MB for count, size, _ in found}
-        results[name] = {f"mb_{n}": rounded(size) for n, size in memory.items()}
-        results[name]["requests_per_s"] = rounded(requests / found[-1][2])
+        for step, (count, size) in enumerate(memory.items(), 1):
+            row = results.setdefault(f"{100 * step // STEPS}%", {})
+            row |= {f"{name}_requests": float(count), f"{name}_mb": rounded(size)}
+        ratios[f"{name}_requests_per_s"] = rounded(requests / found[-1][2])
         first, last = memory[requests // 10], memory[requests]
         ratios[f"{name}_mb"] = rounded(last)
         ratios[f"{name}_grown_percent_after_a_tenth"] = rounded(
