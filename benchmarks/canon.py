@@ -1,5 +1,8 @@
 """``canon``: microseconds per URL of the rule sets, and of the package surt.
 
+``seen_heritrix_over_scrapy`` is what a fingerprint takes under Heritrix's rules,
+in parts of what it takes under Scrapy's.
+
 The URLs are made as those of a crawl are: mostly plain, one in ten with a session
 id, one in twenty with escapes, upper case or a port.
 """
@@ -11,9 +14,13 @@ import time
 from typing import TYPE_CHECKING
 
 import surt as pypi
+from scrapy import Request
+from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.test import get_crawler
 
 from benchmarks.harness import Figures, Report, alternate, environment
 from frontier.canon.rulesets import NAMED
+from frontier.identity import Fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 
 FULL, QUICK = 20_000, 3_000
 ROUNDS = 5
+SEEN = ("scrapy", "heritrix")
+"""Sets of which the whole fingerprint is measured as well."""
 WORDS = ("news", "article", "about", "2024", "image", "index.html", "p", "tag", "en")
 
 
@@ -35,6 +44,11 @@ def run(server: Server, options: Options) -> Report:
     }
     # It asks the name server about hosts that are numbers; there are none here.
     competitors["surt_pypi"] = lambda: _pace(pypi.surt, urls)
+    # By turns with the above, as a scheduler asks; see Scheduler.enqueue_request.
+    asked = RequestFingerprinter(get_crawler())
+    for name in SEEN:
+        tests = Fingerprints(asked, name)
+        competitors[f"seen_{name}"] = lambda tests=tests: _seen(tests, urls)  # type: ignore[misc]
     figures = Figures()
     for name, metrics in alternate(ROUNDS, competitors):
         figures.add(name, metrics)
@@ -42,6 +56,11 @@ def run(server: Server, options: Options) -> Report:
         f"us_{name.replace('-', '_')}": figures.value(name, "us_per_url")
         for name in NAMED
     }
+    ratios["seen_heritrix_over_scrapy"] = round(
+        figures.value("seen_heritrix", "us_per_url")
+        / figures.value("seen_scrapy", "us_per_url"),
+        3,
+    )
     ratios["surt_pypi_us"] = figures.value("surt_pypi", "us_per_url")
     about = environment(server.info()) | {"urls": len(urls), "rounds": ROUNDS}
     return Report("canon", about, figures.results(), ratios)
@@ -70,4 +89,14 @@ def _pace(apply: Callable[[str], object], urls: list[str]) -> dict[str, float]:
     begin = time.process_time()
     for url in urls:
         apply(url)
+    return {"us_per_url": (time.process_time() - begin) / len(urls) * 1e6}
+
+
+def _seen(tests: Fingerprints, urls: list[str]) -> dict[str, float]:
+    """What it takes to tell the fingerprints of links, as of requests of a page."""
+    requests = [Request(url) for url in urls]
+    begin = time.process_time()
+    for request in requests:
+        if tests.of_get(request.url) is None:
+            tests.of(request)
     return {"us_per_url": (time.process_time() - begin) / len(urls) * 1e6}

@@ -56,6 +56,15 @@ class PushingNode(Node):
         push = Push(what["mode"], mark_, "", 0, what["item"], what["tag"])
         self.outbox.put(partition, push)
 
+    @property
+    def tiers(self) -> None:
+        """Nothing, as nobody here looks after the memory of the sets."""
+
+    @property
+    def spilled(self) -> tuple[int, int]:
+        """Nothing, as it has no part that does."""
+        return (0, 0)
+
     async def open(self) -> None:
         """Connect and start the outbox."""
         self._store = Store.from_settings(self._settings)
@@ -65,16 +74,14 @@ class PushingNode(Node):
             self._patience,
             self.keys,
             seen_shape(self.config),
-            on_verdicts=self._on_verdicts,
+            on_verdicts=self.on_verdicts,
             on_risen=lambda _: [],  # what a node does whose own the partitions are
         )
-        self._tasks.append(asyncio.create_task(self.outbox.run()))
+        self._loops.start(self.outbox.run())
 
     async def close(self) -> None:
         """Stop the outbox and disconnect."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._loops.stop()
         await self._store.close()
 
 
@@ -96,7 +103,13 @@ class PushingConnection(connection.Connection):
         if owner is None:
             raise RuntimeError("a scheduler attaches itself first")
         self.node = PushingNode(
-            self.config, settings, owner, spider=spider.name, inbox_size=1, cap=1
+            self.config,
+            settings,
+            owner,
+            spider=spider.name,
+            inbox_size=1,
+            cap=lambda: 1,
+            host_of=str,
         )
         self.places = Places(self.config)
         await self.node.open()
@@ -159,7 +172,7 @@ class SeenPath:
             node_id="bench",
             order=config.order,
             size=1,
-            cap=1,
+            cap=lambda: 1,
             on_ready=lambda: None,
         )
         spilling = Spilling(

@@ -90,6 +90,8 @@ class Crowd(NamedTuple):
     max_over_mean: float
     moved_over_ideal_join: float
     ring_ms: float
+    sweep_us: float
+    """For the beat that reads the whole map, one in a second."""
     beat_us: float
     beat_bytes: float
     renew_us: float
@@ -139,14 +141,15 @@ def reckoned(crowd: Crowd, costs: Costs) -> dict[str, float]:
     beats = crowd.nodes / BEAT
     renewals = crowd.partitions / (TTL / 3)
     looks = crowd.nodes / POLL
-    lease = beats * crowd.beat_us + renewals * crowd.renew_us
+    lease = beats * crowd.beat_us + crowd.sweep_us + renewals * crowd.renew_us
     idle = lease + looks * costs.look
     page = costs.reserve + costs.ack
     page += ASSUMED["new_per_page"] * costs.push_new
     page += ASSUMED["seen_per_page"] * costs.push_seen
     pages = crowd.nodes * ASSUMED["pages_per_s"]
     wire = beats * crowd.beat_bytes + renewals * crowd.renew_bytes
-    scans = crowd.nodes * crowd.partitions / INTERVAL
+    looks_in_turn = sum(1 / rank**2 for rank in range(1, crowd.nodes + 1))
+    scans = crowd.partitions / INTERVAL * looks_in_turn
     return {
         "lease_calls_per_s": beats + renewals,
         "lease_kb_per_s": wire / 1000,
@@ -270,7 +273,10 @@ async def _crowd(server: Server, nodes: int) -> Crowd:
     await membership.beat(busy=False, report=report)  # loads scripts, builds the ring
     watch = ServerTime(server)
     rounds = 200
-    beat = await _spent(server, watch, rounds, _Beat(membership, report))
+    beats = _Beat(membership, report)
+    sweep = await _spent(server, watch, rounds, beats)  # each, where no crawl is open
+    await store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    beat = await _spent(server, watch, rounds, beats)
     leases = Leases(store.run, crawl, me.node_id, ttl=3600.0)
     owned = membership.ring.owned_by(me.node_id)
     await leases.acquire(owned)
@@ -287,6 +293,7 @@ async def _crowd(server: Server, nodes: int) -> Crowd:
         max(ring.shares().values()) * nodes / partitions,
         moved * (nodes + 1) / partitions,
         ring_ms,
+        sweep[0],
         *beat,
         renew[0] / len(owned),
         renew[1] / len(owned),

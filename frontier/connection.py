@@ -16,6 +16,7 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
+from frontier.allowance import Allowance
 from frontier.conf import Config
 from frontier.errors import FrontierError
 from frontier.gate import Gate
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from frontier.archive.batch import Counters
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
-    from frontier.runtime.node import Owner
+    from frontier.runtime.owner import Owner
     from frontier.wire import Wire
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,9 @@ DRAINED = "frontier_drained"
 """Why a spider closes whose node was told to by ``frontier node drain``."""
 REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
+CANCELED = "frontier_canceled"
+"""Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
 
 _connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
 
@@ -107,13 +111,15 @@ class Connection:
             raise RuntimeError(
                 "a connection is opened by the scheduler it is attached to"
             )
+        self.allowance = Allowance(self.config, settings, lambda: self.node.share)
         node = Node(
             self.config,
             dict(settings),
             self._owner,
             spider=spider.name,
             inbox_size=2 * size,
-            cap=self._cap(size),
+            cap=self.allowance.reserved,
+            host_of=self.allowance.host_of,
         )
         self.node = node
         try:
@@ -129,18 +135,6 @@ class Connection:
 
     def _address(self, host: str) -> str | None:
         return self.node.addresses.known(host)
-
-    def _cap(self, size: int) -> int:
-        """How many of one queue key may be in flight here."""
-        settings, shards = self._crawler.settings, self.config.host_shards
-        if self.config.queue_key == "url":
-            return 2 * size  # one queue per partition: there is no host to spare
-        per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        if shards > 1:  # together they have no more than the host is allowed
-            return max(1, per_host // shards)
-        if settings.getfloat("DOWNLOAD_DELAY") > 0:
-            return 2
-        return 2 * per_host
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""
@@ -210,9 +204,9 @@ class Connection:
 
     def obey(self, order: str) -> None:
         """Close the spider, once, because an operator wants this node to go."""
-        if self.closing:
+        if self.closing or not self._opened:
             return
-        reason = {"drain": DRAINED}.get(order, REMOVED)
+        reason = REASONS[order]
         logger.info("an operator wants this node to go: %s", reason)
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
 

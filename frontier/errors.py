@@ -18,6 +18,8 @@ FrontierError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── UnknownCrawl        there is no such crawl in the store
 │   ├── CrawlClosed         the crawl has ended; nothing can be put into it
+│   ├── CrawlOpen           the crawl has not ended; its frontier is not removed
+│   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
 │   ├── UnknownNode         the crawl has no such node
 │   └── NodeLives           a live node is not removed without force
 ├── CodecError
@@ -190,6 +192,25 @@ class CrawlClosed(CoordinationError):
     def __init__(self, crawl_id: str) -> None:
         super().__init__(
             f"the crawl {crawl_id} has ended; start a node to open a new one"
+        )
+        self.crawl_id = crawl_id
+
+
+class CrawlOpen(CoordinationError):
+    """The crawl has not ended, so that its frontier is not removed."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(f"the crawl {crawl_id} has not ended")
+        self.crawl_id = crawl_id
+
+
+class FrontierRemoved(CoordinationError):
+    """The queues of a crawl that has ended, and what it had seen, are removed."""
+
+    def __init__(self, crawl_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} has ended, and what it had seen was removed "
+            "(FRONTIER_KEEP_FRONTIER)"
         )
         self.crawl_id = crawl_id
 

@@ -8,22 +8,26 @@ What always holds:
 
 1.  No request from the store is sent without a current lease on its partition.
 2.  Where a host is divided into shards, a node sends no faster than its part of
-    them allows: its delay is the host's, times shards, by shards held.
+    them allows: its delay is the host's, times shards, by shards held; and it has
+    no more requests to it on the way than its part of what the host may have.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.hashing import partition_of
-from frontier.places import shard_names
+from frontier.places import shards_of
 from frontier.queues.partition import split_name
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -37,6 +41,14 @@ PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 
 
+class _Busy:
+    """The requests of one divided host that are on the way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.changed = asyncio.Condition()
+
+
 class Gate:
     """Stands before the download handlers of one crawler."""
 
@@ -48,6 +60,8 @@ class Gate:
         self._slots = downloader.slots
         self._send = downloader.handlers.download_request_async
         self._next: dict[str, float] = {}
+        self._allowance = connection.allowance
+        self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
         downloader.handlers.download_request_async = self.send
 
     async def send(self, request: Request) -> Response:
@@ -59,15 +73,41 @@ class Gate:
         reservation = self._connection.reservations.get(request)
         if reservation is not None:
             node = self._connection.node
-            delay = self._delay(request)
             await self._covered(request, reservation)
-            if delay and self._connection.config.host_shards > 1:
-                delay = await self._turn(reservation, delay)
-                await self._covered(request, reservation)
-            node.sent(reservation, delay)
+            if self._allowance.is_divided:
+                return await self._send_share(request, reservation)
+            node.sent(reservation, self._delay(request))
+        return await self._send_now(request)
+
+    async def _send_now(self, request: Request) -> Response:
         self._connection.sent[request] = time.time()
         response: Response = await self._send(request)
         return response
+
+    async def _send_share(self, request: Request, reservation: Reservation) -> Response:
+        """Send *request*, which is of a shard, when it is this node's turn."""
+        host = self._allowance.host_of(split_name(reservation.queue)[1])
+        async with self._room(host):
+            delay = self._delay(request)
+            if delay:
+                delay = await self._turn(host, delay)
+            await self._covered(request, reservation)
+            self._connection.node.sent(reservation, delay)
+            return await self._send_now(request)
+
+    @asynccontextmanager
+    async def _room(self, host: str) -> AsyncIterator[None]:
+        """Be one of those of *host* that may be on the way at once."""
+        busy = self._busy.setdefault(host, _Busy())  # while anybody is in here
+        async with busy.changed:
+            await busy.changed.wait_for(lambda: busy.count < self._allowance.sent())
+            busy.count += 1
+        try:
+            yield
+        finally:
+            busy.count -= 1
+            async with busy.changed:
+                busy.changed.notify_all()
 
     async def _covered(self, request: Request, reservation: Reservation) -> None:
         """Return once the lease that *reservation* stands on is current."""
@@ -80,10 +120,9 @@ class Gate:
                 raise IgnoreRequest("the lease on its partition is lost")
             await asyncio.sleep(PATIENCE)
 
-    async def _turn(self, reservation: Reservation, delay: float) -> float:
-        """Wait for the turn of this node's part of a host; return its own delay."""
-        host, share = self._share(reservation)
-        delay /= share
+    async def _turn(self, host: str, delay: float) -> float:
+        """Wait for the turn of this node's part of *host*; return its own delay."""
+        delay /= self._share(host)
         now = time.monotonic()
         at = max(now, self._next.get(host, now))
         if len(self._next) >= MAX_TURNS:  # those that are over say nothing
@@ -92,16 +131,12 @@ class Gate:
         await asyncio.sleep(at - now)
         return delay
 
-    def _share(self, reservation: Reservation) -> tuple[str, float]:
-        """The host that it is of, and which part of its shards is held here."""
-        config = self._connection.config
-        host = split_name(reservation.queue)[1].rpartition("#")[0]
-        names = shard_names(host, config.host_shards)
-        held = sum(
-            self._connection.node.holds(partition_of(name, config.partitions))
-            for name in names
-        )
-        return host, max(held, 1) / len(names)
+    def _share(self, host: str) -> float:
+        """Which part of the shards of *host* is held here."""
+        config, node = self._connection.config, self._connection.node
+        shards = shards_of(host, config.host_shards, config.partitions)
+        held = sum(node.holds(shard.partition) for shard in shards)
+        return max(held, 1) / config.host_shards
 
     def _delay(self, request: Request) -> float:
         """Of the request's slot at present: AutoThrottle and others change it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import RequestFingerprinter
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
+
+
+_QUIET = re.compile(r"[ !#-\[\]-~]*+")
+"""Text that JSON does not escape."""
 
 
 class Fingerprints:
@@ -68,10 +73,9 @@ class Fingerprints:
 
 
 def _made(method: str, url: str, body: str) -> bytes:
-    if method == "GET" and not body and url.isascii() and '"' not in url:
+    if method == "GET" and not body and _QUIET.fullmatch(url):
         text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'
-        if "\\" not in text and text.isprintable():
-            return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
-    facts = {"body": body, "headers": {}, "method": method, "url": url}
-    text = json.dumps(facts, sort_keys=True)
+    else:
+        facts = {"body": body, "headers": {}, "method": method, "url": url}
+        text = json.dumps(facts, sort_keys=True)
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()

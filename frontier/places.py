@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.utils.misc import load_object
 
 from frontier.canon.rulesets import SCRAPY, host_of_origin
-from frontier.conf import QUEUE_KEYS
 from frontier.errors import ConfigurationError
 from frontier.hashing import partition_of
+from frontier.parsers import QUEUE_KEYS
 from frontier.requests import MAX_HOST, host_of, origin_of, queue_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from frontier.conf import Config
 
@@ -122,15 +122,28 @@ class Places:
     def _remember(self, origin: str, key: str) -> tuple[Place, ...]:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()
-        keys = [key] if self._shards == 1 else shard_names(key, self._shards)
-        places = tuple(Place(k, partition_of(k, self._partitions)) for k in keys)
+        places = tuple(shards_of(key, self._shards, self._partitions))
+        if self._shards == 1:
+            places = (Place(key, places[0].partition),)
         self._places[origin] = places
         return places
 
 
-def shard_names(key: str, shards: int) -> list[str]:
-    """The queue keys of the shards of one host."""
-    return [f"{key}#{number}" for number in range(shards)]
+def shards_of(host: str, shards: int, partitions: int) -> Iterator[Place]:
+    """The places of the shards of *host*, as far from each other as may be.
+
+    So no partition has two before each has one, and nodes have as many of them
+    as of the partitions, but for the luck of the draw.
+    """
+    first = partition_of(host, partitions)
+    for number in range(shards):
+        partition = (first + number * partitions // shards) % partitions
+        yield Place(f"{host}#{number}", partition)
+
+
+def host_of_shard(queue_key: str) -> str:
+    """The host of which *queue_key* is a shard."""
+    return queue_key.rpartition("#")[0]
 
 
 def _load(path: str) -> Callable[[str], object]:

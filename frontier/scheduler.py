@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -30,20 +30,16 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
+from frontier.delivered import Delivered
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
+from frontier.modes import ONCE, Modes
 from frontier.queues.codec import decode, encode
-from frontier.queues.push import (
-    FORCE,
-    MARK,
-    SEEN,
-    SEEN_BY_BLOOM,
-    TEST,
-    Push,
-)
+from frontier.queues.push import FORCE, SEEN, SEEN_BY_BLOOM, TEST, Push
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
 from frontier.startfeed import feed_of
+from frontier.tally import Tally
 from frontier.traps import PATH, QUERY, Traps
 
 if TYPE_CHECKING:
@@ -69,8 +65,6 @@ TRAPPED = {PATH: "frontier/trap/path", QUERY: "frontier/trap/query"}
 """Trap to stat."""
 MAX_PENDING = 10_000
 """URLs that wait for the store above which this node starts nothing new."""
-ONCE = "once"
-"""The mode of a start request of a crawl that began with what others saw."""
 
 
 class Scheduler(BaseScheduler):
@@ -86,11 +80,8 @@ class Scheduler(BaseScheduler):
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
-        self._delivered: dict[Request, Reservation] = {}
+        self._delivered = Delivered()
         self._local: deque[Request] = deque()
-        self._counts: Counter[str] = Counter()
-        self._guards: dict[Request, list[Reservation]] = {}
-        self._guarded: dict[int, int] = {}
         self._leaving = False
         self._looking = False
         self._held_back = False
@@ -113,7 +104,8 @@ class Scheduler(BaseScheduler):
         self._fingerprints = self._connection.fingerprints()
         self._by_url = self._fingerprints.by_url
         self._recorder = Recorder(spider)
-        self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
+        self._modes = Modes(self._connection, self._fingerprints)
+        self._tally = Tally(self._crawler)
         self._connection.attach(self)
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
@@ -148,7 +140,7 @@ class Scheduler(BaseScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
-        mode = self._mode(request)
+        mode = self._modes.of(request)
         is_plain = self._by_url and request.method == "GET" and not request.body
         fingerprint = None
         if self._recent is not None and mode != FORCE:
@@ -159,8 +151,8 @@ class Scheduler(BaseScheduler):
             else:
                 key = fingerprint = self._fingerprints.of(request)
             if self._recent.add(key) and mode == TEST:
-                self._counts["frontier/seen/recent"] += 1
-                self._filtered(request)
+                self._tally.counts["frontier/seen/recent"] += 1
+                self._tally.filtered(request)
                 return False
         if self._traps and mode == TEST and self._is_trapped(request):
             return False
@@ -190,8 +182,8 @@ class Scheduler(BaseScheduler):
             key = (request.method, key, request.body)
         if self._recent is None or key not in self._recent:
             return False
-        self._counts["frontier/seen/recent"] += 1
-        self._filtered(request)
+        self._tally.counts["frontier/seen/recent"] += 1
+        self._tally.filtered(request)
         return True
 
     def next_request(self) -> Request | None:
@@ -209,7 +201,7 @@ class Scheduler(BaseScheduler):
             except CodecError as error:
                 self._bury(reservation, error)
                 continue
-            self._delivered[request] = reservation
+            self._delivered.add(request, reservation)
             self._connection.reservations[request] = reservation
             self._stats.inc_value("scheduler/dequeued")
             return request
@@ -242,14 +234,14 @@ class Scheduler(BaseScheduler):
         if self._connection.carried:
             pushes, verdicts = _queued(pushes, verdicts)
         in_set, in_bloom = verdicts.count(SEEN), verdicts.count(SEEN_BY_BLOOM)
-        self._counts["scheduler/enqueued"] += len(verdicts) - in_set - in_bloom
+        self._tally.counts["scheduler/enqueued"] += len(verdicts) - in_set - in_bloom
         if not in_set and not in_bloom:
             return
-        self._counts["frontier/seen/set"] += in_set
-        self._counts["frontier/seen/bloom"] += in_bloom
+        self._tally.counts["frontier/seen/set"] += in_set
+        self._tally.counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
             if verdict in (SEEN, SEEN_BY_BLOOM):
-                self._filtered(push.tag)
+                self._tally.filtered(push.tag)
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=push.tag, spider=self._spider
                 )
@@ -275,7 +267,7 @@ class Scheduler(BaseScheduler):
         """Whether this node has work that the store does not know of."""
         return bool(
             self._local
-            or self._guards
+            or self._delivered.guarding
             or self._connection.starting
             or self._connection.holds_requests()
         )
@@ -285,32 +277,12 @@ class Scheduler(BaseScheduler):
     def _item(self, request: Request) -> bytes:
         return encode(self._recorder.record(request))
 
-    def _mode(self, request: Request) -> str:
-        starts = self._connection.start_requests
-        if starts and request in starts:
-            # every node has the seeds, whatever dont_filter says
-            return ONCE if self._connection.carried else TEST
-        redirected = request.meta.get("redirect_urls")
-        if redirected and (request.dont_filter or self._is_carried_start(request)):
-            return MARK
-        if request.dont_filter:
-            return FORCE
-        if redirected and self._same_page(request, str(redirected[-1])):
-            return MARK
-        return TEST
-
-    def _is_carried_start(self, request: Request) -> bool:
-        """Whether a start request led to *request* that others may have seen."""
-        is_start = request.meta.get("is_start_request")  # Scrapy says so
-        return bool(self._connection.carried and is_start)
-
     def _is_trapped(self, request: Request) -> bool:
-        starts = self._connection.start_requests
-        if starts and request in starts:
+        if self._modes.is_start(request):
             return False
         trap = self._traps.catches(request.url)
         if trap is not None:
-            self._counts[TRAPPED[trap]] += 1
+            self._tally.counts[TRAPPED[trap]] += 1
         return trap is not None
 
     def _push(
@@ -342,53 +314,22 @@ class Scheduler(BaseScheduler):
             place = self._places.of(request.url, fingerprint)
         self._push(request, fingerprint, item, mode, place)
 
-    def _same_page(self, request: Request, source: str) -> bool:
-        """Whether a redirect leads to another spelling of where it came from.
-
-        Such a target counts as seen but has not been fetched (Heritrix's rule).
-        """
-        if source == request.url:
-            return False
-        fingerprint = self._fingerprints.of
-        return fingerprint(request.replace(url=source)) == fingerprint(request)
-
-    def _filtered(self, request: Request) -> None:
-        self._counts["dupefilter/filtered"] += 1
-        if self._logs_dropped:
-            self._log_dropped(request)
-
-    def _log_dropped(self, request: Request) -> None:
-        """Log as Scrapy does: the first, or all if ``DUPEFILTER_DEBUG`` is set."""
-        more = ""
-        if not self._crawler.settings.getbool("DUPEFILTER_DEBUG"):
-            more = " (no more will be shown; DUPEFILTER_DEBUG shows all)"
-            self._logs_dropped = False
-        logger.debug("Filtered a request that was seen: %s%s", request, more)
-
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
-        for name, count in self._counts.items():
-            if count:
-                self._stats.inc_value(name, count)
-        self._counts.clear()
-        if self._fingerprints.refused:
-            self._stats.set_value("frontier/canon/refused", self._fingerprints.refused)
+        self._tally.publish(self._fingerprints.refused)
         tiers = self._node.tiers if self._connection.opened else None
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
-        spilling = self._node.spilling if self._connection.opened else None
-        if spilling is not None and (spilling.spilled or spilling.restored):
-            self._stats.set_value("frontier/queue/spilled", spilling.spilled)
-            self._stats.set_value("frontier/queue/restored", spilling.restored)
+        spilled = self._node.spilled if self._connection.opened else (0, 0)
+        if any(spilled):
+            self._stats.set_value("frontier/queue/spilled", spilled[0])
+            self._stats.set_value("frontier/queue/restored", spilled[1])
 
     def _keep(self, request: Request, error: NotSerializable) -> None:
         self._stats.inc_value("frontier/queue/local")
         logger.warning("%s; it stays on this node", error)
-        guards = list(self._delivered.values())
-        for reservation in guards:
-            self._guarded[id(reservation)] = self._guarded.get(id(reservation), 0) + 1
-        self._guards[request] = guards
+        self._delivered.guard(request)
         self._local.append(request)
 
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
@@ -411,16 +352,7 @@ class Scheduler(BaseScheduler):
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
         self.publish()
-        waiting = set(self._local)
-        for request in [r for r in self._guards if r not in in_progress | waiting]:
-            for reservation in self._guards.pop(request):
-                self._guarded[id(reservation)] -= 1
-        for request in [r for r in self._delivered if r not in in_progress]:
-            reservation = self._delivered[request]
-            if self._guarded.get(id(reservation), 0) > 0:
-                continue
-            self._guarded.pop(id(reservation), None)
-            del self._delivered[request]
+        for reservation in self._delivered.gone(in_progress, self._local):
             self._node.acks.complete(reservation)
 
     def _on_idle(self) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import tldextract
 
 from frontier.errors import ConfigurationError
 
@@ -13,9 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from urllib.parse import SplitResult
 
+    import tldextract
+
 KINDS = ("host", "domain", "prefix", "all")
-_SUFFIXES = tldextract.TLDExtract(suffix_list_urls=())
-"""Uses the list in the package: no look-ups on the network."""
+
+
+@cache
+def _suffixes() -> tldextract.TLDExtract:
+    """The list that is in the package: no look-ups on the network."""
+    import tldextract  # a tenth of a second; few crawls need it
+
+    return tldextract.TLDExtract(suffix_list_urls=())
 
 
 def domain_of(host: str) -> str:
@@ -24,7 +31,7 @@ def domain_of(host: str) -> str:
     Under a top-level domain that is not on the Public Suffix List it is the last
     two labels: where no rule matches, the list's rule is ``*``.
     """
-    found = _SUFFIXES(host)
+    found = _suffixes()(host)
     if found.top_domain_under_public_suffix:
         return str(found.top_domain_under_public_suffix)
     if found.suffix or found.ipv4 or found.ipv6 or ":" in host:

@@ -14,11 +14,13 @@ import subprocess
 import tempfile
 import time
 import uuid
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import redis
+from again import ClusterAgain, SentinelAgain
 from topologies import ClusterServers, SentinelServers
 
 from frontier.model import Lease
@@ -70,9 +72,27 @@ def redis_bloom():
 
 
 BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
-TOPOLOGIES = {"cluster": ClusterServers, "sentinel": SentinelServers}
+TOPOLOGIES = {
+    "cluster": partial(type("Cluster", (ClusterAgain, ClusterServers), {}), 3, 0),
+    "sentinel": type("Sentinel", (SentinelAgain, SentinelServers), {}),
+}
 CHOSEN = os.environ.get("TEST_STORE")
-"""``cluster`` or ``sentinel``: the store of the tests that take any server."""
+"""``cluster`` or ``sentinel``: the store of all tests that have the mark `store`.
+
+Those that only one server can serve say why, with the mark ``one_server``.
+"""
+ANY = CHOSEN or "valkey-9"
+"""One kind of server, for tests to which the kind makes no difference."""
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        reason = item.get_closest_marker("one_server")
+        if reason or "servers" in item.fixturenames:
+            item.add_marker("store")
+        if CHOSEN and reason:
+            item.add_marker(pytest.mark.skip(reason=f"one server: {reason.args[0]}"))
 
 
 def binary_of(name):
@@ -117,6 +137,18 @@ class Server:
             except redis.exceptions.RedisError:
                 return False
 
+    @property
+    def holders(self):
+        """The servers that have keys, as of a `Topology`."""
+        return [self]
+
+    def ask(self, *command):
+        with contextlib.closing(redis.Redis(unix_socket_path=str(self.socket))) as r:
+            return r.execute_command(*command)
+
+    def configure(self, name, value):
+        self.ask("CONFIG", "SET", name, value)
+
     def check(self):
         """Fail at once if somebody else has ended the server."""
         code = self._process.poll()
@@ -141,15 +173,21 @@ class Server:
 
 @pytest.fixture(scope="session")
 def servers():
-    """One server of each kind, started when it is first asked for."""
+    """One server of each kind, started when it is first asked for.
+
+    ``any`` is the kind that is chosen, and one kind where none is.
+    """
     running = {}
 
-    def get(name):
-        if name not in running:
-            kind = TOPOLOGIES.get(name)
-            running[name] = kind() if kind else Server(binary_of(name))
-            running[name].start()
-        return running[name]
+    def get(name, *options):
+        kind = ANY if name == "any" else name
+        key = (kind, *options)
+        if key not in running:
+            topology = TOPOLOGIES.get(kind)
+            made = topology or partial(Server, binary_of(kind))
+            running[key] = made(*options)
+            running[key].start()
+        return running[key]
 
     yield get
     for server in running.values():
@@ -181,9 +219,14 @@ def server_with_filters():
 
 
 @pytest.fixture
-def own_server():
+def own_server(servers):
     """A durable server that the test may stop, pause and start again."""
-    server = Server(valkey(), "--appendonly", "yes", "--appendfsync", "always")
+    if CHOSEN:  # takes seconds to start, and is used again
+        server = servers(CHOSEN, *DURABLE)
+        yield server
+        server.restore()
+        return
+    server = Server(valkey(), *DURABLE)
     server.start()
     yield server
     server.resume()

@@ -4,19 +4,21 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 
 
 class RawSite:
     """Serves ``{path: bytes}`` on the loopback; a path it lacks is a short 404.
 
     A value may be a function of the connection, which sends what it likes. The
-    connection is closed after each answer. *requests* has what was received:
-    path to bytes.
+    connection is closed after each answer. *requests* has what was received,
+    path to bytes, and *times* when.
     """
 
     def __init__(self, pages, tls=None, address="127.0.0.1"):
         self.pages = pages
         self.requests = {}
+        self.times = {}
         self._tls = tls
         self._listener = socket.create_server((address, 0))
         self.port = self._listener.getsockname()[1]
@@ -55,6 +57,7 @@ class RawSite:
                 while name.lower() == b"content-length" and len(body) < int(value):
                     body += connection.recv(65536)
             path = head.split(b" ")[1].decode()
+            self.times[path] = time.time()
             self.requests[path] = head + b"\r\n\r\n" + body
             missing = b"HTTP/1.1 404 Nope\r\nContent-Length: 0\r\n\r\n"
             answer = self.pages.get(path, missing)
@@ -64,6 +67,14 @@ class RawSite:
                 connection.sendall(answer)
             if self._tls:
                 connection.unwrap()
+
+
+class Impatient:
+    """A downloader middleware that waits for one page alone not long."""
+
+    def process_request(self, request):
+        if request.url.endswith("/slow"):
+            request.meta["download_timeout"] = 2.0
 
 
 def tls_context(directory):

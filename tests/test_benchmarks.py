@@ -30,6 +30,7 @@ RATIOS = {
         "us_surt",
         "us_surt_ordinary",
         "us_whatwg",
+        "seen_heritrix_over_scrapy",
         "surt_pypi_us",
     },
     "crawl": {
@@ -57,6 +58,7 @@ RATIOS = {
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
     },
+    "onesite": {"four_nodes_vs_one", "four_nodes_shards_vs_one"},
     "queue": {
         "bytes_per_queued_url",
         "bytes_per_queued_url_scrapy_redis",
@@ -99,7 +101,7 @@ RATIOS = {
     },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
     | {"no_block_digest_vs_bare_loop"},
-    "wacz": {"vs_copy"},
+    "wacz": {"frontier_vs_copy", "read_vs_copy", "strict_vs_copy"},
 }
 
 

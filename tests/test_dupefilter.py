@@ -156,13 +156,14 @@ def test_a_verbatim_url_is_another_one(opened):
     assert dupefilter.request_seen(Request(url, meta={"verbatim_url": True}))
 
 
+@pytest.mark.parametrize("shared_server", ["any"], indirect=True)
 def test_a_url_of_ten_megabytes_is_tested_and_not_kept(opened):
     dupefilter = opened()
-    url = "http://a.example/" + "x" * 10_000_000
+    request = Request("http://a.example/" + "x" * 10_000_000)
 
-    assert not dupefilter.request_seen(Request(url))
-    assert not dupefilter.request_seen(Request(url + "y"))
-    assert dupefilter.request_seen(Request(url))
+    assert not dupefilter.request_seen(request)
+    assert not dupefilter.request_seen(Request(request.url + "y"))
+    assert dupefilter.request_seen(request)
     assert stat(dupefilter, "frontier/seen/recent") == 1
     assert all(len(key) == 20 for key in dupefilter._recent._young)
 

@@ -1,13 +1,16 @@
+import itertools
 import sys
 from types import ModuleType
 
 import pytest
+from scrapy.settings import Settings
 
+from frontier.allowance import Allowance
 from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.fingerprints import of_plain_get
 from frontier.hashing import partition_of
-from frontier.places import Place, Places
+from frontier.places import Place, Places, shards_of
 
 URL = "http://www.a.example:8080/path?b=2&a=1"
 FINGERPRINT = of_plain_get(URL)
@@ -56,6 +59,29 @@ def test_the_shards_of_a_host_share_its_urls_evenly():
 
     assert set(found) == {f"a.example#{shard}" for shard in range(4)}
     assert all(70 < found.count(shard) < 130 for shard in set(found))
+
+
+def test_shards_are_spread_evenly_over_the_partitions():
+    found = sorted(shard.partition for shard in shards_of("a.example", 256, 1024))
+
+    assert {b - a for a, b in itertools.pairwise(found)} == {4}
+    assert len({shard.partition for shard in shards_of("a.example", 8, 4)}) == 4
+
+
+def test_the_parts_of_a_host_are_no_more_than_the_host_may_have():
+    settings = Settings({"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
+
+    def sent(share, **options):
+        return Allowance(Config(**options), settings, lambda: share).sent()
+
+    assert [sent(share, host_shards=64) for share in (1.0, 0.24, 0.5, 0)] == [
+        8,
+        2,
+        4,
+        1,
+    ]
+    assert sent(0.33, host_shards=64) == 2
+    assert sent(0.24) == 8
 
 
 def test_a_shard_goes_by_the_fingerprint():

@@ -2,13 +2,13 @@
 
 import itertools
 import json
-import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+import warm
 
 SCRIPT = """
 import json, sys
@@ -56,7 +56,7 @@ def base(tmp_path):
 
 def fetched(base, middleware):
     arguments = [sys.executable, "-c", SCRIPT, base, middleware, "{}"]
-    done = subprocess.run(arguments, check=True, capture_output=True, timeout=60)
+    done = warm.run(arguments, check=True, capture_output=True, timeout=60)
     return json.loads(done.stdout)
 
 
@@ -104,7 +104,7 @@ def gaps(server, **settings):
     base = f"http://127.0.0.1:{server.server_port}"
     middleware = "frontier.robots.RobotsTxtMiddleware"
     arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
-    done = subprocess.run(arguments, check=True, capture_output=True, timeout=60)
+    done = warm.run(arguments, check=True, capture_output=True, timeout=60)
     assert json.loads(done.stdout) == 6
     return [b - a for a, b in itertools.pairwise(server.times)]
 

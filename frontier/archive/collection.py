@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from frontier.archive.commit import cancel, commit
 from frontier.archive.committed import Committed
 from frontier.archive.index import Entry, decode, encode
-from frontier.errors import CrawlCanceled, NotUncommitted
+from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Collection:
         filter_bytes: int = 0,
     ) -> None:
         self._store = store
-        self._keys = CollectionKeys(name)
+        self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
         self._revisits = revisits
         self.committed: Committed | None = None
@@ -149,9 +149,13 @@ class Collection:
         try:
             return commit(self._store, self._keys, self._crawl_id).digests
         except CrawlCanceled:
-            with contextlib.suppress(NotUncommitted):  # somebody else was quicker
-                cancel(self._store, self._keys, self._crawl_id, running=False)
+            self.cancel()
             return None
+
+    def cancel(self) -> None:
+        """Forget the crawl's digests, unless others may refer to them already."""
+        with contextlib.suppress(NotUncommitted, CommitBegun):
+            cancel(self._store, self._keys, self._crawl_id, running=False)
 
     def _note(
         self, found: dict[str, Original], digest: str, value: bytes | None, crawl: str

@@ -7,7 +7,8 @@ What always holds:
     committed one. The end is the same.
 2.  A cursor of a commit is used again only on the run of the server that gave it
     out, as another run hashes with another seed, and only if the crawl has as many
-    digests as then: a cursor would skip some.
+    digests as then: a cursor would skip some. On a cluster, where the slot may be
+    moved to another server at any time, it is gone through until nothing is added.
 3.  A crawl is canceled only while nobody else can have seen its digests.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
@@ -69,12 +71,12 @@ def commit(
         StoreUnavailable: Repeat it.
     """
     held = store.call(Call.command("HLEN", keys.crawl(crawl_id)))
-    server = f"{_run_of(store)} {held}"
+    server = f"{_run_of(store) if store.alone else uuid4().hex} {held}"
     state = keys.committing(crawl_id)
     found, run = store.call(Call.command("HMGET", state, "cursor", "server"))
     begun = found is not None and run == server.encode()
     cursor: bytes | None = found if begun else b"0"
-    digests = added = 0
+    digests = added = before = 0
     while cursor is not None:
         reply = store.call(
             Call.to(
@@ -88,7 +90,9 @@ def commit(
         cursor, digests, added = reply[0], digests + reply[1], added + reply[2]
         progress(digests)
         if cursor == b"0":
-            cursor = None
+            again = not store.alone and added > before
+            cursor, before = cursor if again else None, added
+            digests = 0 if again else digests
     settled = store.call(
         Call.to(
             COLLECTION_SETTLE,

@@ -20,7 +20,7 @@ from frontier.archive.matching import url_key
 from frontier.archive.urls import Visibility
 from frontier.digest import parse, spelled
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +57,7 @@ class History:
 
     def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
         self._store = store
-        self._key = CollectionKeys(name).history()
+        self._key = collection_keys(store, name).history()
         self._visibility = Visibility(store, name, crawl_id)
 
     def lookup(self, url: str) -> Past | None:

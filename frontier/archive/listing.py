@@ -2,9 +2,11 @@
 
 What always holds:
 
-1.  A ``<name>.cdxj`` lists every response and revisit of its file, sorted, or it
-    is not there: it gets its name after its last byte is on disk.
-2.  What was rolled back is not listed. A file may be closed in the middle of a
+1.  A ``<name>.cdxj`` lists every response and revisit of its file, sorted; it gets
+    its name after its last byte is on disk.
+2.  It is there before its file gets its final name, so that no kill leaves a
+    closed file without one (only an index that could not be written does).
+3.  What was rolled back is not listed. A file may be closed in the middle of a
     batch, so lines are noted as captures are appended.
 
 The lines are made as captures are written. Most wait on disk, sorted in runs, in
@@ -19,11 +21,14 @@ import heapq
 import os
 import tempfile
 from collections import defaultdict
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from frontier.archive.records import target_uri
 from frontier.archive.selection import mime_of
-from frontier.cdx.keys import sort_key
+from frontier.archive.writer import OPEN
+from frontier.cdx.declared import meta_line
+from frontier.cdx.keys import key_under, sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
 from frontier.cdx.reader import records
 
@@ -31,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from frontier.canon.rulesets import RuleSet
     from frontier.model import Exchange, Stored
 
 SUFFIX = ".cdxj"
-UNFINISHED = ".open"
 BLOCK = 1 << 20
 RUN = 20_000
 """Lines of a file that wait in memory before most of them go to disk."""
@@ -43,12 +48,20 @@ YOUNG = 1_000
 
 
 class Listing:
-    """Collects the lines of files in *directory*; belongs to the writer's thread.
+    """Collects the lines of open files; belongs to the writer's thread."""
 
-    About *run* lines of a file wait in memory before they go to disk.
-    """
+    def __init__(
+        self,
+        rules: RuleSet | None = None,
+        *,
+        directory: Path | None = None,
+        run: int = RUN,
+    ) -> None:
+        """Keys are by *rules*, which the index then says; without, they are pywb's.
 
-    def __init__(self, directory: Path, run: int = RUN) -> None:
+        About *run* lines of a file wait in memory; the others are in *directory*.
+        """
+        self._rules = rules
         self._directory = directory
         self._run = run
         self._lines: dict[str, list[bytes]] = defaultdict(list)
@@ -61,7 +74,7 @@ class Listing:
         url = target_uri(exchange.url)
         mime = mime_of(exchange.response_head) or "unk"
         line = Line(
-            key=sort_key(url),
+            key=self._key(url),
             timestamp="".join(filter(str.isdigit, stored.date))[:14],
             url=url,
             mime=REVISIT if stored.original is not None else mime,
@@ -84,44 +97,55 @@ class Listing:
             self._lines[stored.file].pop()
 
     def write(self, path: Path) -> None:
-        """Write the index of *path*, which was closed.
+        """Write the index of *path*, a whole file that is still called ``.open``.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
             BadWarc: *path* was not written here, and is damaged.
         """
-        lines = self._lines.pop(path.name, None)
-        made = sorted(lines if lines is not None else _read(path))
-        beside = beside_of(path)
-        unfinished = beside.with_name(beside.name + UNFINISHED)
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(unfinished.open("wb"))
-            runs = [stack.enter_context(r) for r in self._runs.pop(path.name, ())]
+        final = path.with_name(path.name.removesuffix(OPEN))
+        lines = self._lines.get(final.name)
+        made = sorted(lines if lines is not None else self._read(path, final.name))
+        head = [] if self._rules is None else [meta_line(self._rules) + b"\n"]
+        runs = self._runs.get(final.name, [])
+        for run in runs:
+            run.seek(0)
+        beside = beside_of(final)
+        unfinished = beside.with_name(beside.name + OPEN)
+        with unfinished.open("wb") as file:
+            file.writelines(head)
             file.writelines(heapq.merge(*runs, made))
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(beside)
 
+    def drop(self, path: Path) -> None:
+        """Forget the lines of *path*, which has its final name and its index."""
+        self._lines.pop(path.name, None)
+        for run in self._runs.pop(path.name, ()):
+            run.close()
+
     def _on_disk(self, lines: list[bytes]) -> IO[bytes]:
-        file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 (`write` does)
+        file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 (`drop` does)
         try:
             file.writelines(lines)
-            file.seek(0)
         except OSError:
             file.close()
             raise
         return file
 
+    def _key(self, url: str) -> str:
+        return sort_key(url) if self._rules is None else key_under(self._rules, url)
+
+    def _read(self, path: Path, name: str) -> Iterator[bytes]:
+        with path.open("rb") as file:
+            blocks = iter(lambda: file.read(BLOCK), b"")
+            for found in records(name, blocks):
+                line = line_of(found, name)
+                if line is not None:
+                    yield replace(line, key=self._key(line.url)).encode()
+
 
 def beside_of(path: Path) -> Path:
     """Where the index of the WARC file *path* is."""
     return path.with_name(path.name.removesuffix(".gz").removesuffix(".warc") + SUFFIX)
-
-
-def _read(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        blocks = iter(lambda: file.read(BLOCK), b"")
-        for found in records(path.name, blocks):
-            line = line_of(found, path.name)
-            if line is not None:
-                yield line.encode()

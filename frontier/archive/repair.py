@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from frontier.archive.writer import OPEN, safe_name, sync_directory
+from frontier.archive.writer import OPEN, safe_name, sync_directory, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import BinaryIO
 
@@ -50,11 +50,17 @@ class Repaired:
     """Whether it had no whole record and was deleted."""
 
 
-def repair(directory: Path, node_id: str | None) -> list[Repaired]:
+def repair(
+    directory: Path,
+    node_id: str | None,
+    ready: Callable[[Path], None] | None = None,
+) -> list[Repaired]:
     """Close every ``.open`` file in *directory* that has lost its writer.
 
     Each is cut back to its last whole record. Only the files of *node_id* are
-    looked at, or all if it is ``None``.
+    looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
+    of each file that was cut, before it gets its final name, while it is locked;
+    what it raises is logged.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
@@ -66,7 +72,7 @@ def repair(directory: Path, node_id: str | None) -> list[Repaired]:
     for path in sorted(directory.glob(f"*{OPEN}")):
         named = _NAME.fullmatch(path.name)
         if named and node_id in {None, named["node"]}:
-            outcome = _repair_file(path)
+            outcome = _repair_file(path, ready)
             if outcome is not None:
                 repaired.append(outcome)
     if repaired:
@@ -121,7 +127,7 @@ class _Member:
         return size, block
 
 
-def _repair_file(path: Path) -> Repaired | None:
+def _repair_file(path: Path, ready: Callable[[Path], None] | None) -> Repaired | None:
     try:
         file = FileIO(path, "r+", opener=_open_no_link)
     except FileNotFoundError:
@@ -134,7 +140,7 @@ def _repair_file(path: Path) -> Repaired | None:
             return None
         if not _is_at(path, file):
             return None
-        return _close(path, file)
+        return _close(path, file, ready)
 
 
 def _open_no_link(path: str, flags: int) -> int:
@@ -149,7 +155,9 @@ def _is_at(path: Path, file: FileIO) -> bool:
         return False
 
 
-def _close(path: Path, file: FileIO) -> Repaired | None:
+def _close(
+    path: Path, file: FileIO, ready: Callable[[Path], None] | None
+) -> Repaired | None:
     final = path.with_name(path.name.removesuffix(OPEN))
     if final.exists():
         logger.error("%s cannot be closed: %s exists", path, final.name)
@@ -164,6 +172,7 @@ def _close(path: Path, file: FileIO) -> Repaired | None:
     else:
         os.ftruncate(file.fileno(), kept)
         os.fsync(file.fileno())
+        tell([ready] if ready else [], path)
         path.rename(final)
         logger.warning(
             "%s was left open; closed with %d records, %d bytes cut off",

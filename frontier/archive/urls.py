@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from frontier.archive.index import decode, encode
 from frontier.archive.matching import URL_KEY
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class Visibility:
 
     def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
         self._store = store
-        self._keys = CollectionKeys(name)
+        self._keys = collection_keys(store, name)
         self._known = {crawl_id}
 
     def of(self, crawl_ids: Iterable[str]) -> set[str]:
@@ -55,7 +55,7 @@ class Minters:
 
     def __init__(self, store: BlockingStore, name: str) -> None:
         self._store = store
-        self._key = CollectionKeys(name).minted()
+        self._key = collection_keys(store, name).minted()
         self._known: dict[str, bool] = {}
 
     def begin(self, crawl_id: str) -> None:
@@ -96,7 +96,7 @@ class MatchedIndex:
         further: Sequence[tuple[Index, Minters]] = (),
     ) -> None:
         self._store = store
-        self._key = CollectionKeys(name).urls()
+        self._key = collection_keys(store, name).urls()
         self._crawl_id = crawl_id
         self._visibility = Visibility(store, name, crawl_id)
         self._minters = Minters(store, name)

@@ -13,8 +13,9 @@ What always holds:
 5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
     last `flush` or `sync` left it; nothing is appended before that has worked.
 
-6.  `WarcWriter.on_closed` is called once for each file that got its final name,
-    in the order of closing; what it raises is logged and changes nothing.
+6.  `WarcWriter.before_closing` is called for each file when its last byte is on
+    disk and before it gets its final name, again if that name fails; then, once,
+    `WarcWriter.on_closed`. What they raise is logged and changes nothing.
 
 Nothing here knows threads: a writer belongs to one thread at a time.
 """
@@ -36,7 +37,7 @@ from frontier.digest import labelled
 from frontier.model import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from frontier.archive.records import Record
@@ -118,10 +119,14 @@ class WarcFile:
         self._file.seek(self.kept)
         self.size = self.kept
 
-    def publish(self) -> None:
-        """Put everything on disk, then drop the suffix and the lock."""
+    def publish(self, ready: Callable[[Path], None]) -> None:
+        """Put everything on disk, then drop the suffix and the lock.
+
+        In between *ready* is called with the path that the file still has.
+        """
         self.sync()
         if not self.published:  # a second call repeats what failed, not this
+            ready(self._path)
             self._path.rename(self._final)
             self.published = True
         sync_directory(self._final.parent)
@@ -173,6 +178,8 @@ class WarcWriter:
         self._block_digest = block_digest
         self._rules = rules
         self.directory = directory
+        self.before_closing: list[Callable[[Path], None]] = []
+        """Called with the ``.open`` path of each file whose last byte is on disk."""
         self.on_closed: list[Callable[[Path], None]] = []
         """Called with the path of each file after it was closed, in this thread."""
         self.tally = Tally()
@@ -257,7 +264,7 @@ class WarcWriter:
         """Put everything on disk and close the file; `append` opens another."""
         if self._file is not None:
             file = self._file
-            file.publish()
+            file.publish(lambda path: tell(self.before_closing, path))
             self._file = None
             self._keep()
             self.announce(self.directory / file.name)
@@ -271,11 +278,7 @@ class WarcWriter:
 
     def announce(self, path: Path) -> None:
         """Tell `on_closed` of a file that was closed, here or by `repair`."""
-        for told in self.on_closed:
-            try:
-                told(path)
-            except Exception:
-                logger.exception("%s is closed, but what follows failed", path)
+        tell(self.on_closed, path)
 
     def abandon(self) -> None:
         """Leave the file as it is, for `repair`."""
@@ -329,6 +332,18 @@ class WarcWriter:
 
     def _keep(self) -> None:
         self._kept_tally = Tally(self.tally.bytes, self.tally.records)
+
+
+def tell(listeners: Iterable[Callable[[Path], None]], path: Path) -> None:
+    """Call *listeners* with *path*, a file whose last byte is on disk.
+
+    What one of them raises is logged, and changes nothing.
+    """
+    for told in listeners:
+        try:
+            told(path)
+        except Exception:
+            logger.exception("%s is whole, but what belongs to it failed", path)
 
 
 def compress(record: Record) -> Iterator[bytes]:

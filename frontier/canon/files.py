@@ -80,6 +80,30 @@ def read(path: Path) -> dict[str, Any]:
     return given
 
 
+def recorded(where: str, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The rules of a set that an archive has, with days again where it has text.
+
+    *given* has ``name``, ``steps`` and ``rules``, as `RuleSet.as_json` has them.
+
+    Raises:
+        RulesBroken: Something in it cannot be.
+    """
+    rules = given.get("rules", [])
+    if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
+        raise RulesBroken(where, 0, "its rules are no list of tables")
+    made = [dict(rule) for rule in rules]
+    for rule in made:
+        for key in ("from", "until"):
+            if key in rule:
+                try:
+                    rule[key] = dt.date.fromisoformat(rule[key])
+                except (TypeError, ValueError):
+                    raise RulesBroken(where, 0, f"{key} is no day") from None
+    top = {"name": given.get("name"), "steps": given.get("steps"), "rule": made}
+    _Checker(where, "").check(top)
+    return tuple(made)
+
+
 def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
     """Whether *rule* is in effect on *day*."""
     since, until = rule.get("from"), rule.get("until")
@@ -203,7 +227,8 @@ class _Checker:
             self._fail(later + 1, "from", f"overlaps with the rule of line {line}")
 
     def _fail(self, rule: int, key: str, reason: str) -> None:
-        begin = self._starts[rule - 1] if 0 < rule <= len(self._starts) else 1
+        first = 1 if self._lines else 0
+        begin = self._starts[rule - 1] if 0 < rule <= len(self._starts) else first
         end = self._starts[rule] if rule < len(self._starts) else len(self._lines) + 1
         for number in range(begin, end):
             if key and re.match(rf"\s*{re.escape(key)}\s*=", self._lines[number - 1]):

@@ -7,6 +7,7 @@ a rule set applies each once.
 from __future__ import annotations
 
 import re
+from collections import deque
 
 ANY = "[^\n\r\u0085\u2028\u2029]"
 """What ``.`` means to Java: no line terminator of Unicode."""
@@ -14,12 +15,15 @@ FLAGS = re.ASCII | re.IGNORECASE
 """Java's CASE_INSENSITIVE folds ASCII only."""
 
 _USERINFO = re.compile(rf"((?:https?|ftps?)://)[^/]+@({ANY}*)", FLAGS)
-_WWW = re.compile(rf"(https?://)www\.([^/]*/{ANY}+)", FLAGS)
-_WWWN = re.compile(rf"(https?://)www[0-9]*\.([^/]*/{ANY}+)", FLAGS)
+_WWW = re.compile(rf"(https?://)(www\.)[^/]*+/{ANY}++", FLAGS)
+_WWWN = re.compile(rf"(https?://)(www[0-9]*+\.)[^/]*+/{ANY}++", FLAGS)
 _TAIL = rf"(?:&({ANY}*))?"
-_BASE = re.compile(rf"({ANY}+)(?:jsessionid|phpsessid)=[0-9a-zA-Z]{{32}}{_TAIL}", FLAGS)
-_SID = re.compile(rf"({ANY}+)sid=[0-9a-zA-Z]{{32}}{_TAIL}", FLAGS)
-_ASP = re.compile(rf"({ANY}+)aspsessionid[a-zA-Z]{{8}}=[a-zA-Z]{{24}}{_TAIL}", FLAGS)
+# The originals' expressions begin with (.+) and end with (?:&(.*))?, so that they
+# find the last id that is followed by & or nothing. So do these, from there on.
+_BASE = re.compile(r"(?:jsessionid|phpsessid)=[0-9a-zA-Z]{32}(?:&|\Z)", FLAGS)
+_SID = re.compile(r"sid=[0-9a-zA-Z]{32}(?:&|\Z)", FLAGS)
+_ASP = re.compile(r"aspsessionid[a-zA-Z]{8}=[a-zA-Z]{24}(?:&|\Z)", FLAGS)
+_BREAK = re.compile("[\n\r\u0085\u2028\u2029]")
 _CF = re.compile(rf"({ANY}+)cfid=[^&]+&cftoken=[^&]+(?:jsession=[^&]+)?{_TAIL}", FLAGS)
 _HTTP = re.compile(rf"(https?://)({ANY}*)")
 _SLASHES = re.compile("//+")
@@ -37,12 +41,12 @@ def strip_userinfo(url: str) -> str:
 
 def strip_www(url: str) -> str:
     """StripWWWRule: one ``www.``, but not on slash pages."""
-    return _stripped(url, _WWW) if _has_www(url) else url
+    return _without_www(url, _WWW)
 
 
 def strip_wwwn(url: str) -> str:
     """StripWWWNRule: one ``www.`` or ``www<digits>.``, but not on slash pages."""
-    return _stripped(url, _WWWN) if _has_www(url) else url
+    return _without_www(url, _WWWN)
 
 
 def strip_session_ids(url: str) -> str:
@@ -50,13 +54,11 @@ def strip_session_ids(url: str) -> str:
     low = url.lower()
     if "sid=" not in low and "sessionid" not in low:
         return url
-    if "sessionid=" in low or "phpsessid=" in low:
-        url = _stripped(url, _BASE)
-    if "sid=" in low:
-        url = _stripped(url, _SID)
-    if "aspsessionid" in low:
-        url = _stripped(url, _ASP)
-    return url
+    if _BREAK.search(url):
+        return url
+    url = _without_last(url, _BASE, "jsessionid=", "phpsessid=")
+    url = _without_last(url, _SID, "sid=")
+    return _without_last(url, _ASP, "aspsessionid")
 
 
 def strip_session_cfids(url: str) -> str:
@@ -84,8 +86,44 @@ def strip_extra_slashes(url: str) -> str:
     return url if found is None else found[1] + _SLASHES.sub("/", found[2])
 
 
-def _has_www(url: str) -> bool:
-    return "//www" in url or "//www" in url.lower()
+def default(url: str) -> str:
+    """The rules that Heritrix has without configuration, in their order.
+
+    That is `lowercase`, `strip_userinfo`, `strip_wwwn`, `strip_session_ids`,
+    `strip_session_cfids` and `fixup_query`; what has nothing to do is not called.
+    """
+    url = url.lower()
+    if "@" in url:
+        url = strip_userinfo(url)
+    if "//www" in url:
+        url = strip_wwwn(url)
+    if "sid=" in url or "sessionid" in url:
+        url = strip_session_ids(url)
+    if "cftoken=" in url:
+        url = strip_session_cfids(url)
+    return fixup_query(url) if url.endswith(("?", "&")) or "?&" in url else url
+
+
+def _without_www(url: str, pattern: re.Pattern[str]) -> str:
+    if "//www" not in url and "//www" not in url.lower():
+        return url
+    found = pattern.fullmatch(url)
+    return url if found is None else found[1] + url[found.end(2) :]
+
+
+def _without_last(url: str, pattern: re.Pattern[str], *words: str) -> str:
+    """*url* without the last match of *pattern* that does not begin it.
+
+    A match begins with one of *words*, in whatever case.
+    """
+    low = url.lower()
+    starts = [at for word in words if (at := low.find(word)) >= 0]
+    if not starts:
+        return url
+    # What is not ASCII may have another length in lower case.
+    start = max(min(starts), 1) if low.isascii() else 1
+    found = deque(pattern.finditer(url, start), 1)
+    return url[: found[0].start()] + url[found[0].end() :] if found else url
 
 
 def _stripped(url: str, pattern: re.Pattern[str]) -> str:

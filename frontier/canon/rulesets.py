@@ -71,6 +71,9 @@ STEPS: dict[str, Step] = {
 }
 """Name to function: each says which rule of which system it is."""
 
+KEYS = frozenset({"openwayback.key", "commons.key", "commons.ordinary-key"})
+"""Steps that make a key to sort by, and no URL."""
+
 _DEFAULT = (
     "heritrix.lowercase",
     "heritrix.strip-userinfo",
@@ -79,6 +82,10 @@ _DEFAULT = (
     "heritrix.strip-session-cfids",
     "heritrix.fixup-query",
 )
+
+
+_AT_ONCE = {_DEFAULT: heritrix.default}
+"""Steps one after the other that one function does faster, and the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,15 @@ class RuleSet:
 
     def __post_init__(self) -> None:
         self._functions.extend(map(files.step_of, self.rules))
-        self._functions.extend(STEPS[name] for name in self.steps)
+        steps = list(self.steps)
+        while steps:
+            for many, function in _AT_ONCE.items():
+                if tuple(steps[: len(many)]) == many:
+                    self._functions.append(function)
+                    del steps[: len(many)]
+                    break
+            else:
+                self._functions.append(STEPS[steps.pop(0)])
 
     def apply(self, url: str) -> str:
         """The canonical form of *url*.
@@ -105,6 +120,16 @@ class RuleSet:
         for function in self._functions:
             url = function(url)
         return url
+
+    @property
+    def statement(self) -> str:
+        """What an archive says of them: name, version and digest."""
+        return f"{self.name}; version={VERSION}; sha256={self.digest}"
+
+    @property
+    def makes_keys(self) -> bool:
+        """Whether a form is a key to sort by, and no URL."""
+        return bool(KEYS & set(self.steps))
 
     def as_json(self) -> str:
         """All that decides what it does, in one spelling."""
@@ -234,6 +259,32 @@ def named(name: str) -> RuleSet:
         return RuleSet(name, (name,), "one step")
     known = ", ".join(NAMED)
     raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
+
+
+def of_json(text: str, where: str) -> RuleSet:
+    """The set that *text* is, as `RuleSet.as_json` has it; *where* is for messages.
+
+    Nothing in it is trusted. Its rules are those that were valid when the crawl
+    began, so all of them are in effect, whatever day it is.
+
+    Raises:
+        RulesBroken: It is none, or its steps are not those of this version.
+    """
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RulesBroken(where, 0, f"its rules are not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise RulesBroken(where, 0, "its rules are no JSON object")
+    if given.get("version") != VERSION:
+        made_by = str(given.get("version"))[:20]
+        reason = f"its rules have version {made_by} of the steps; this is {VERSION}"
+        raise RulesBroken(where, 0, reason)
+    steps = given.get("steps")
+    if not isinstance(steps, list) or not set(map(str, steps)) <= set(STEPS):
+        raise RulesBroken(where, 0, f"steps = {str(steps)[:200]}: not all are known")
+    rules = files.recorded(where, given)
+    return RuleSet(given["name"], tuple(steps), f"of {where}", rules)
 
 
 def _of_file(path: Path) -> RuleSet:

@@ -28,12 +28,16 @@ _PATH_SAFE = frozenset(_ALNUM + "-~_.*/=&+,:;@$!)(|'")
 _QUERY_SAFE = _PATH_SAFE | frozenset("{}[]^?")
 _UNSAFE_PATH = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']")
 _UNSAFE_QUERY = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]")
-_CLEAN = re.compile(
-    r"(https?://)([A-Za-z0-9.-]++)"
-    r"(/[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']*+(?:\?[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]++)?+)"
+_HOST = "[a-z0-9]++(?:[.-][a-z0-9]++)*+"
+_ANY_HOST = _HOST.replace("a-z", "a-zA-Z")
+_PATH = r"/[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']*+"
+_QUERY = r"[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]++"
+_CLEAN = re.compile(rf"https?://({_HOST}){_PATH}(?:\?{_QUERY})?+")
+"""What stays as it is: nearly every URL of the web."""
+_EASY = re.compile(
+    rf"(https?)://({_ANY_HOST})(:[1-9][0-9]{{0,3}})?+({_PATH})?+(?:\?({_QUERY})?+)?+"
 )
-"""What needs no more than a host in lower case: nearly every URL of the web."""
-_ODD = re.compile(r"[.-][.-]|^[.-]|[.-]$")
+"""What needs no more than a host in lower case, and perhaps dot segments removed."""
 _PORT = re.compile(r"(.*:)([0-9]+)", re.DOTALL)
 _LEADING_UP = re.compile(r"(?:/\.\./)+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9._-]*")
@@ -41,6 +45,7 @@ _REG_NAME = re.compile(r"[A-Za-z0-9\-_.!~*'()%$,;:@&=+]*")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _LARGEST_INT = 2**31 - 1
 _LARGEST_PORT = 65535
+_DEFAULT = {"http": ":80", "https": ":443"}
 
 
 class Parts(NamedTuple):
@@ -71,10 +76,21 @@ def usable(url: str) -> str:
         InvalidURL: Heritrix would refuse it.
     """
     found = _CLEAN.fullmatch(url)
-    if found is not None and len(url) <= MAX_LENGTH:
-        start, host, rest = found.groups()
-        if not ("/." in rest or _ODD.search(host) or len(host) > MAX_LABEL):
-            return start + host.lower() + str(rest)
+    if (
+        found is not None
+        and found.end(1) <= MAX_LABEL + len("http://")
+        and "/." not in url
+        and len(url) <= MAX_LENGTH
+    ):
+        return url
+    found = _EASY.fullmatch(url)
+    if found is not None and len(url) < MAX_LENGTH:
+        scheme, host, port, path, query = found.groups()
+        if len(host) <= MAX_LABEL:
+            port = "" if port is None or port == _DEFAULT[scheme] else port
+            path = _raised(path) if path else "/"
+            end = f"?{query}" if query else ""
+            return f"{scheme}://{host.lower()}{port}{path}{end}"
     return str(fixed(url))
 
 
@@ -117,6 +133,14 @@ def fixed(url: str) -> Parts:
     if length > MAX_LENGTH - 4 and len(str(made)) > MAX_LENGTH:
         raise InvalidURL(url, f"escaped it has more than {MAX_LENGTH} characters")
     return made
+
+
+def _raised(path: str) -> str:
+    """*path*, absolute, without dot segments."""
+    if "/." not in path:
+        return path
+    path = _LEADING_UP.sub("/", path, count=1) if path[:4] == "/../" else path
+    return _without_dots(path)
 
 
 def _units(text: str) -> int:

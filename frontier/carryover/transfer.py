@@ -25,7 +25,6 @@ from frontier.carryover.file import (
     SeenFile,
     SeenFileWriter,
 )
-from frontier.conf import NAME
 from frontier.errors import (
     CannotCarry,
     ConfigurationError,
@@ -33,6 +32,7 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.model import Layout
+from frontier.parsers import NAME
 from frontier.queues.push import MAX_URLS
 from frontier.seen.stored import checked_shape, in_bloom, layout_call, layout_of
 from frontier.store.client import Call

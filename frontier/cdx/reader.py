@@ -10,9 +10,11 @@ What always holds:
 
 from __future__ import annotations
 
-import zlib
+import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from isal import isal_zlib
 
 from frontier.errors import BadWarc
 
@@ -29,6 +31,34 @@ MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
 
 _GZIP = 31  # zlib: expect gzip framing
+_ZlibError = cast("type[Exception]", isal_zlib.error)
+
+
+@functools.cache
+def _needle(name: str) -> bytes:
+    return b"\r\n%b:" % name.encode("ascii")
+
+
+class Head:
+    """Headers, looked for when they are asked for: most of them never are."""
+
+    __slots__ = ("_lower", "_top")
+
+    def __init__(self, top: bytes = b"") -> None:
+        """Of *top*: a first line, and a header on each further one."""
+        self._top = top
+        self._lower = top.lower()
+
+    def get(self, name: str, default: str = "") -> str:
+        """The value of the first header with the lower-case *name*."""
+        needle = _needle(name)
+        at = self._lower.find(needle)
+        if at < 0:
+            return default
+        at += len(needle)
+        end = self._top.find(b"\r\n", at)
+        value = self._top[at:] if end < 0 else self._top[at:end]
+        return value.strip().decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +68,8 @@ class Found:
     offset: int
     length: int
     """Of the gzip member, in bytes."""
-    headers: dict[str, str]
-    """WARC headers by lower-case name; the first of a name counts."""
+    headers: Head
+    """WARC headers."""
     block: bytes
     """The begin of the record's block."""
 
@@ -56,7 +86,7 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
         BadWarc: It is cut off, is not gzip, or has a record without headers.
     """
     offset = size = 0
-    inflate = zlib.decompressobj(_GZIP)
+    inflate = isal_zlib.decompressobj(_GZIP)
     head = bytearray()
     total = 0
     for piece in _pieces(blocks):
@@ -64,7 +94,7 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
         while data or full:
             try:
                 out = inflate.decompress(data, BLOCK)
-            except zlib.error as error:
+            except _ZlibError as error:
                 raise BadWarc(name, offset, f"not a gzip member ({error})") from None
             total += len(out)
             full = len(out) == BLOCK and not inflate.eof  # more may be held back
@@ -76,7 +106,7 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
             if inflate.eof:
                 yield _found(name, offset, size, bytes(head), total)
                 offset, size, total = offset + size, 0, 0
-                inflate = zlib.decompressobj(_GZIP)
+                inflate = isal_zlib.decompressobj(_GZIP)
                 head = bytearray()
     if size:
         raise BadWarc(name, offset, "the last record is cut off")
@@ -95,7 +125,7 @@ def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Foun
     top, gap, block = head.partition(b"\r\n\r\n")
     if not gap or top.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
-    headers = fields(top)
+    headers = Head(top)
     said = headers.get("content-length", "")
     if not (said.isascii() and said.isdigit() and len(said) < 16):
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
@@ -105,19 +135,7 @@ def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Foun
     return Found(offset, length, headers, block[: int(said)])
 
 
-def fields(top: bytes) -> dict[str, str]:
-    """Return the headers below the first line of *top*, by lower-case name."""
-    found: dict[str, str] = {}
-    for line in top.split(b"\r\n")[1 : MAX_HEADERS + 1]:
-        key, _, value = line.partition(b":")
-        found.setdefault(
-            key.strip().lower().decode("latin-1"),
-            value.strip().decode("utf-8", "replace"),
-        )
-    return found
-
-
-def http(block: bytes) -> tuple[str, dict[str, str], bytes]:
+def http(block: bytes) -> tuple[str, Head, bytes]:
     """Return status, headers and begin of the body of an HTTP response.
 
     The status is empty, and the headers are, if *block* is no whole head.
@@ -125,6 +143,6 @@ def http(block: bytes) -> tuple[str, dict[str, str], bytes]:
     top, gap, body = block.partition(b"\r\n\r\n")
     words = top.split(b"\r\n", 1)[0].split(b" ", 2)
     if not gap or not top.startswith(b"HTTP/") or len(words) < 2:
-        return "", {}, b""
+        return "", Head(), b""
     status = words[1].decode("latin-1")
-    return (status if status.isdigit() else ""), fields(top), body
+    return (status if status.isdigit() else ""), Head(top), body

@@ -6,31 +6,47 @@ revisit refers to.
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from frontier.cdx.keys import sort_key
 from frontier.digest import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from frontier.cdx.lines import Line
     from frontier.cdx.reader import Found
 
+BATCH = 1_000
+"""Rows that are put into the file at once."""
 CACHE_KB = 16_384
 """Memory that the file may take, in kB."""
+_USUAL = re.compile("sha256:[0-9a-f]{64}")
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
-CREATE TABLE capture (line BLOB, digest BLOB);
-CREATE TABLE revisit (file TEXT, at INTEGER, digest BLOB, url TEXT, date TEXT,
-                      container TEXT);
+CREATE TABLE capture (line BLOB);
+CREATE TABLE held (digest BLOB, key TEXT);
+CREATE TABLE revisit (file TEXT, at INTEGER, digest BLOB, key TEXT, time TEXT);
 CREATE TABLE fact (file TEXT, at INTEGER, size INTEGER, time TEXT, url TEXT,
                    digest BLOB);
 CREATE TABLE claim (file TEXT, at INTEGER, size INTEGER, time TEXT, url TEXT,
                     digest BLOB);
 """
+
+
+class Need(NamedTuple):
+    """What a revisit refers to."""
+
+    digest: bytes
+    """See `canonical`."""
+    key: str
+    """Of the original's URL."""
+    time: str
+    """14 digits of the original's date; empty where the revisit has none."""
 
 
 class Captures:
@@ -44,30 +60,51 @@ class Captures:
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
         self._db.executescript(_SCHEMA)
         self._db.execute("BEGIN")
+        self._held: list[tuple[bytes, str]] = []
+        self._referred: list[tuple[str, int, bytes, str, str]] = []
+        self.revisits = 0
+        """How many were added."""
 
-    def add(self, line: Line, found: Found) -> None:
-        """Add a capture."""
-        digest = canonical(line.digest)
-        whole = found.kind != "revisit"
-        self._db.execute(
-            "INSERT INTO capture VALUES (?, ?)",
-            (line.encode(), digest if whole else None),
-        )
-        self._db.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?)", _place(line))
-        if not whole:
-            h = found.headers
-            facts = (
-                h.get("warc-refers-to-target-uri", ""),
-                h.get("warc-refers-to-date", ""),
-                h.get("warc-refers-to-container", ""),
-            )
-            row = (line.filename, line.offset, digest, *facts)
-            self._db.execute("INSERT INTO revisit VALUES (?, ?, ?, ?, ?, ?)", row)
+    def add(self, line: Line) -> None:
+        """Add a line, for `sorted`."""
+        self._db.execute("INSERT INTO capture VALUES (?)", (line.encode(),))
 
     def sorted(self) -> Iterator[bytes]:
         """The lines, in order."""
         for (line,) in self._db.execute("SELECT line FROM capture ORDER BY line"):
             yield line
+
+    def refer(self, file: str, key: str, found: Found) -> None:
+        """Add a revisit of the URL with *key*, for `unresolved`.
+
+        One that does not say whose payload it has, has that of its own URL.
+        """
+        headers = found.headers
+        target = headers.get("warc-refers-to-target-uri", "").strip("<>")
+        if target and target != headers.get("warc-target-uri", "").strip("<>"):
+            key = sort_key(target)
+        time = "".join(filter(str.isdigit, headers.get("warc-refers-to-date", "")))
+        digest = canonical(headers.get("warc-payload-digest", ""))
+        self._referred.append((file, found.offset, digest, key, time[:14]))
+        self.revisits += 1
+        if len(self._referred) == BATCH:
+            self._flush()
+
+    def forget(self, file: str) -> None:
+        """Drop the revisits of *file*."""
+        self._flush()
+        dropped = self._db.execute("DELETE FROM revisit WHERE file = ?", (file,))
+        self.revisits -= dropped.rowcount
+
+    def hold(self, digest: bytes, key: str) -> None:
+        """Note that a payload is stored under the URL with *key*."""
+        self._held.append((digest, key))
+        if len(self._held) == BATCH:
+            self._flush()
+
+    def fact(self, line: Line) -> None:
+        """Note what a record says, for `differences`."""
+        self._db.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?)", _place(line))
 
     def claim(self, line: Line) -> None:
         """Note what an index says, for `differences`."""
@@ -86,18 +123,24 @@ class Captures:
             for file, offset, _, _, url, _ in rows:
                 yield f"{text} byte {offset} of {file[:200]}: {url[:200]}"
 
-    def know(self, digests: Iterable[bytes]) -> None:
-        """Have *digests* count as stored, in `unresolved`."""
-        rows = ((digest,) for digest in digests)
-        self._db.executemany("INSERT INTO capture VALUES (x'', ?)", rows)
-
-    def unresolved(self) -> Iterator[tuple[str, int, bytes, str]]:
-        """File, offset, digest and container of revisits whose original is not here."""
-        self._db.execute("CREATE INDEX IF NOT EXISTS by_digest ON capture (digest)")
-        yield from self._db.execute(
-            "SELECT file, at, digest, container FROM revisit WHERE digest = x'' OR "
-            "NOT EXISTS (SELECT 1 FROM capture WHERE capture.digest = revisit.digest)"
+    def unresolved(self) -> Iterator[tuple[str, int, Need]]:
+        """File, offset and need of revisits whose original is not held."""
+        self._flush()
+        self._db.execute("CREATE INDEX IF NOT EXISTS by_digest ON held (digest, key)")
+        rows = self._db.execute(
+            "SELECT file, at, digest, key, time FROM revisit WHERE digest = x'' OR "
+            "NOT EXISTS (SELECT 1 FROM held WHERE held.digest = revisit.digest "
+            "AND held.key = revisit.key)"
         )
+        for file, at, *need in rows:
+            yield file, at, Need(*need)
+
+    def _flush(self) -> None:
+        self._db.executemany("INSERT INTO held VALUES (?, ?)", self._held)
+        self._held.clear()
+        into = "INSERT INTO revisit VALUES (?, ?, ?, ?, ?)"
+        self._db.executemany(into, self._referred)
+        self._referred.clear()
 
     def close(self) -> None:
         """Drop it."""
@@ -112,6 +155,8 @@ def _place(line: Line) -> tuple[object, ...]:
 
 def canonical(digest: str) -> bytes:
     """Return a digest without its spelling; empty if it is none."""
+    if _USUAL.fullmatch(digest):
+        return b"sha256:" + bytes.fromhex(digest[7:])
     try:
         found = parse(digest)
     except ValueError:

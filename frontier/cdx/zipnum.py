@@ -6,11 +6,12 @@ that a reader inflates one member and not the whole index.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from isal import isal_zlib
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 LINES = 1024
 """Lines in a gzip member."""
+LEVEL = 2
+"""Of ISA-L: some 3 % larger than zlib's at level 6, at an eighth of the time."""
 
 
 def write(
@@ -31,7 +34,7 @@ def write(
     index.write(f"!meta 0 {json.dumps(meta)}\n".encode())
     iterator, offset, count = iter(lines), 0, 0
     while chunk := list(islice(iterator, LINES)):
-        member = gzip.compress(b"".join(chunk), mtime=0)
+        member = isal_zlib.compress(b"".join(chunk), LEVEL, 31)
         data.write(member)
         facts = {
             "offset": offset,

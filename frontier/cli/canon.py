@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from frontier.cli.keying import check
 from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
 from frontier.cli.output import complain, show, show_json
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 app = typer.Typer(help="Rules that make URLs canonical.", no_args_is_help=True)
+app.command()(check)
 
 Rules = Annotated[
     str, typer.Option("--rules", metavar="NAME", help="A set, as `canon rules` lists.")

@@ -95,11 +95,11 @@ def import_sources(
     on where it was. Without a TARGET, with what is queued.
     """
     from frontier.collection.importing import Import
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     require_compat(compat)
     with connected(redis_url, store_dir, create=True) as store:
-        keys = CollectionKeys(collection)
+        keys = collection_keys(store, collection)
         run = Import(store, keys, compat=bool(compat), verify=verify, say=say, bar=bar)
         if targets:
             sources, whole = _sources(run, targets, crawl_id, root)
@@ -119,10 +119,12 @@ def list_all(
 ) -> None:
     """List the collections in the store."""
     from frontier.collection.overview import collections, look
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store:
-        found = [look(store, CollectionKeys(name)) for name in collections(store)]
+        found = [
+            look(store, collection_keys(store, name)) for name in collections(store)
+        ]
     if as_json:
         show_json({"collections": [asdict(view) for view in found]})
     elif found:
@@ -140,10 +142,10 @@ def status(
 ) -> None:
     """Tell what is in a collection: its crawls, its payloads, what waits."""
     from frontier.collection.overview import look
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store:
-        seen = look(store, CollectionKeys(collection))
+        seen = look(store, collection_keys(store, collection))
     if as_json:
         show_json(asdict(seen))
     else:
@@ -167,10 +169,10 @@ def commit(
     from frontier.collection.overview import runs
     from frontier.errors import CollectionInUse, NotUncommitted
     from frontier.store.client import Call
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store:
-        keys = CollectionKeys(collection)
+        keys = collection_keys(store, collection)
         digests, uncommitted, committed = store.run(
             [
                 Call.command("HLEN", keys.crawl(crawl_id)),
@@ -217,10 +219,10 @@ def cancel(
     from frontier.collection.overview import runs
     from frontier.errors import NotUncommitted
     from frontier.store.client import Call
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store:
-        keys = CollectionKeys(collection)
+        keys = collection_keys(store, collection)
         digests, there = store.run(
             [
                 Call.command("HLEN", keys.crawl(crawl_id)),
@@ -256,11 +258,11 @@ def purge(
     """
     from frontier.collection.purging import plan, require_idle
     from frontier.collection.purging import purge as run_purge
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     keep = _crawls_of(manifest, root, force=force)
     with connected(redis_url, store_dir) as store:
-        keys = CollectionKeys(collection)
+        keys = collection_keys(store, collection)
         require_idle(store, keys)
         planned = plan(store, keys, keep)
         if not as_json:
@@ -291,10 +293,10 @@ def check(
 ) -> None:
     """Look for entries that lead nowhere, wrong counts, and what others left."""
     from frontier.collection.checking import Check
-    from frontier.store.keys import CollectionKeys
+    from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store, bar("digests", None) as progress:
-        keys = CollectionKeys(collection)
+        keys = collection_keys(store, collection)
         found = Check(store, keys, repair=repair, progress=progress).run()
     if as_json:
         show_json(found.as_dict())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from frontier.cli.closing import cancel, close
 from frontier.cli.exits import ExitCode
 from frontier.cli.letters import dead, requeue
 from frontier.cli.options import (
@@ -21,7 +22,6 @@ from frontier.cli.options import (
     RedisUrl,
     StoreDir,
     WarcDir,
-    Yes,
     connected,
 )
 from frontier.cli.output import complain, show, show_json
@@ -38,6 +38,8 @@ app.command()(seed)
 app.command()(dead)
 app.command()(requeue)
 app.command()(rebuild)
+app.command()(close)
+app.command()(cancel)
 
 
 @app.command()
@@ -141,43 +143,6 @@ def status(
         show_json({**asdict(seen), "warcs": warcs})
     else:
         show(report(seen, files))
-
-
-@app.command()
-def close(
-    crawl_id: Annotated[str, typer.Argument(metavar="CRAWL_ID")],
-    yes: Yes = False,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
-) -> None:
-    """End a crawl that no node runs; what is left in its queues is not fetched.
-
-    Nothing is deleted. The next node of its spider opens the next crawl.
-    """
-    from frontier.conf import Config
-    from frontier.inspection.snapshot import snapshot
-    from frontier.store.client import Call
-    from frontier.store.keys import CrawlKeys, RegistryKeys
-    from frontier.store.scripts import CRAWL_CLOSE, CRAWL_RETIRE
-
-    with connected(redis_url, store_dir) as store:
-        seen = snapshot(store, namespace, crawl_id)
-        left = seen.queue.ready + seen.queue.reserved
-        if left and seen.state == "open" and not yes:
-            raise ConfigurationError(
-                f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched; say --yes to close it all the same"
-            )
-        keys = CrawlKeys(namespace, crawl_id)
-        ttl_ms = int(Config().lease_ttl * 1000)
-        done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
-        if done == 0:
-            complain(f"the crawl {crawl_id} is in use; stop its nodes first")
-            raise typer.Exit(ExitCode.IN_USE)
-        spider = RegistryKeys(namespace).spider(seen.spider)
-        store.call(Call.to(CRAWL_RETIRE, [spider], [crawl_id]))
-    show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
 
 
 def parse_settings(given: list[str]) -> dict[str, str]:

@@ -9,7 +9,9 @@ from frontier.errors import (
     CommitBegun,
     ConfigurationError,
     CrawlClosed,
+    CrawlOpen,
     FrontierError,
+    FrontierRemoved,
     NodeLives,
     NotUncommitted,
     StoreError,
@@ -47,8 +49,9 @@ def exit_code_of(error: FrontierError) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE
-    if isinstance(error, UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted):
+    gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved
+    if isinstance(error, gone):
         return ExitCode.NOT_FOUND
-    if isinstance(error, NodeLives | CollectionInUse | CommitBegun):
+    if isinstance(error, NodeLives | CollectionInUse | CommitBegun | CrawlOpen):
         return ExitCode.IN_USE
     return ExitCode.CRAWL_FAILED

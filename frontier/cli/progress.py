@@ -20,7 +20,6 @@ from rich.text import Text
 from frontier.cli.output import messages
 from frontier.cli.report import duration
 from frontier.errors import FrontierError
-from frontier.inspection.snapshot import crawl_entered, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -114,6 +113,8 @@ class ProgressLine:
         self._live.update(text, refresh=True)
 
     def _line(self) -> str:
+        from frontier.inspection.snapshot import crawl_entered, snapshot
+
         if self._crawl_id is None:
             self._crawl_id = crawl_entered(
                 self._store, self._namespace, self._node_ids, self._since

@@ -158,6 +158,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         if queue.shelved_bytes:
             text += f", {decimal(queue.shelved_bytes)} in files"
         rows.append(("", text))
+    if seen.removed_ms:
+        rows.append(("", "the queues and what was seen are removed from the store"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
     if totals.trapped:

@@ -279,10 +279,14 @@ def _say_of_file(
 
 
 def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
+    from frontier.errors import FrontierRemoved
     from frontier.inspection.snapshot import newest_crawl
     from frontier.seen.stored import stored_crawl
 
-    return stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
+    crawl = stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
+    if crawl.removed:
+        raise FrontierRemoved(crawl.keys.crawl_id)
+    return crawl
 
 
 def _answer(crawl: StoredCrawl, identity: Identity, answer: Answer) -> dict[str, Any]:

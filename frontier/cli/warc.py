@@ -25,16 +25,17 @@ def repair(
 ) -> None:
     """Close the files of nodes that died, each cut back to its last whole record.
 
-    Files of live nodes are locked and left alone. The start of a node on the
-    directory does the same.
+    Each gets its index of CDXJ lines. Files of live nodes are locked and left
+    alone. The start of a node on the directory does the same.
     """
+    from frontier.archive.listing import Listing
     from frontier.archive.repair import repair as repair_all
 
     if not directory.is_dir():
         complain(f"{directory} is not a directory")
         raise typer.Exit(ExitCode.NOT_FOUND)
     try:
-        repaired = repair_all(directory, None)
+        repaired = repair_all(directory, None, Listing().write)
     except OSError as error:
         complain(f"{directory} cannot be repaired: {error}")
         raise typer.Exit(ExitCode.INCOMPLETE) from None

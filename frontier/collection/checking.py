@@ -19,6 +19,7 @@ from frontier.collection.purging import SHADOWS, require_idle
 from frontier.collection.revisits import match
 from frontier.inspection.untrusted import printable, whole
 from frontier.store.client import Call
+from frontier.store.scanning import scan
 from frontier.store.scripts import COLLECTION_MEND
 
 if TYPE_CHECKING:
@@ -216,17 +217,11 @@ class Check:
 
     def _revisits(self) -> None:
         """Whether those that wait for their original have to."""
-        pattern, cursor = self._keys.rev_count("*"), b"0"
+        pattern = self._keys.rev_count("*")
         before, after = pattern.split("*")
-        while True:
-            cursor, names = self._store.call(
-                Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", 5_000)
-            )
-            for name in names:
-                text = name.decode("utf-8", "replace")
-                self._waiting(text.removeprefix(before).removesuffix(after))
-            if int(cursor) == 0:
-                return
+        for name in scan(self._store, pattern):
+            text = name.decode("utf-8", "replace")
+            self._waiting(text.removeprefix(before).removesuffix(after))
 
     def _waiting(self, name: str) -> None:
         keys = self._keys

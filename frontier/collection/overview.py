@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.inspection.untrusted import printable, text, whole
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from frontier.store.scanning import scan
 
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted of each crawl, and summed up over the committed ones."""
+_TAGGED = re.compile(r"\{collection:(.*)\}:")
 MAX_NAMES = 1_000
 """Sources that wait, and are named."""
 
@@ -59,17 +62,12 @@ def collections(store: BlockingStore) -> list[str]:
     """The names of the collections in the store; the default one has none."""
     names: set[str] = set()
     for what in ("allcrawls", "uncommittedcrawls"):
-        cursor = b"0"
-        while True:
-            cursor, keys = store.call(
-                Call.command("SCAN", cursor, "MATCH", f"*{what}", "COUNT", 5_000)
-            )
-            for key in keys:
-                name = key.decode("utf-8", "replace").removesuffix(what)
-                if not name or (name.endswith(":") and not name.endswith("purge:")):
-                    names.add(name.removesuffix(":"))
-            if int(cursor) == 0:
-                break
+        for key in scan(store, f"*{what}"):
+            name = key.decode("utf-8", "replace").removesuffix(what)
+            if tagged := _TAGGED.fullmatch(name):
+                names.add(tagged[1])
+            elif not name or (name.endswith(":") and not name.endswith("purge:")):
+                names.add(name.removesuffix(":"))
     return sorted(names)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frontier.store.client import Call
+from frontier.store.scanning import scan
 from frontier.store.scripts import COLLECTION_MATCH
 
 if TYPE_CHECKING:
@@ -20,21 +21,11 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 10
 """Times that waiting revisits are matched, if others change them meanwhile."""
-PAGE = 5_000
-"""Keys that one call of SCAN looks at."""
 
 
 def some_wait(store: BlockingStore, keys: CollectionKeys) -> bool:
     """Whether revisits wait for their original, from this import or others."""
-    pattern, cursor = keys.rev_count("*"), b"0"
-    while True:
-        cursor, names = store.call(
-            Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", PAGE)
-        )
-        if names:
-            return True
-        if int(cursor) == 0:
-            return False
+    return any(True for _ in scan(store, keys.rev_count("*")))
 
 
 def resolve(

@@ -16,6 +16,7 @@ from frontier.store.client import Argument, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.scripts import (
     CRAWL_ALLOT,
+    CRAWL_CANCEL,
     CRAWL_FINISH,
     CRAWL_OPEN,
     CRAWL_RETIRE,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
+CANCELED = "canceled"
+"""The state of a crawl that an operator ended."""
 BY_FINGERPRINT = "fingerprint"
 """``FRONTIER_QUEUE_KEY`` of a crawl of the duplicate filter alone, which has no
 queue: a URL's partition is that of its fingerprint."""
@@ -73,11 +76,20 @@ async def retire(run: Run, namespace: str, spider: str, crawl_id: str) -> None:
 async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
-    Returns whether this call ended it; ``None`` if a live node is busy.
+    Returns whether this call ended it; ``None`` if a live node is busy, or if it
+    was canceled, which the heartbeat tells.
     """
     call = Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
     (reply,) = await run([call])
-    return None if reply == 0 else reply == 1
+    return None if reply in {0, 3} else reply == 1
+
+
+def cancel_call(keys: CrawlKeys, *, ttl: float) -> Call:
+    """The call that ends the crawl, whatever is left in it; see `crawl_cancel.lua`.
+
+    Its nodes finish what they have in flight, and leave.
+    """
+    return Call.to(CRAWL_CANCEL, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
 
 
 def carry_call(keys: CrawlKeys) -> Call:

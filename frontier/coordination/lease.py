@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,8 @@ class Leases:
         self._ttl_ms = int(ttl * 1000)
         self._clock = clock
         self._held: dict[int, Lease] = {}
+        self._changing = asyncio.Lock()
+        """A renewal that is overtaken by a release would bring the lease back."""
 
     @property
     def held(self) -> dict[int, Lease]:
@@ -116,8 +119,22 @@ class Leases:
                 raise failure
         return taken
 
-    async def renew(self) -> tuple[dict[int, int], list[Lease]]:
-        """Renew all leases.
+    async def kept(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
+        """Renew leases whose tokens the store refused; return which are still held.
+
+        Each is named by partition and token. One that had merely ended comes back,
+        and with it what is reserved under it.
+        """
+        asked = {lease.partition: lease.token for lease in refused}
+        with suppress(StoreUnavailable):  # asked again when the call is repeated
+            await self.renew(asked)
+        held = {(p, lease.token) for p, lease in self._held.items()}
+        return held & set(asked.items())
+
+    async def renew(
+        self, partitions: Iterable[int] | None = None
+    ) -> tuple[dict[int, int], list[Lease]]:
+        """Renew all leases, or those on *partitions*.
 
         Returns the number of ready URLs of each partition that is still held,
         and the leases that are lost.
@@ -145,7 +162,9 @@ class Leases:
                     self._held[lease.partition] = replace(lease, deadline=deadline)
                     ready[lease.partition] = int(reply)
 
-        await asyncio.gather(*map(extend, _batches(self._held)))
+        async with self._changing:
+            chosen = self._held if partitions is None else partitions
+            await asyncio.gather(*map(extend, _batches(chosen)))
         return ready, lost
 
     async def release(self, partitions: Iterable[int]) -> None:
@@ -155,7 +174,8 @@ class Leases:
             leases = [self._held.pop(p) for p in batch if p in self._held]
             await self._run([self.release_call(lease) for lease in leases])
 
-        await asyncio.gather(*map(give, _batches(partitions)))
+        async with self._changing:
+            await asyncio.gather(*map(give, _batches(partitions)))
 
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""

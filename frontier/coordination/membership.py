@@ -33,7 +33,7 @@ class View:
 
     epoch: int
     state: str
-    """Of the crawl: ``open`` or ``finished``; empty if there is no crawl."""
+    """Of it: ``open``, ``finished`` or ``canceled``; empty if there is no crawl."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
@@ -53,8 +53,7 @@ class Membership:
         self._epoch = -1
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
-        self.nodes = 0
-        """How many were alive at the last beat, this one included."""
+        self._members: tuple[Member, ...] = ()
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
 
@@ -73,20 +72,30 @@ class Membership:
             self._ttl_ms,
             int(busy),
             json.dumps(report) if report is not None else "",
-            int(self._epoch < 0),
+            self._epoch,
         ]
         (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
         epoch, state, order, *pairs = reply
-        members = tuple(
-            Member(pairs[i].decode(), int(pairs[i + 1]))
-            for i in range(0, len(pairs), 2)
-        )
-        view = View(int(epoch), state.decode(), members, order.decode())
-        self.nodes = len(members)
-        if view.epoch != self._epoch:
-            self.ring = Ring(members, self._partitions)
-            self._epoch = view.epoch
-        return view
+        if int(epoch) != self._epoch:
+            members = (
+                Member(pairs[i].decode(), int(pairs[i + 1]))
+                for i in range(0, len(pairs), 2)
+            )
+            self._members = tuple(members)
+            self.ring = Ring(self._members, self._partitions)
+            self._epoch = int(epoch)
+        return View(self._epoch, state.decode(), self._members, order.decode())
+
+    @property
+    def nodes(self) -> int:
+        """How many were alive at the last beat, this one included."""
+        return len(self._members)
+
+    @property
+    def rank(self) -> int:
+        """How many live nodes that take partitions come before this one, by name."""
+        me = self._member.node_id
+        return sum(member.node_id < me for member in self._members if member.weight)
 
     async def leave(self, report: Mapping[str, Any]) -> int:
         """Leave the map; return how many nodes are left."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from frontier.conf import NAME
 from frontier.inspection.untrusted import mapping, real, text, whole
 from frontier.inspection.views import (
     ArchiveFigures,
@@ -13,6 +12,7 @@ from frontier.inspection.views import (
     SeenFigures,
     ShareFigures,
 )
+from frontier.parsers import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -16,7 +16,6 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from frontier.conf import NAME
 from frontier.coordination.crawls import BY_FINGERPRINT
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.inspection.figures import read_reports, sum_of, together
@@ -29,6 +28,7 @@ from frontier.inspection.views import (
     NodeView,
 )
 from frontier.model import Member
+from frontier.parsers import NAME
 from frontier.queues.codec import decode
 from frontier.queues.partition import Scan, scan_call
 from frontier.ring import Ring
@@ -120,13 +120,14 @@ def snapshot(
         StoreError: The store does not answer, or with an error.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    meta, nodes, shape, members, reports, time = store.run(
+    meta, nodes, shape, members, reports, time, removed = store.run(
         [
             *_summary_calls(keys),
             Call.command("HGET", keys.meta(), "shape"),
             Call.command("HGETALL", keys.nodes()),
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
+            Call.command("HGET", keys.meta(), "removed_ms"),
         ]
     )
     if meta[0] is None:
@@ -159,6 +160,7 @@ def snapshot(
             0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
         ),
         kind=summary.kind,
+        removed_ms=whole(removed),
     )
 
 

@@ -17,7 +17,7 @@ class CrawlSummary:
     crawl_id: str
     spider: str
     state: str
-    """``open`` or ``finished``."""
+    """``open``, ``finished`` or ``canceled``."""
     created_ms: int
     finished_ms: int
     """Milliseconds since the Unix epoch; 0 while it is open."""
@@ -165,6 +165,8 @@ class CrawlSnapshot:
     """The shared tiers of the seen test; ``None`` if they cannot be read."""
     kind: str = "crawl"
     """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
+    removed_ms: int = 0
+    """When its queues and its seen-set were removed; 0 if they were not."""
 
     @property
     def seconds(self) -> float:

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from frontier.coordination.lease import Leases
+    from frontier.model import Lease
     from frontier.queues.partition import Reservation
     from frontier.runtime.inbox import Inbox
     from frontier.runtime.outbox import Outbox
     from frontier.runtime.patience import Patience
+    from frontier.store.client import Call
     from frontier.store.keys import CrawlKeys
 
 DELAY = 0.01
@@ -97,22 +99,29 @@ class Acks:
             lease = reservation.lease
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
-        calls, leases = [], []
-        lost = set()
+        asked: list[tuple[Lease, Call]] = []
+        lost: set[tuple[int, int]] = set()
         for (partition, _), group in groups.items():
             ids = [reservation.id for reservation in group]
             keys = self._keys.partition(partition)
-            for call in ack_calls(keys, group[0].lease, ids):
-                calls.append(call)
-                leases.append(group[0].lease)
-        replies = await self._patience.run(calls)
-        for lease, reply in zip(leases, replies, strict=True):
-            try:
-                self.acked += acked(reply, lease)
-            except LeaseLost:
-                lost.add((lease.partition, lease.token))
-                self._leases.forget(lease)
-                self._inbox.lose(lease)
+            calls = ack_calls(keys, group[0].lease, ids)
+            asked += ((group[0].lease, call) for call in calls)
+        while asked:
+            replies = await self._patience.run([call for _, call in asked])
+            refused = []
+            for (lease, call), reply in zip(asked, replies, strict=True):
+                try:
+                    self.acked += acked(reply, lease)
+                except LeaseLost:
+                    refused.append((lease, call))
+            kept = await self._leases.kept(lease for lease, _ in refused)
+            asked = []  # again, of a lease that had ended and came back
+            for lease, call in refused:
+                if (lease.partition, lease.token) in kept:
+                    asked.append((lease, call))
+                elif (lease.partition, lease.token) not in lost:
+                    lost.add((lease.partition, lease.token))
+                    self._inbox.lose(lease)
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:

@@ -14,6 +14,8 @@ logger = logging.getLogger(__name__)
 
 INTERVAL = 5.0
 """Seconds between two looks."""
+SHARDS = 256
+"""Enough for an even share of them to fall to each of some ten nodes."""
 MANY = 1_000
 """URLs of one host that make it worth to divide it."""
 
@@ -46,6 +48,6 @@ class Advice:
             queue_key,
             count,
             nodes,
-            nodes,
+            SHARDS,
         )
         return True

@@ -20,10 +20,11 @@ from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.writer import WarcWriter, safe_name
-from frontier.canon.rulesets import SCRAPY, VERSION, named
-from frontier.conf import UNNAMED
+from frontier.canon.rulesets import SCRAPY, named
+from frontier.coordination.crawls import CANCELED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
+from frontier.parsers import UNNAMED
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.wacz.create import Options, create, warc_files
@@ -52,8 +53,7 @@ def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
 
 def _about(rules: RuleSet) -> dict[str, str]:
     """What a warcinfo record says of the canonicalization in effect."""
-    text = f"{rules.name}; version={VERSION}; sha256={rules.digest}"
-    return {"canonicalization": text}
+    return {"canonicalization": rules.statement}
 
 
 def rules_of(config: Config) -> Rules:
@@ -118,14 +118,16 @@ class Archive:
             filter_bytes=config.revisit_filter_bytes,
         )
         directory = config.warc_dir
+        rules = named(config.canon_rules)
+        keyed = rules if config.warc_cdxj_keys == "rules" else None
+        listing = Listing(keyed, directory=directory) if config.warc_cdxj else None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            repaired = repair(directory, None)
+            repaired = repair(directory, None, listing.write if listing else None)
         except OSError as error:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        rules = named(config.canon_rules)
         writer = WarcWriter(
             directory,
             crawl_id,
@@ -137,9 +139,9 @@ class Archive:
             block_digest=config.warc_block_digest,
             rules=rules.as_json(),
         )
-        listing = Listing(directory) if config.warc_cdxj else None
         if listing is not None:
-            writer.on_closed.append(listing.write)
+            writer.before_closing.append(listing.write)
+            writer.on_closed.append(listing.drop)
         self._uploader: Uploader | None = None
         if config.warc_upload:
             remove = config.warc_upload_remove
@@ -176,13 +178,18 @@ class Archive:
         """What of the exchanges is to be submitted."""
 
     def _commit_finished(self, config: Config) -> None:
-        """Commit crawls that ended, but whose last node died before it could."""
+        """Commit crawls that ended, but whose last node died before it could.
+
+        Those that were canceled are forgotten, for the same reason.
+        """
         for crawl_id in self._collection.uncommitted():
             meta = CrawlKeys(config.namespace, crawl_id).meta()
-            if self._store.call(Call.command("HGET", meta, "state")) == b"finished":
-                Collection(
-                    self._store, config.collection, crawl_id, revisits=True
-                ).commit()
+            state = self._store.call(Call.command("HGET", meta, "state"))
+            ended = Collection(self._store, config.collection, crawl_id, revisits=True)
+            if state == b"finished":
+                ended.commit()
+            elif state == CANCELED.encode():
+                ended.cancel()
 
     @property
     def counters(self) -> Counters:
@@ -234,6 +241,11 @@ class Archive:
             logger.info("canceled: no payload digests are committed to the collection")
         else:
             logger.info("committed %d payload digests to the collection", count)
+
+    async def cancel(self) -> None:
+        """Forget the crawl's payloads, in place of the commit."""
+        await asyncio.to_thread(self._collection.cancel)
+        logger.info("canceled: no payload digests are committed to the collection")
 
     async def package(self) -> None:
         """Make a WACZ of the crawl's closed files, where the settings want one.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from frontier.ring import Ring
     from frontier.store.keys import CrawlKeys
 
 
@@ -22,3 +23,14 @@ def hint_calls(
         calls.append(Call.command("RPUSH", key, *lines))
         calls.append(Call.command("PEXPIRE", key, kept_ms))
     return calls
+
+
+def hints_of(
+    risen: Iterable[tuple[int, str]], ring: Ring, node_id: str
+) -> dict[str, list[str]]:
+    """The lines for each owner but *node_id* of the queues that have *risen*."""
+    hints: dict[str, list[str]] = {}
+    for partition, queue in risen:
+        if ring.owners and (owner := ring.owner(partition)) != node_id:
+            hints.setdefault(owner, []).append(f"{partition} {queue}")
+    return hints

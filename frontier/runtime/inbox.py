@@ -4,9 +4,10 @@ What always holds:
 
 1.  Only partitions whose lease is current are reserved from, and only a
     reservation whose lease is current is handed out.
-2.  No queue key has more reservations in flight here than its cap, so that a
-    slow host cannot fill the node; keys take turns, higher priorities first. A
-    key that another node has asked is left alone until its delay is over.
+2.  No host has more reservations in flight here than the cap, whatever its
+    shards, so that a slow one cannot fill the node; queue keys take turns, higher
+    priorities first. A key that another node has asked is left alone until its
+    delay is over.
 3.  A reservation is known here from the reply that made it until `settle`. If
     a reply was lost, what it reserved is found and put back.
 """
@@ -63,7 +64,8 @@ class Inbox:
         node_id: str,
         order: Order,
         size: int,
-        cap: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str] = str,
         on_ready: Callable[[], None],
     ) -> None:
         self._patience = patience
@@ -73,6 +75,7 @@ class Inbox:
         self._order = order
         self._size = size
         self._cap = cap
+        self._host_of = host_of
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
@@ -118,10 +121,10 @@ class Inbox:
 
     def finish(self, reservation: Reservation) -> None:
         """Count *reservation* as no longer in flight; it is not acked yet."""
-        queue_key = split_name(reservation.queue)[1]
-        self._in_flight[queue_key] -= 1
-        if self._in_flight[queue_key] <= 0:
-            del self._in_flight[queue_key]
+        host = self._host_of(split_name(reservation.queue)[1])
+        self._in_flight[host] -= 1
+        if self._in_flight[host] <= 0:
+            del self._in_flight[host]
         self._wake.set()
 
     def settle(self, reservation: Reservation) -> None:
@@ -238,15 +241,16 @@ class Inbox:
             return {}
         wanted: dict[int, dict[str, int]] = defaultdict(dict)
         planned: dict[str, int] = defaultdict(int)
-        share = max(1, room // len(candidates))
+        share, cap = max(1, room // len(candidates)), self._cap()
         for partition, _, queue_key, queue in candidates:
             if partition not in wanted and len(wanted) >= MAX_PARTITIONS:
                 continue
-            free = self._cap - self._in_flight.get(queue_key, 0) - planned[queue_key]
+            host = self._host_of(queue_key)
+            free = cap - self._in_flight.get(host, 0) - planned[host]
             count = min(share, free, room)
             if count > 0:
                 wanted[partition][queue] = count
-                planned[queue_key] += count
+                planned[host] += count
                 room -= count
             if room <= 0:
                 break
@@ -294,17 +298,21 @@ class Inbox:
         except StoreUnavailable:
             await self._recover(leases.values())
             return 0
-        found = 0
+        found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             try:
                 made, left = reserved(reply, leases[partition], queues)
             except LeaseLost:
-                self._leases.forget(leases[partition])
-                self.lose(leases[partition])
+                refused.append(leases[partition])
                 continue
             found += len(made)
             self._note(partition, made, left)
             self._ask_for_blocks(partition, queues, made, left)
+        if refused:
+            kept = await self._leases.kept(refused)
+            for lease in refused:
+                if (lease.partition, lease.token) not in kept:
+                    self.lose(lease)
         if found:
             self._on_ready()
         return found
@@ -325,7 +333,8 @@ class Inbox:
             self.open[reservation.key] = reservation
             which = reservation.key[:2]
             self.highest[which] = max(reservation.id, self.highest.get(which, 0))
-            self._in_flight[split_name(reservation.queue)[1]] += 1
+            host = self._host_of(split_name(reservation.queue)[1])
+            self._in_flight[host] += 1
             self._waiting.append(reservation)
 
     def _ask_for_blocks(

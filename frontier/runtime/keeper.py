@@ -9,6 +9,8 @@ What always holds:
 3.  A partition that another node should have is given up once everything that
     was started in it is acked, and it is noted when its hosts were asked; until
     then its lease is renewed.
+4.  Leases are renewed whatever the rest waits for: a store whose memory is full
+    takes no heartbeat and nothing back, but it renews.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from frontier.coordination.crawls import CANCELED
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
 from frontier.runtime.starts import forget_call, started_call
@@ -39,8 +42,12 @@ BEAT = 1.0
 """Seconds between heartbeats."""
 REMOVE = "remove"
 """The order to a node that is off the map, and whose leases are ended."""
+CANCEL = "cancel"
+"""The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
+NAMED = 5
+"""Partitions that one line of the log names."""
 
 
 class Keeper:
@@ -77,7 +84,6 @@ class Keeper:
         self._on_order = on_order
         self._before_release = before_release
         self._hurried = asyncio.Event()
-        self._renewed_at = time.monotonic()
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
@@ -97,6 +103,19 @@ class Keeper:
                     await self._hurried.wait()
             self._hurried.clear()
 
+    async def renew(self) -> None:
+        """Renew the leases until cancelled."""
+        due = time.monotonic() + self._ttl / 3
+        while True:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            began = time.monotonic()
+            try:
+                await self._renew()
+            except StoreUnavailable:
+                due = time.monotonic() + min(QUICK_BEAT, self._beat)
+            else:
+                due = began + self._ttl / 3
+
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
         self._membership.leaving = True
@@ -107,10 +126,10 @@ class Keeper:
         view = await self._membership.beat(busy=self._busy(), report=self._report())
         if view.state == "finished":
             self._on_finished()
-        if view.order:
+        if view.state == CANCELED:
+            self._obey(CANCEL)
+        elif view.order:
             self._obey(view.order)
-        if time.monotonic() - self._renewed_at >= self._ttl / 3 - self._beat / 2:
-            await self._renew()
         return await self._follow(view)
 
     def _obey(self, order: str) -> None:
@@ -185,16 +204,16 @@ class Keeper:
         await self._patience.run([forget_call(keys)])
 
     async def _renew(self) -> None:
-        began = time.monotonic()
         ready, lost = await self._leases.renew()
-        self._renewed_at = began
-        for lease in lost:
-            started = self._inbox.lose(lease)
+        if lost:
+            started = sum(len(self._inbox.lose(lease)) for lease in lost)
             logger.warning(
-                "the lease on partition %d is lost; %d requests that were under way "
-                "will be fetched again by its new holder",
-                lease.partition,
-                len(started),
+                "the leases on %d partitions are lost (%s%s); %d requests that were "
+                "under way will be fetched again by their new holders",
+                len(lost),
+                ", ".join(str(lease.partition) for lease in lost[:NAMED]),
+                ", ..." if len(lost) > NAMED else "",
+                started,
             )
         unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
         if unknown:

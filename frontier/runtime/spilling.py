@@ -133,7 +133,7 @@ class Spilling:
                 try:
                     await self.restore(partition, queue)
                 except LeaseLost as error:
-                    self._lose(error)
+                    await self._lose(error)
                 except OSError as error:
                     self._complain(place, error)
                     asyncio.get_running_loop().call_later(RETRY, self.short, *place)
@@ -173,7 +173,7 @@ class Spilling:
             try:
                 excess = await self._compress(part.lease, excess, each)
             except LeaseLost as error:
-                self._lose(error)
+                await self._lose(error)
         if excess > 0 and self._shelving.shelf is not None:
             excess = await self._shelve(await self._parts(), excess)
         if excess > budget * FREE:
@@ -320,7 +320,7 @@ class Spilling:
                             saved = await self._shelving.shelve(part.lease, queue)
                         excess -= saved
             except LeaseLost as error:
-                self._lose(error)
+                await self._lose(error)
             except OSError as error:
                 self._complain((partition, ""), error)
                 break
@@ -344,11 +344,12 @@ class Spilling:
                 error,
             )
 
-    def _lose(self, error: LeaseLost) -> None:
+    async def _lose(self, error: LeaseLost) -> None:
         lease = self._leases.held.get(error.partition)
         if lease is not None and lease.token == error.token:
-            self._leases.forget(lease)
-            self._inbox.lose(lease)
+            place = (lease.partition, lease.token)
+            if place not in await self._leases.kept([lease]):
+                self._inbox.lose(lease)
 
     def _warn(self, budget: float) -> None:
         if not self._warned:

@@ -68,6 +68,8 @@ class StoredCrawl:
     shape: dict[str, Any]
     config: Config
     """The shape, checked; settings that are not in it have their defaults."""
+    removed: bool = False
+    """Whether its queues and what it had seen are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,10 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
         CodecError: It was created by another version.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    names = ("state", "spider", "shape")
-    state, spider, text = store.call(Call.command("HMGET", keys.meta(), *names))
+    names = ("state", "spider", "shape", "removed_ms")
+    state, spider, text, removed = store.call(
+        Call.command("HMGET", keys.meta(), *names)
+    )
     if state is None:
         raise UnknownCrawl(namespace, crawl_id)
     try:
@@ -121,6 +125,7 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
         (spider or b"").decode("utf-8", "replace"),
         shape,
         config,
+        removed is not None,
     )
 
 

@@ -13,6 +13,10 @@ that its indexer and its crawler can share the Redis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from frontier.store.client import BlockingStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +170,13 @@ class PartitionKeys:
 class CollectionKeys:
     """The keys of a collection's digest index: Browsertrix's own names.
 
-    The default collection has them bare; a named one has its name before each.
+    The default collection has them bare; a named one has its name before each. On a
+    Redis Cluster, where Browsertrix cannot be, a hash tag makes them be in one slot.
     """
 
     collection: str
+    tagged: bool = False
+    """Whether the store is a cluster."""
 
     def alldupes(self) -> str:
         """Hash: payload digest to the committed crawl that has its original."""
@@ -252,4 +259,11 @@ class CollectionKeys:
         return self._name("frontier:history")
 
     def _name(self, what: str) -> str:
+        if self.tagged:
+            return f"{{collection:{self.collection}}}:{what}"
         return f"{self.collection}:{what}" if self.collection else what
+
+
+def collection_keys(store: BlockingStore, collection: str) -> CollectionKeys:
+    """The keys of *collection* on *store*."""
+    return CollectionKeys(collection, tagged=not store.alone)

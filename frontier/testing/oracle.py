@@ -97,9 +97,12 @@ class RequestLog:
 
     @classmethod
     def read(cls, path: Path) -> RequestLog:
-        """The log at *path*, as far as it is written."""
-        with path.open(encoding="utf-8") as lines:
-            return cls(Entry.from_line(line) for line in lines)
+        """The log at *path*, up to the last line that is whole.
+
+        A reader may see part of a line that is just being written.
+        """
+        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+        return cls(map(Entry.from_line, whole.splitlines()))
 
     def fetched(self) -> Counter[str]:
         """How often each URL but robots.txt was fetched: GET, whole answer."""

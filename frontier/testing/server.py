@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 
 MAX_HEAD_BYTES = 65536
 CACHED_RESOURCES = 8192
+STEP = 0.1
+"""Seconds after which a request that waits looks at the delays again."""
 
 
 class SiteServer:
     """Serves *site* from ``start`` to ``stop``, or as a context manager.
 
     *delay* is for every request, *host_delays* adds to it by the host's
-    number, both in seconds; they may be changed while it serves. *log* is
-    appended to. *port* is as in ``loopback.listen``.
+    number, both in seconds; they may be changed while it serves, also for requests
+    that wait. *log* is appended to. *port* is as in ``loopback.listen``.
 
     ``start`` raises ``ConfigurationError`` if there is nowhere to listen.
     """
@@ -166,6 +168,17 @@ class SiteServer:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # there is nobody to tell
 
+    async def _is_gone_early(self, host: int, wait: float, reader: _Reader) -> bool:
+        """Wait for as long as an answer takes; whether the client leaves before."""
+        begin = time.monotonic()
+        while True:
+            whole = self.delay + self.host_delays.get(host, 0.0) + wait
+            left = whole - (time.monotonic() - begin)
+            if await reader.is_gone_within(min(left, STEP)):
+                return True
+            if left <= STEP:
+                return False
+
     async def _answer(
         self,
         host: int,
@@ -185,8 +198,7 @@ class SiteServer:
             )
         sent = False
         try:
-            wait = self.delay + self.host_delays.get(host, 0.0) + resource.wait
-            if not await reader.is_gone_within(wait):
+            if not await self._is_gone_early(host, resource.wait, reader):
                 for part in _frame(resource, request):
                     writer.write(part)
                     await writer.drain()

@@ -2,41 +2,45 @@
 
 What always holds:
 
-1.  A file is called ``<name>.open`` until it was checked and its last byte is
+1.  A file is called ``<name>.open`` until it was verified and its last byte is
     on disk. A WACZ without that suffix is whole.
-2.  WARC files are read once, in order, and copied as they are; nothing is kept
-    in memory but a block. They are never changed or deleted.
-3.  What a killed run left behind is overwritten by the next.
+2.  WARC files are copied as they are, and never changed or deleted. What is in
+    the WACZ was read back from it, and is what was read from them.
+3.  Memory does not grow with the WARC files, but for what must be looked for in
+    other WACZ files.
+4.  What a killed run left behind is overwritten by the next.
+
+Copying and indexing go on at the same time: see `frontier.wacz.packing` for the
+one and `frontier.wacz.listed` for the other.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
 import re
+import threading
 import time
-import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from frontier.archive.records import software
 from frontier.cdx import zipnum
-from frontier.cdx.lines import line_of
-from frontier.cdx.reader import records
-from frontier.cdx.sorting import Captures
 from frontier.errors import BadWacz
-from frontier.wacz import layout
-from frontier.wacz.check import check
-from frontier.wacz.pages import page_of
+from frontier.wacz import canonicalization, layout
+from frontier.wacz.check import check, readable
+from frontier.wacz.indexing import Indexing
+from frontier.wacz.packing import Pack
 from frontier.wacz.requires import Required, requires
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import BinaryIO
 
 OPEN = ".open"
@@ -53,6 +57,8 @@ class Made:
     requires: list[Required]
     missing: int
     """Digests of revisits whose original is in none of the given WACZ files."""
+    read: int = 0
+    """WARC files without an index that fits, which took much longer."""
 
 
 @dataclass(slots=True)
@@ -65,6 +71,8 @@ class Options:
     against: Sequence[Path] = ()
     """WACZ files that may hold originals, the preferred first."""
     created: float = field(default_factory=time.time)
+    strict: bool = False
+    """Whether the result has to pass `check`, which inflates every record."""
 
 
 def warc_files(given: Iterable[Path], *, crawl_id: str | None = None) -> list[Path]:
@@ -96,7 +104,7 @@ def create(
 ) -> Made:
     """Make the WACZ *out* of *warcs*, check it, and only then give it its name.
 
-    *progress* is told how many bytes of WARC were read.
+    *progress* is told how many bytes of WARC were copied, in another thread.
 
     Raises:
         BadWarc: A WARC file is cut or damaged.
@@ -105,6 +113,8 @@ def create(
         OSError: A file cannot be read or written.
     """
     options = options or Options()
+    if not out.name.endswith(layout.SUFFIX):
+        raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
     if not warcs:
         raise BadWacz(str(out), "there are no WARC files to put into it")
     for path in (*warcs, *options.logs):
@@ -125,8 +135,6 @@ def create(
         file.seek(0)
         try:
             made = _Maker(file, out, options, progress).make(warcs)
-            file.flush()
-            os.fsync(file.fileno())
             _verify(temporary, out, options)
         except Exception:
             temporary.unlink(missing_ok=True)
@@ -141,10 +149,21 @@ def create(
 
 
 def _verify(temporary: Path, out: Path, options: Options) -> None:
-    complaints = check(temporary, against=options.against)
-    serious = [c for c in complaints if not c.startswith("unresolved")]
+    """Make sure that a reader finds what was written.
+
+    The WARC files in it were read back when they were copied; see `Pack`.
+    """
+    if options.strict:
+        complaints = check(temporary, options.against, out.name)
+        serious = [c for c in complaints if not c.startswith("unresolved")]
+    else:
+        serious = readable(temporary)
     if serious:
         raise BadWacz(str(out), f"would be wrong: {serious[0]}")
+
+
+class _Stopped(Exception):
+    """Copying has no use any more."""
 
 
 class _Maker:
@@ -158,103 +177,66 @@ class _Maker:
         self._out = out
         self._options = options
         self._progress = progress
-        self._zip = zipfile.ZipFile(file, "w", allowZip64=True)
-        self._date = time.gmtime(max(options.created, 315_619_200))[:6]
-        self._resources: list[dict[str, object]] = []
-        self._scratch = [
-            out.with_name(f"{out.name}{OPEN}.{part}") for part in ("pages", "cdx")
-        ]
+        date = time.gmtime(max(options.created, 315_619_200))[:6]
+        self._pack = Pack(file, str(out), date)
+        self._sizes: dict[Path, int] = {}
+        self._stop = threading.Event()
 
     def make(self, warcs: Sequence[Path]) -> Made:
-        captures = Captures(out_of(self._out, "db"))
-        try:
-            with self._scratch[0].open("wb+") as pages:
-                count = self._archive(warcs, captures, pages)
-                total = self._index(captures)
-                if not total:
-                    raise BadWacz(str(self._out), "the WARC files have no captures")
-                pages.seek(0)
-                self._add(layout.PAGES, layout.blocks(pages.read), deflate=True)
+        scratch = functools.partial(out_of, self._out)
+        with self._pack, Indexing(scratch, self._options.seeds) as indexing:
+            with ThreadPoolExecutor(1, "frontier-wacz-copy") as pool:
+                copied = pool.submit(self._copy, warcs)
+                try:
+                    for path in warcs:
+                        self._add(path, indexing)
+                        if copied.done():
+                            copied.result()
+                    data, second = map(indexing.temporary, ("cdx", "idx"))
+                    total = self._write_index(indexing, data, second)
+                    needs = indexing.needs()
+                    needed, missing = requires(needs, self._options.against)
+                except BaseException:
+                    self._stop.set()
+                    raise
+                copied.result()
+            for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
+                file.seek(0)
+                self._pack.copy(index, file)
+            pages = indexing.page_lines()
+            self._pack.add(layout.PAGES, layout.blocks(pages.read))
             for log in self._options.logs:
                 with log.open("rb") as stream:
-                    name = layout.LOGS + log.name
-                    self._add(name, layout.blocks(stream.read), deflate=True)
-            wanted = {digest for _, _, digest, _ in captures.unresolved()}
-            needed, missing = requires(wanted, self._options.against)
+                    self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
+            for name, member in canonicalization.members(warcs):
+                self._pack.add(name, [member])
             self._package(needed)
-        finally:
-            self._zip.close()
-            captures.close()
-            for path in self._scratch:
-                path.unlink(missing_ok=True)
-        return Made(self._out, total, count, needed, len(missing))
+            self._pack.finish()
+            return Made(
+                self._out, total, indexing.pages, needed, len(missing), indexing.read
+            )
 
-    def _archive(
-        self, warcs: Sequence[Path], captures: Captures, pages: BinaryIO
-    ) -> int:
-        pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
-        count = 0
-        for path in warcs:
-            with path.open("rb") as stream:
-                name = layout.ARCHIVE + path.name
-                copied = self._copy(name, layout.blocks(stream.read), deflate=False)
-                # Closed before the zip is, should a record be damaged.
-                with contextlib.closing(copied):
-                    for found in records(str(path), copied):
-                        line = line_of(found, path.name)
-                        if line is None:
-                            continue
-                        captures.add(line, found)
-                        page = page_of(found, line, self._options.seeds)
-                        if page is not None:
-                            pages.write(page)
-                            count += 1
-        return count
+    def _add(self, path: Path, indexing: Indexing) -> None:
+        with path.open("rb", buffering=0) as file:
+            indexing.add(path, file.fileno())
+            self._sizes[path] = os.fstat(file.fileno()).st_size
 
-    def _index(self, captures: Captures) -> int:
-        with self._scratch[1].open("wb+") as data:
-            index = out_of(self._out, "idx")
-            self._scratch.append(index)
-            with index.open("wb+") as second:
-                name = Path(layout.INDEX).name
-                total = zipnum.write(captures.sorted(), data, second, name)
-                data.seek(0)
-                second.seek(0)
-                self._add(layout.INDEX, layout.blocks(data.read))
-                self._add(layout.INDEX_INDEX, layout.blocks(second.read))
+    def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
+        name = Path(layout.INDEX).name
+        total = zipnum.write(indexing.lines(), data, second, name)
+        if not total:
+            raise BadWacz(str(self._out), "the WARC files have no captures")
         return total
 
-    def _add(self, name: str, data: Iterable[bytes], *, deflate: bool = False) -> None:
-        for _ in self._copy(name, data, deflate=deflate):
-            pass
+    def _copy(self, warcs: Sequence[Path]) -> None:
+        def told(count: int) -> None:
+            if self._stop.is_set():
+                raise _Stopped
+            self._progress(count)
 
-    def _copy(
-        self, name: str, data: Iterable[bytes], *, deflate: bool
-    ) -> Generator[bytes, None, None]:
-        """Put *data* into the file as *name*, and pass it on."""
-        digest, size = hashlib.sha256(), 0
-        with self._zip.open(self._info(name, deflate), "w", force_zip64=True) as to:
-            for block in data:
-                to.write(block)
-                digest.update(block)
-                size += len(block)
-                if name.startswith(layout.ARCHIVE):
-                    self._progress(len(block))
-                yield block
-        self._resources.append(
-            {
-                "name": Path(name).name,
-                "path": name,
-                "hash": f"sha256:{digest.hexdigest()}",
-                "bytes": size,
-            }
-        )
-
-    def _info(self, name: str, deflate: bool) -> zipfile.ZipInfo:
-        info = zipfile.ZipInfo(name, self._date)
-        info.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
-        info.external_attr = 0o644 << 16
-        return info
+        for path in warcs:
+            with path.open("rb", buffering=0) as source:
+                self._pack.copy(layout.ARCHIVE + path.name, source, told)
 
     def _package(self, needed: list[Required]) -> None:
         created = datetime.fromtimestamp(int(self._options.created), UTC)
@@ -262,18 +244,18 @@ class _Maker:
             "profile": "data-package",
             "wacz_version": layout.VERSION,
             "created": created.isoformat().replace("+00:00", "Z"),
-            "software": _software(),
-            "resources": self._resources,
+            "software": software(),
+            "resources": self._pack.resources,
         }
         if self._options.title:
             package["title"] = self._options.title
         if needed:
             package["relation"] = {"requires": [each.facts() for each in needed]}
         data = json.dumps(package, indent=2).encode()
-        self._zip.writestr(self._info(layout.PACKAGE, deflate=True), data)
+        self._pack.add(layout.PACKAGE, [data])
         value = f"sha256:{hashlib.sha256(data).hexdigest()}"
         digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
-        self._zip.writestr(self._info(layout.DIGEST, deflate=True), digest)
+        self._pack.add(layout.DIGEST, [digest])
 
 
 def is_of(name: str, crawl_id: str) -> bool:
@@ -285,10 +267,3 @@ def is_of(name: str, crawl_id: str) -> bool:
 def out_of(out: Path, part: str) -> Path:
     """Return where scratch data of *out* is."""
     return out.with_name(f"{out.name}{OPEN}.{part}")
-
-
-def _software() -> str:
-    try:
-        return f"frontier-crawl/{version('frontier-crawl')}"
-    except PackageNotFoundError:
-        return "frontier-crawl"

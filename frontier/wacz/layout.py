@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 VERSION = "1.1.1"
+SUFFIX = ".wacz"
+WARCS = (".warc.gz", ".warc")
+CDX = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 PACKAGE = "datapackage.json"
 DIGEST = "datapackage-digest.json"
 ARCHIVE = "archive/"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse
-from frontier.cdx.sorting import canonical
+from frontier.cdx.sorting import Need, canonical
 from frontier.errors import BadWacz
 from frontier.wacz import layout
 
@@ -33,29 +33,46 @@ class Required:
 
 
 def requires(
-    digests: set[bytes], candidates: Iterable[Path]
+    needs: Iterable[Need], candidates: Iterable[Path]
 ) -> tuple[list[Required], set[bytes]]:
-    """Return which *candidates* hold *digests*, first ones preferred, and the rest.
+    """Return which *candidates* hold what is needed, and the digests that none has.
+
+    A need is met by the file that has the payload under the URL that the revisit
+    refers to: that is where a replay tool looks. If several have it, the one with
+    the capture of that time counts, else the first of them.
 
     Raises:
         BadWacz: A candidate cannot be read.
     """
-    left, found = set(digests), []
-    for path in candidates:
-        if not left:
+    by_digest: dict[bytes, set[Need]] = {}
+    for need in needs:
+        by_digest.setdefault(need.digest, set()).add(need)
+    wanted = set().union(*by_digest.values())
+    exact: dict[Need, Path] = {}
+    near: dict[Need, Path] = {}
+    paths = list(candidates)
+    for path in paths:
+        if len(exact) == len(wanted):
             break
-        held = {d for d in originals(path) if d in left}
-        if held:
-            left -= held
-            with path.open("rb") as stream:
-                value, size = layout.hash_of(stream)
-            bare = value.removeprefix("sha256:")
-            found.append(Required(path.name, bare, size))
-    return found, left
+        for found in originals(path):
+            for need in by_digest.get(found.digest, ()):
+                if need.key == found.key:
+                    near.setdefault(need, path)
+                    if need.time in {"", found.time}:
+                        exact.setdefault(need, path)
+    used = set((near | exact).values())
+    missing = {need.digest for need in wanted - near.keys()}
+    return [_required(path) for path in paths if path in used], missing
 
 
-def originals(path: Path) -> Iterator[bytes]:
-    """Yield the payload digests that the WACZ at *path* stores.
+def _required(path: Path) -> Required:
+    with path.open("rb") as stream:
+        value, size = layout.hash_of(stream)
+    return Required(path.name, value.removeprefix("sha256:"), size)
+
+
+def originals(path: Path) -> Iterator[Need]:
+    """Yield what the WACZ at *path* stores, as a revisit would need it.
 
     Raises:
         BadWacz: It cannot be read.
@@ -65,7 +82,7 @@ def originals(path: Path) -> Iterator[bytes]:
             for raw in index_lines(archive):
                 line = parse(raw)
                 if line.mime != REVISIT:
-                    yield canonical(line.digest)
+                    yield Need(canonical(line.digest), line.key, line.timestamp)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise BadWacz(str(path), f"cannot be read: {error}") from error
 
@@ -75,7 +92,7 @@ def index_lines(archive: zipfile.ZipFile) -> Iterator[bytes]:
     for name in archive.namelist():
         if not name.startswith(layout.INDEXES):
             continue
-        if not name.endswith((".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")):
+        if not name.endswith(layout.CDX):
             continue
         with archive.open(name) as packed:
             stream = gzip.GzipFile(fileobj=packed) if name.endswith(".gz") else packed

@@ -1,7 +1,15 @@
 import pytest
 
 from frontier.archive.writer import WarcWriter
+from frontier.store.keys import collection_keys
 from tests.archive.samples import NOON, DictIndex
+
+
+@pytest.fixture
+def keys_of(blocking):
+    """The keys of a collection, on the server of the test."""
+    store = blocking()
+    return lambda name: collection_keys(store, name)
 
 
 @pytest.fixture

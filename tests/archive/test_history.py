@@ -31,13 +31,15 @@ def history(blocking, unique):
     return lambda crawl_id: History(blocking(), unique, crawl_id)
 
 
-def test_an_entry_is_for_its_crawl_until_that_is_committed(history, write, db, unique):
+def test_an_entry_is_for_its_crawl_until_that_is_committed(
+    history, write, db, keys_of, unique
+):
     past = write(an_exchange(response_head=HEAD))
     history("crawl").add([past])
 
     assert history("crawl").lookup(past.url) == past
     assert history("other").lookup(past.url) is None
-    db("SADD", f"{unique}:allcrawls", "crawl")
+    db("SADD", keys_of(unique).committed(), "crawl")
     found = history("other").lookup(past.url)
     assert (found, found.original.minted) == (past, True)
     assert history("other").lookup(past.url + "x") is None
@@ -67,10 +69,10 @@ def test_only_a_get_with_a_validator_is_remembered(write):
         {"etag": "x" * 20_000},
     ],
 )
-def test_what_others_wrote_is_not_believed(history, write, db, unique, change):
+def test_what_others_wrote_is_not_believed(history, write, db, keys_of, unique, change):
     past = write(an_exchange(response_head=HEAD))
     history("crawl").add([past])
-    key = f"{unique}:frontier:history"
+    key = keys_of(unique).history()
     [(field, value)] = [(f, db("HGET", key, f)) for f in db("HKEYS", key)]
     db("HSET", key, field, json.dumps({**json.loads(value), **change}))
 
@@ -78,10 +80,10 @@ def test_what_others_wrote_is_not_believed(history, write, db, unique, change):
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"null", b"[" * 9_000, b"\xff"])
-def test_what_is_no_entry_is_as_absent(history, write, db, unique, value):
+def test_what_is_no_entry_is_as_absent(history, write, db, keys_of, unique, value):
     past = write(an_exchange(response_head=HEAD))
     history("crawl").add([past])
-    key = f"{unique}:frontier:history"
+    key = keys_of(unique).history()
     for field in db("HKEYS", key):
         db("HSET", key, field, value)
 

@@ -28,7 +28,7 @@ def capture(number):
 
 @pytest.fixture
 def listing(tmp_path):
-    made = Listing(tmp_path, RUN)
+    made = Listing(directory=tmp_path, run=RUN)
     yield made
     del made
     gc.collect()
@@ -51,13 +51,16 @@ def test_many_lines_wait_on_disk_and_are_sorted_in_the_end(listing, tmp_path):
     listing.write(tmp_path / FILE)
 
     assert offsets(tmp_path) == list(range(3 * YOUNG - 64))
+    listing.write(tmp_path / FILE)  # as after an error of the disk
+    assert offsets(tmp_path) == list(range(3 * YOUNG - 64))
+    listing.drop(tmp_path / FILE)
     assert [path.name for path in tmp_path.iterdir()] == ["crawl-1.cdxj"]
     assert not listing._lines
     assert not listing._runs
 
 
 def test_lines_for_which_there_is_no_room_on_disk_stay_in_memory(tmp_path):
-    listing = Listing(tmp_path / "gone", RUN)
+    listing = Listing(directory=tmp_path / "gone", run=RUN)
     for number in range(2 * YOUNG):
         listing.note(*capture(number))
     listing.write(tmp_path / FILE)

@@ -5,6 +5,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.archive import repair as module
 from frontier.archive.repair import Repaired, repair
@@ -108,7 +109,7 @@ def test_a_file_of_a_live_process_is_left_alone(tmp_path):
         "print('written', flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,13 +1,13 @@
 import logging
 import os
 import queue
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.archive.thread import BATCH_SIZE, ArchiveThread
 from frontier.archive.writer import WarcWriter
@@ -324,7 +324,7 @@ else:
 
 @pytest.mark.parametrize("ending", ["recovers", "stops"])
 def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, ending):
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", DISK_FULL, str(tmp_path), ending],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -114,9 +114,9 @@ def test_a_revisit_names_its_original_across_crawls_if_we_wrote_it(crawls):
     assert headers["WARC-Refers-To-Container"] == "urn:crawl:c"
 
 
-def test_it_does_not_name_the_record_of_another_tool(crawls, db, unique):
+def test_it_does_not_name_the_record_of_another_tool(crawls, db, keys_of, unique):
     [(first, _)] = crawls("c", an_exchange(0))
-    db("DEL", f"{unique}a:frontier:crawls")
+    db("DEL", keys_of(f"{unique}a").minted())
 
     [(at, headers)] = crawls("d", an_exchange(1))
 
@@ -162,9 +162,9 @@ def test_nothing_is_written_of_the_same_url_in_the_blackout_period(crawls):
     assert urls(found) == [None, ONE, ONE, ONE]
 
 
-def test_what_others_wrote_into_the_keys_is_not_trusted(crawls, db, unique):
+def test_what_others_wrote_into_the_keys_is_not_trusted(crawls, db, keys_of, unique):
     crawls("c", an_exchange(0), match=Match.URL)
-    key = f"{unique}a:frontier:urls"
+    key = keys_of(f"{unique}a").urls()
     for value in (b"c", b"c x y z", b"\xff 20260101000000 u 1", b"c 1 2 3 4 5"):
         for field in db("HKEYS", key):
             db("HSET", key, field, value)

@@ -326,13 +326,18 @@ def test_who_asks_is_told_of_each_file_that_was_closed(new_writer, tmp_path, cap
     def broken(path):
         raise RuntimeError("no room for an index")
 
-    writer.on_closed += [broken, lambda path: told.append((path, path.exists()))]
+    def listen(path):
+        told.append((path.name, path.exists()))
+
+    writer.before_closing += [broken, listen]
+    writer.on_closed += [broken, listen]
     stored = [append(writer, an_exchange(number)) for number in range(3)]
-    assert [path.name for path, _ in told] == [at.file for at in stored[:2]]
+    assert len(told) == 4
     writer.close()
     writer.close()
 
-    assert told == [(tmp_path / at.file, True) for at in stored]
+    names = [name for at in stored for name in (f"{at.file}.open", at.file)]
+    assert told == [(name, True) for name in names]
     assert "no room for an index" in caplog.text
 
 

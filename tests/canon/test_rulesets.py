@@ -1,12 +1,16 @@
 import json
+import random
+import time
+from functools import reduce
 
 import pytest
 
+import frontier.canon.heritrix as heritrix
 from frontier.canon import InvalidURL, apply
 from frontier.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
 from frontier.canon.usable import MAX_LENGTH, fixed, usable
-from frontier.conf import CANON_RULES
 from frontier.errors import ConfigurationError
+from frontier.parsers import CANON_RULES
 
 SESSION = "0123456789abcdef0123456789abcdef"
 
@@ -79,6 +83,72 @@ def test_the_short_way_for_clean_urls_is_the_long_one():
         "http://a--b.example/;x=y",
     ):
         assert usable(url) == str(fixed(url))
+
+
+PIECES = (
+    *(
+        "www.",
+        "WWW2.",
+        "a",
+        "B.org",
+        "x-y",
+        ".",
+        "/",
+        "/../",
+        "/./",
+        "//",
+        "/..",
+        "\\\\",
+    ),
+    *("?", "&", "=", "%20", "%zz", ":80", ":443", ":8080", ":0", ":080", "@", "[::1]"),
+    *(
+        "\u00e9",
+        "\u00e9.com",
+        "\u0130",
+        " ",
+        "\t",
+        "#",
+        "{",
+        "|",
+        "^",
+        "_",
+        "~",
+        ";",
+        "x" * 64,
+    ),
+    *(
+        "x" * 2000,
+        f"PHPSESSID={SESSION}",
+        f"&sid={SESSION}",
+        "cfid=1&cftoken=2",
+        "\u2028",
+    ),
+    *(f"aspsessionidABCDEFGH={'z' * 24}", "jsession=3"),
+)
+
+
+def test_every_short_way_leads_where_the_long_one_does():
+    dice = random.Random(5)
+    steps = [STEPS[name] for name in NAMED["heritrix"].steps[1:]]
+    for _ in range(3_000):
+        start = dice.choice(("http://", "https://", "HTTP://", "ftp://", "http://a.b/"))
+        url = start + "".join(dice.choices(PIECES, k=dice.randrange(9)))
+        assert form_of(usable, url) == form_of(lambda u: str(fixed(u)), url), url
+        assert heritrix.default(url) == reduce(lambda u, f: f(u), steps, url), url
+
+
+def form_of(function, url):
+    try:
+        return function(url)
+    except InvalidURL:
+        return None
+
+
+def test_no_url_takes_exponential_time():
+    begin = time.process_time()
+    for host in ("x" * 64 + "%", "a-" * 500 + "!", "é" * 70, "a." * 900 + "_"):
+        form_of(usable, f"http://{host}/")
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("rules", NAMED)

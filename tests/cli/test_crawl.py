@@ -9,6 +9,8 @@ import pytest
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 
+pytestmark = pytest.mark.one_server("these commands start the embedded store")
+
 
 @pytest.fixture
 def site(tmp_path):

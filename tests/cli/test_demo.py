@@ -1,6 +1,10 @@
 import json
 import re
 
+import pytest
+
+pytestmark = pytest.mark.one_server("the demo has the embedded store")
+
 
 def figures(done):
     found = re.search(r"([\d,]+) originals, ([\d,]+) revisits", done.stdout)

@@ -1,9 +1,10 @@
 """``frontier warc repair``, on files of a writer that really was killed."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+import warm
 
 from frontier.cli.exits import ExitCode
 
@@ -23,7 +24,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def run(*command):
-    return subprocess.run(
+    return warm.run(
         [sys.executable, *map(str, command)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -40,11 +41,12 @@ def test_a_killed_writers_file_is_closed_at_its_last_whole_record(tmp_path):
     assert run("-c", WRITER, tmp_path).returncode == -9
     first, second = repair(tmp_path), repair(tmp_path)
 
-    (path,) = tmp_path.iterdir()
+    index, path = sorted(tmp_path.iterdir())
     assert (first.returncode, second.returncode) == (ExitCode.OK, ExitCode.OK)
     assert f"{path.name}: 7 records, 15 bytes cut off" in first.stdout
     assert second.stdout.startswith("nothing to repair")
     assert path.suffix == ".gz"
+    assert len(index.read_text().splitlines()) == 3
 
 
 def test_a_directory_that_is_none_is_named(tmp_path):

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from tests.collection.samples import Index
@@ -8,7 +10,8 @@ def make_index(servers, unique):
     made = []
 
     def make(name=""):
-        index = Index(servers("valkey-9").url, f"{unique}{name}")
+        server = servers(os.environ.get("TEST_STORE", "valkey-9"))
+        index = Index(server.url, f"{unique}{name}")
         made.append(index)
         return index
 

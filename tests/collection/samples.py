@@ -11,13 +11,15 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
+import warm
+
 from frontier.archive.index import decode
 from frontier.cli import main
 from frontier.collection.importing import Import
 from frontier.collection.opening import read_manifest
 from frontier.collection.sources import sources
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,8 +81,8 @@ class Index:
     def __init__(self, url, name):
         self.url = url
         self.name = name
-        self.keys = CollectionKeys(name)
         self.store = BlockingStore.from_settings({"REDIS_URL": url})
+        self.keys = collection_keys(self.store, name)
 
     def __call__(self, *parts):
         return self.store.call(Call.command(*parts))
@@ -122,7 +124,7 @@ class Index:
     def everything(self, *volatile):
         """Every key of the collection without its prefix, and what is in it."""
         found = {}
-        prefix = f"{self.name}:"
+        prefix = self.keys.alldupes().removesuffix("alldupes")
         for key in self("KEYS", f"{prefix}*"):
             name = key.decode()
             short = name.removeprefix(prefix)
@@ -144,7 +146,7 @@ class Index:
         """Start ``frontier collection`` on this collection."""
         env = {**os.environ, "PYTHONPATH": str(ROOT), "REDIS_URL": self.url}
         env["FRONTIER_COLLECTION"] = self.name
-        return subprocess.Popen(
+        return warm.Popen(
             [sys.executable, "-m", "frontier", "collection", *map(str, arguments)],
             env=env,
             cwd=cwd,

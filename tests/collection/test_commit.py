@@ -59,8 +59,9 @@ def test_a_commit_that_was_cut_off_goes_on_where_it_was(index):
         commit(index.store, index.keys, "a", stop)
     done = commit(index.store, index.keys, "a")
 
-    assert done.digests + looked[0] == CHUNK * 3
-    assert done.digests < CHUNK * 3
+    if index.store.alone:  # where a cursor of before means something
+        assert done.digests + looked[0] == CHUNK * 3
+        assert done.digests < CHUNK * 3
     assert index("HLEN", index.keys.alldupes()) == CHUNK * 3
 
 

@@ -16,6 +16,7 @@ class Counted:
 
     def __init__(self, store):
         self._store = store
+        self.alone = store.alone
         self.calls = []
 
     def run(self, calls):

@@ -3,6 +3,7 @@ import pytest
 from frontier.coordination import crawls
 from frontier.coordination.crawls import (
     StartLock,
+    cancel_call,
     carry_call,
     enter,
     finish,
@@ -222,3 +223,24 @@ def test_of_thirty_two_that_start_at_once_one_loads_the_seeds(in_threads, lock):
         return await lock(f"n{number}", run=run).acquire()
 
     assert sorted(in_threads(32, one)) == ["taken"] * 31 + ["yours"]
+
+
+async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(open_crawl, store):
+    keys = await open_crawl("mine")
+    node = Membership(store.run, keys, Member("a", 1), 64, ttl=TTL)
+    await node.beat(busy=True, report=None)
+
+    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[1, 1]]
+
+    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[2, 1]]
+    assert (await node.beat(busy=False, report=None)).state == "canceled"
+    assert await finish(store.run, keys, ttl=TTL) is None
+    with pytest.raises(ConfigurationError, match="'mine': this crawl is canceled"):
+        await open_crawl("mine")
+
+
+async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store):
+    keys = await open_crawl()
+    await end(store, keys)
+
+    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[0, 0]]

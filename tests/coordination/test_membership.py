@@ -66,6 +66,27 @@ async def test_a_death_raises_the_epoch_once_whoever_finds_it(join, silence):
     assert {m.node_id for m in view.members} == {"a", "b"}
 
 
+async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
+    join, silence, db, crawl
+):
+    db("HSET", crawl.meta(), "state", "open")
+    a, b = join("a"), join("b")
+    await beat(a, b, a)
+    silence("b")
+    db("HSET", crawl.meta(), "swept_ms", 10**14)
+    view = await beat(a)
+    assert view.epoch == 2
+    assert {m.node_id for m in view.members} == {"a", "b"}
+
+    db("HSET", crawl.meta(), "swept_ms", 0)
+    view = await beat(a)
+    assert view.epoch == 3
+    assert view.members == (Member("a", 1),)
+    assert int(db("HGET", crawl.meta(), "swept_ms")) > 10**12
+    assert (await beat(b)).members == (Member("a", 1), Member("b", 1))
+    assert (a.rank, b.rank) == (0, 1)
+
+
 async def test_a_change_of_weight_raises_the_epoch(join):
     await beat(join("a"), join("b"))
     view = await beat(join("a", weight=3))

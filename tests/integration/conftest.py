@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.queues.codec import decode
 from frontier.store.client import BlockingStore, Call
@@ -33,11 +35,12 @@ def until(condition, what, deadline=DEADLINE):
 
 
 class Cluster:
-    """Nodes of one crawl on this machine, sharing an embedded store."""
+    """Nodes of one crawl on this machine, sharing an embedded store, or another."""
 
-    def __init__(self, directory, url=""):
+    def __init__(self, directory, servers=None, url=""):
         self.directory = directory
-        self.url = url
+        self.url = servers.url if servers else url
+        self.servers = servers
         self.store_dir = directory / "f"
         self.warc_dir = directory / "w"
         self.nodes = {}
@@ -58,7 +61,7 @@ class Cluster:
         }
         options = [f"-s{name}={value}" for name, value in chosen.items()]
         log = self.log_of(node_id).open("ab")
-        self.nodes[node_id] = subprocess.Popen(
+        self.nodes[node_id] = warm.Popen(
             [sys.executable, "-m", "scrapy", "crawl", spider, *args, *options],
             cwd=cwd,
             stdout=log,
@@ -67,6 +70,32 @@ class Cluster:
         )
         log.close()
         return self.nodes[node_id]
+
+    @property
+    def where(self):
+        """The options of ``frontier`` that lead to the store."""
+        if self.url:
+            return ["--redis-url", self.url]
+        return ["--store-dir", str(self.store_dir)]
+
+    def command(self, *words, cwd=ROOT, **options):
+        """Start ``frontier`` with *words* on the store."""
+        return warm.Popen(
+            [sys.executable, "-m", "frontier", *words, *self.where],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    def ask(self, *words, given="", **options):
+        """Run ``frontier`` on the store to its end."""
+        process = self.command(*words, **options)
+        out, err = process.communicate(given, timeout=DEADLINE)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def log_of(self, node_id):
         return self.directory / f"{node_id}.log"
@@ -82,6 +111,27 @@ class Cluster:
         """Wait for nodes to end by themselves; return their exit codes."""
         chosen = node_ids or list(self.nodes)
         return [self.nodes[node_id].wait(DEADLINE) for node_id in chosen]
+
+    @property
+    def has_store(self):
+        """Whether there is one; an embedded one may yet be started."""
+        return bool(self.url) or self.store_dir.exists()
+
+    def configure(self, name, value):
+        """Set a parameter of the store's servers."""
+        if self.servers:
+            self.servers.configure(name, value)
+        else:
+            self.store.call(Call.command("CONFIG", "SET", name, value))
+
+    def lose_store(self):
+        """Have it lose everything."""
+        if self.servers:
+            self.servers.clear()
+        else:
+            self._let_go()
+            os.kill(EmbeddedStore.status(self.store_dir).pid, signal.SIGKILL)
+            shutil.rmtree(self.store_dir)
 
     @property
     def store(self):
@@ -108,27 +158,38 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait()
+        if self.has_store and self._client is None:
+            assert self.store  # an embedded one ends with the last that leaves it
+        self._let_go()
+
+    def _let_go(self):
         if self._client is not None:
             self._client.close()
-        if self.url:
-            return
-        if self._joined is None and self.store_dir.exists():
-            self._joined = EmbeddedStore.join(self.store_dir)
         if self._joined is not None:
             self._joined.leave()
+        self._client = self._joined = None
 
 
 CHOSEN = os.environ.get("TEST_STORE")
 """``cluster`` or ``sentinel``: what the nodes share instead of an embedded store."""
 
 
-@pytest.fixture
-def cluster(tmp_path, servers):
-    url = ""
-    if CHOSEN:
+@pytest.fixture(scope="session")
+def chosen(servers):
+    """Make what ``TEST_STORE`` names forget all, and return it; None without."""
+
+    def chosen():
+        if not CHOSEN:
+            return None
         servers(CHOSEN).clear()
-        url = servers(CHOSEN).url
-    made = Cluster(tmp_path, url)
+        return servers(CHOSEN)
+
+    return chosen
+
+
+@pytest.fixture
+def cluster(tmp_path, chosen):
+    made = Cluster(tmp_path, chosen())
     yield made
     made.close()
 

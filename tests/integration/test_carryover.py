@@ -1,13 +1,10 @@
 """A crawl that begins with what an earlier one saw fetches its seeds, each once."""
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
-from conftest import ROOT, until
+from conftest import until
 
 SPIDER = """
 import asyncio
@@ -54,18 +51,10 @@ def project(tmp_path):
 def frontier(cluster):
     """Run ``frontier seen`` on the cluster's store."""
 
-    options = ["--store-dir", str(cluster.store_dir)]
-
-    def run(*arguments, cwd=ROOT):
-        return subprocess.run(
-            [sys.executable, "-m", "frontier", "seen", *arguments, *options],
-            cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+    def run(*arguments, **options):
+        done = cluster.ask("seen", *arguments, **options)
+        assert done.returncode == 0, done.stderr
+        return done
 
     return run
 

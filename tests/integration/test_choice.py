@@ -2,8 +2,6 @@
 
 import gzip
 
-from conftest import Cluster
-
 from tests.archive.judges import assert_sound, read_warcio
 from tests.rawsite import RawSite
 
@@ -15,7 +13,7 @@ GZIP = (
 )
 
 
-def test_what_the_settings_say_is_what_is_stored(tmp_path):
+def test_what_the_settings_say_is_what_is_stored(tmp_path, cluster):
     zipped = gzip.compress(TEXT)
     site = RawSite(
         {
@@ -25,7 +23,6 @@ def test_what_the_settings_say_is_what_is_stored(tmp_path):
             "/secret": HEAD % (b"text/html", 2) + b"no",
         }
     )
-    cluster = Cluster(tmp_path)
     seeds = tmp_path / "seeds.txt"
     paths = ["/zipped", "/plain", "/image", "/secret", "/missing"]
     seeds.write_text("".join(f"{site.url(path)}\n" for path in paths))

@@ -6,35 +6,34 @@ from frontier.archive.commit import Canceled, cancel
 from frontier.collection.checking import Check
 from frontier.collection.overview import look, runs
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
-
-KEYS = CollectionKeys("")
+from frontier.store.keys import collection_keys
 
 
 def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cluster):
     server = serve(urls=70, hosts=2, delay=0.05)
     seeds = f"seeds={','.join(server.seeds)}"
     cluster.start("a1", "-a", seeds)
-    until(lambda: cluster.store_dir.exists(), "a store")
+    until(lambda: cluster.has_store, "a store")
     store = cluster.store
-    until(lambda: store.call(Call.command("HLEN", KEYS.crawl("site-1"))), "a payload")
+    keys = collection_keys(store, "")
+    until(lambda: store.call(Call.command("HLEN", keys.crawl("site-1"))), "a payload")
 
     assert runs(store, "frontier", "site-1")
-    assert cancel(store, KEYS, "site-1", running=True) is Canceled.WHEN_IT_ENDS
-    assert [crawl.state for crawl in look(store, KEYS).crawls] == ["canceled"]
+    assert cancel(store, keys, "site-1", running=True) is Canceled.WHEN_IT_ENDS
+    assert [crawl.state for crawl in look(store, keys).crawls] == ["canceled"]
 
     assert cluster.wait("a1") == [0]
-    seen = look(store, KEYS)
+    seen = look(store, keys)
     assert (seen.crawls, seen.digests) == ((), 0)
-    assert store.call(Call.command("EXISTS", KEYS.crawl("site-1"))) == 0
+    assert store.call(Call.command("EXISTS", keys.crawl("site-1"))) == 0
     assert "canceled: no payload" in cluster.text_of("a1")
 
     cluster.start("b1", "-a", seeds, FRONTIER_REVISIT_FILTER_BYTES=1 << 20)
     assert cluster.wait("b1") == [0]
-    seen = look(store, KEYS)
+    seen = look(store, keys)
     (crawl,) = seen.crawls
     assert (crawl.crawl_id, crawl.state) == ("site-2", "committed")
     assert crawl.digests == seen.digests > 10
     assert crawl.urls == seen.counts["totalUrls"] > crawl.digests
     assert crawl.revisits == seen.counts.get("dupeUrls", 0)
-    assert Check(store, KEYS).run().sound
+    assert Check(store, keys).run().sound

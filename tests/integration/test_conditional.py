@@ -2,19 +2,15 @@
 
 import gzip
 import json
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from fastwarc import ArchiveIterator
 
 from tests.archive.judges import assert_sound
 
-ROOT = Path(__file__).parents[2]
 START = b"<title>start</title>"
 START += b"".join(b"<a href='/%s'>x</a>" % name for name in (b"a", b"b", b"forced"))
 DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
@@ -164,15 +160,11 @@ def test_a_duplicate_page_that_is_deep_is_not_followed(crawl, cluster, tmp_path)
     assert sorted(sent) == ["/", "/a", "/b", "/forced"]
 
     # and the report says what that saved, in words, as JSON and as a picture
-    asked = [sys.executable, "-m", "frontier", "crawl", "status"]
-    asked += ["--store-dir", str(cluster.store_dir)]
     assert cluster.store
     picture = tmp_path / "saved.png"
     plot = ["--plot", str(picture)] if find_spec("matplotlib") else []
     text, data = (
-        subprocess.run(
-            [*asked, *options], cwd=ROOT, check=True, capture_output=True, text=True
-        ).stdout
+        cluster.ask("crawl", "status", *options).stdout
         for options in ([], ["--json", *plot])
     )
     assert "4 of the same URL" in text

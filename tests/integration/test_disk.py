@@ -4,7 +4,7 @@ import random
 import subprocess
 
 import pytest
-from conftest import Cluster, until
+from conftest import until
 
 from tests.archive.judges import read_fastwarc, read_warcio
 from tests.rawsite import RawSite
@@ -29,12 +29,13 @@ def remount(disk, options):
 
 
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
-def test_a_crawl_waits_for_its_disk_and_loses_nothing(small_disk, tmp_path, trouble):
+def test_a_crawl_waits_for_its_disk_and_loses_nothing(
+    small_disk, tmp_path, cluster, trouble
+):
     noise = random.Random(0)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n"
     pages = {f"/{n}": head + noise.randbytes(4000) for n in range(80)}
     site = RawSite(pages)
-    cluster = Cluster(tmp_path)
     cluster.warc_dir = small_disk
     if trouble == "read-only":
         remount(small_disk, "ro,size=10M")

@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 
 import pytest
+import warm
 
 SCRAPY = [sys.executable, "-m", "scrapy"]
 SPIDER = """
@@ -109,7 +109,7 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
     server = serve(urls=200, hosts=4, calendar_months=0)
     bases = ",".join(seed.rstrip("/") for seed in server.seeds)
     alone = tmp_path / "alone.jsonl"
-    subprocess.run(
+    warm.run(
         [*SCRAPY, "crawl", "plain", "-a", f"bases={bases}", "-o", str(alone)],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(project)},

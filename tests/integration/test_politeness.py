@@ -29,7 +29,7 @@ def polite(serve, cluster):
                 FRONTIER_LEASE_TTL=2,
                 **settings,
             )
-        until(lambda: pages(server) > 10, "pages", 20)
+        until(lambda: pages(server) > 10, "pages")
         return server
 
     return polite
@@ -60,18 +60,18 @@ def test_no_host_is_asked_sooner_through_joins_leaves_kills_and_frozen_nodes(
         "FRONTIER_LEASE_TTL": 2,
     }
     cluster.start("node-2", *late, **settings)
-    until(lambda: alive(cluster) == 3, "a third node", 20)
+    until(lambda: alive(cluster) == 3, "a third node")
     cluster.nodes["node-0"].send_signal(signal.SIGTERM)
     cluster.wait("node-0")
     cluster.nodes["node-1"].send_signal(signal.SIGSTOP)
-    until(lambda: alive(cluster) == 1, "the frozen node's removal", 20)
+    until(lambda: alive(cluster) == 1, "the frozen node's removal")
     count = pages(server)
     until(lambda: pages(server) > count + 15, "pages of the node that is left")
     cluster.nodes["node-1"].send_signal(signal.SIGCONT)
-    until(lambda: alive(cluster) == 2, "the frozen node's return", 20)
+    until(lambda: alive(cluster) == 2, "the frozen node's return")
     cluster.kill("node-2")
     cluster.start("node-3", *late, **settings)
-    until(lambda: alive(cluster) == 2, "the killed node's removal", 20)
+    until(lambda: alive(cluster) == 2, "the killed node's removal")
     count = pages(server)
     until(lambda: pages(server) > count + 40, "pages of the nodes that are left")
 

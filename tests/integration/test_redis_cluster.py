@@ -17,7 +17,7 @@ def shared(request, tmp_path):
     servers = request.param()
     try:
         servers.start()
-        nodes = Cluster(tmp_path, servers.url)
+        nodes = Cluster(tmp_path, servers)
         try:
             yield servers, nodes
         finally:

@@ -1,12 +1,12 @@
 """Links that are seen are dropped early, and nobody can tell."""
 
 import json
-import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+import warm
 
 SCRIPT = """
 import json, sys
@@ -126,7 +126,7 @@ def crawl(serve, tmp_path):
         script = tmp_path / "script.py"  # Scrapy reads the source of callbacks
         script.write_text(SCRIPT)
         words = [sys.executable, script, base, kind]
-        done = subprocess.run(
+        done = warm.run(
             [*words, json.dumps(settings)], capture_output=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr.decode()

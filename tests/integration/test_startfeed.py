@@ -43,8 +43,8 @@ KEY = "fed:start_urls"
 
 
 @pytest.fixture
-def feed(cluster, serve, tmp_path, own_server):
-    """Start nodes of a spider on a server, and give what can put entries in."""
+def feed(cluster, serve, tmp_path):
+    """Start nodes of a spider; return the addresses of a site's hosts."""
 
     def feed(nodes, spider=SPIDER, **settings):
         root = tmp_path / "project"
@@ -60,7 +60,6 @@ def feed(cluster, serve, tmp_path, own_server):
             *("-o", str(tmp_path / f"{node}.jsonl")),
             spider="fed",
             cwd=root,
-            REDIS_URL=own_server.url,
             FRONTIER_KEEP_ALIVE="True",
             **settings,
         )
@@ -73,12 +72,8 @@ def feed(cluster, serve, tmp_path, own_server):
 
 
 @pytest.fixture
-def put(own_server):
-    from frontier.store.client import BlockingStore
-
-    store = BlockingStore.from_settings({"REDIS_URL": own_server.url})
-    yield lambda *parts: store.call(Call.command(*parts))
-    store.close()
+def put(cluster):
+    return lambda *parts: cluster.store.call(Call.command(*parts))
 
 
 def fetched(feed):
@@ -109,7 +104,7 @@ def test_entries_are_fetched_once_while_the_crawl_runs(cluster, feed, put, kind)
             put("ZADD", KEY, 1, entry)
         else:
             put("LPUSH" if kind == "list" else "SADD", KEY, entry)
-    until(lambda: len(fetched(feed)) >= len(urls), "the pages", 30)
+    until(lambda: len(fetched(feed)) >= len(urls), "the pages")
     until(lambda: not put("EXISTS", KEY), "the removal")
     stop(cluster, "node-1", "node-2")
 
@@ -137,19 +132,22 @@ def test_no_entry_is_lost_when_nodes_are_killed_while_they_take_them(
         put("RPUSH", KEY, url)
     for number in range(1, 4):
         left = put("LLEN", KEY)
-        until(lambda left=left: put("LLEN", KEY) < left or not left, "a batch", 30)
+        until(lambda left=left: put("LLEN", KEY) < left or not left, "a batch")
         cluster.kill(f"node-{number}")
+        done = cluster.ask("node", "remove", f"node-{number}", "--force")
+        assert done.returncode == 0, done.stderr
         feed.start(f"node-{number + 1}")
-    until(lambda: set(urls) <= set(fetched(feed)), "the pages", 30)
+    until(lambda: set(urls) <= set(fetched(feed)), "the pages")
     stop(cluster, "node-4")
 
     assert put("LLEN", KEY) == 0
 
 
+@pytest.mark.one_server("scrapy-redis's spider connects by itself, to no other")
 def test_a_spider_of_scrapy_redis_makes_its_own_requests(cluster, feed, put):
     bases = feed(["node-1"], spider=OWN)
     put("RPUSH", KEY, f"+{bases[0]}/empty", f"+{bases[1]}/empty")
-    until(lambda: len(fetched(feed)) >= 2, "the pages", 30)
+    until(lambda: len(fetched(feed)) >= 2, "the pages")
     until(lambda: not put("EXISTS", KEY), "the removal")
     stop(cluster, "node-1")
 

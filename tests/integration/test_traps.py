@@ -1,11 +1,6 @@
 """A calendar that goes on and on is left."""
 
 import json
-import os
-import subprocess
-import sys
-
-from conftest import ROOT
 
 
 def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
@@ -20,15 +15,5 @@ def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
     assert len(months) == 12
     assert "'frontier/trap/query': " in cluster.text_of("node-1")
     assert cluster.store  # starts it again, for the command
-    status = subprocess.run(
-        [
-            *(sys.executable, "-m", "frontier", "crawl", "status", "--json"),
-            *("--store-dir", str(cluster.store_dir)),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
+    status = cluster.ask("crawl", "status", "--json")
     assert json.loads(status.stdout)["totals"]["trapped"] > 0

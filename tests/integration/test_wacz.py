@@ -1,40 +1,246 @@
-"""The WACZ that the last node makes of a finished crawl."""
+"""The WACZ files of two crawls, with a change of the site in between.
 
+pywb needs packages of its own, so it lives in an environment of its own:
+``PYWB=/path/to/bin/wb-manager`` names it.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.parse
 import zipfile
+from dataclasses import dataclass
+from pathlib import Path
 
+import pytest
+from conftest import CHOSEN, Cluster, until
+from fastwarc.cli import main as fastwarc
 from warcio.archiveiterator import ArchiveIterator
 
+from frontier.archive.writer import WarcWriter
 from frontier.cdx.lines import parse
+from frontier.digest import sha256_hex
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
 from frontier.wacz.check import check
+from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
+from tests.archive.samples import an_exchange
+
+SCRIPTS = Path(sys.executable).parent
+PYWB = os.environ.get("PYWB", "")
+SITE = {"hosts": 2, "calendar_months": 12, "slow_seconds": 0.2}
 
 
-def test_the_last_node_makes_one_of_both_nodes_files(serve, cluster, tmp_path):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    seeds = ",".join(server.seeds)
-    directory = tmp_path / "waczs"
-    for node in ("node-1", "node-2"):
-        cluster.start(
-            node, "-a", f"seeds={seeds}", "-s", f"FRONTIER_WACZ_DIR={directory}"
+@dataclass
+class Capture:
+    """A response or revisit in a WACZ."""
+
+    url: str
+    date: str
+    kind: str
+    digest: str
+    refers_to: tuple
+    status: int
+    body: bytes
+
+    @property
+    def at(self):
+        return self.url, self.date
+
+
+def captures(path):
+    """What the WACZ at *path* stores, by URL and date."""
+    found = {}
+    with zipfile.ZipFile(path) as wacz:
+        for name in wacz.namelist():
+            if not name.startswith("archive/"):
+                continue
+            for record in ArchiveIterator(io.BytesIO(wacz.read(name))):
+                if record.rec_type not in {"response", "revisit"}:
+                    continue
+                get = record.rec_headers.get_header
+                one = Capture(
+                    get("WARC-Target-URI"),
+                    get("WARC-Date"),
+                    record.rec_type,
+                    get("WARC-Payload-Digest"),
+                    (get("WARC-Refers-To-Target-URI"), get("WARC-Refers-To-Date")),
+                    int(record.http_headers.get_statuscode()),
+                    record.raw_stream.read(),
+                )
+                found[one.at] = one
+    return found
+
+
+@dataclass
+class Crawled:
+    """Two crawls, and a WACZ that the second does not need."""
+
+    cluster: Cluster
+    first: Path
+    second: Path
+    stranger: Path
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory, servers):
+    directory = tmp_path_factory.mktemp("wacz")
+    if CHOSEN:
+        servers(CHOSEN).clear()
+    cluster = Cluster(directory, servers(CHOSEN) if CHOSEN else None)
+    waczs = directory / "waczs"
+    with contextlib.closing(cluster):
+        with SiteServer(Site(urls=130, **SITE)) as server:
+            seeds = ",".join(server.seeds)
+            about = server.site.resource(0, "GET", "/about", b"").body
+            for node in ("node-1", "node-2"):
+                cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_WACZ_DIR=waczs)
+            assert cluster.wait() == [0, 0], cluster.text_of("node-1")
+        # It holds a payload that the second crawl needs, but of another URL.
+        writer = WarcWriter(directory / "x", "x-1", "n", 10**9, {}, lambda: 1.7e9)
+        writer.append(an_exchange(7, about), sha256_hex(about))
+        writer.close()
+        create(waczs / "a.wacz", list((directory / "x").glob("*.warc.gz")))
+        port = int(server.hosts[0].rpartition(":")[2])
+        with SiteServer(Site(urls=150, **SITE), port=port) as server:
+            assert ",".join(server.seeds) == seeds
+            cluster.start("node-3", "-a", f"seeds={seeds}", FRONTIER_WACZ_DIR=waczs)
+            assert cluster.wait("node-3") == [0], cluster.text_of("node-3")
+        yield Crawled(
+            cluster, waczs / "site-1.wacz", waczs / "site-2.wacz", waczs / "a.wacz"
         )
-    assert cluster.wait() == [0, 0]
 
-    (path,) = directory.iterdir()
 
-    assert check(path) == []
-    wanted = sorted(
-        f"archive/{each.name}" for each in cluster.warc_dir.glob("*.warc.gz")
-    )
-    with zipfile.ZipFile(path) as archive:
+def test_the_last_node_makes_one_of_both_nodes_files(crawled):
+    warcs = sorted(crawled.cluster.warc_dir.glob("site-1-*.warc.gz"))
+    with zipfile.ZipFile(crawled.first) as archive:
         indexed = sorted(parse(raw).url for raw in index_lines(archive))
         names = sorted(n for n in archive.namelist() if n.startswith("archive/"))
-    assert names == wanted
-    captured = []
-    for warc in cluster.warc_dir.glob("*.warc.gz"):
-        with warc.open("rb") as stream:
-            captured += [
-                record.rec_headers.get_header("WARC-Target-URI")
-                for record in ArchiveIterator(stream)
-                if record.rec_type in {"response", "revisit"}
-            ]
-    assert indexed == sorted(captured)
+
+    assert names == [f"archive/{each.name}" for each in warcs]
+    assert len(names) == 2
+    assert indexed == sorted(one.url for one in captures(crawled.first).values())
+    # Nothing was inflated for it: each file had its index.
+    assert "is read:" not in crawled.cluster.text_of("node-1")
+
+
+def test_others_accept_both_and_so_do_we(crawled, tmp_path):
+    assert check(crawled.first) == []
+    assert check(crawled.second, [crawled.first, crawled.stranger]) == []
+    judges = [
+        subprocess.Popen(
+            [SCRIPTS / "wacz", "validate", "-f", path],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for path in (crawled.first, crawled.second)
+    ]
+    warcs = sorted(crawled.cluster.warc_dir.glob("*.warc.gz"))
+    subprocess.run([SCRIPTS / "warcio", "check", *warcs], check=True)
+    for path in warcs:
+        fastwarc(["check", "--quiet", str(path)], standalone_mode=False)
+    for judge in judges:
+        said, _ = judge.communicate()
+        assert judge.returncode == 0, said
+        assert "Validation succeeded" in said
+
+
+def test_the_second_requires_the_first_and_nothing_else(crawled):
+    first, second = captures(crawled.first), captures(crawled.second)
+    with zipfile.ZipFile(crawled.second) as archive:
+        package = json.loads(archive.read("datapackage.json"))
+    data = crawled.first.read_bytes()
+
+    assert package["relation"]["requires"] == [
+        {
+            "filename": "site-1.wacz",
+            "hash": hashlib.sha256(data).hexdigest(),
+            "size": len(data),
+        }
+    ]
+    needed = 0
+    for one in second.values():
+        if one.kind == "revisit":
+            original = first.get(one.refers_to) or second[one.refers_to]
+            assert (original.kind, original.digest) == ("response", one.digest)
+            needed += one.refers_to in first
+    assert needed > 50
+    changed = {u for u, _ in first} & {
+        one.url for one in second.values() if one.kind == "response"
+    }
+    assert any(url.endswith("/hub") for url in changed)
+    alone = check(crawled.second, [crawled.stranger])
+    assert alone == []  # what is not here is believed to hold it
+    with zipfile.ZipFile(crawled.first) as archive:
+        assert "relation" not in json.loads(archive.read("datapackage.json"))
+
+
+@contextlib.contextmanager
+def replay(directory, *waczs):
+    """A pywb with the collection ``c`` of *waczs*; yields a way to ask it."""
+    directory.mkdir()
+    tools = Path(PYWB).parent
+    subprocess.run([PYWB, "init", "c"], cwd=directory, check=True, capture_output=True)
+    for path in waczs:
+        command = [PYWB, "add", "--unpack-wacz", "c", path]
+        subprocess.run(command, cwd=directory, check=True, capture_output=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    wayback = subprocess.Popen(
+        [tools / "wayback", "-b", "127.0.0.1", "-p", str(port)],
+        cwd=directory,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def is_up():
+        assert wayback.poll() is None, "pywb has ended"
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return True
+        return False
+
+    def ask(one):
+        digits = "".join(filter(str.isdigit, one.date))[:14]
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        with contextlib.closing(connection):
+            url = urllib.parse.quote(one.url, safe="%/:=&?~#+!$,;'@()*[]")
+            accepted = {"Accept-Encoding": "gzip, deflate, br"}
+            connection.request("GET", f"/c/{digits}id_/{url}", headers=accepted)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    try:
+        until(is_up, "pywb")
+        yield ask
+    finally:
+        wayback.kill()
+        wayback.wait()
+
+
+def as_stored(one, *crawls):
+    """Status and body of a capture, its payload taken from where it refers to."""
+    if one.kind == "response":
+        return one.status, one.body
+    (original,) = (c[one.refers_to] for c in crawls if one.refers_to in c)
+    return one.status, original.body
+
+
+@pytest.mark.skipif(not PYWB, reason="PYWB names no wb-manager")
+def test_pywb_replays_every_capture_of_both_byte_for_byte(crawled, tmp_path):
+    first, second = captures(crawled.first), captures(crawled.second)
+    both = [*first.values(), *second.values()]
+    with replay(tmp_path / "both", crawled.first, crawled.second) as ask:
+        wrong = [one for one in both if ask(one) != as_stored(one, first, second)]
+        assert wrong == []
+    with replay(tmp_path / "alone", crawled.first) as ask:
+        wrong = [one.at for one in first.values() if ask(one) != as_stored(one, first)]
+    assert wrong == []

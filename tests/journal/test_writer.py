@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.errors import ArchiveError, WriterStopped
 from frontier.hashing import mark
@@ -128,7 +129,7 @@ while True:
 
 def test_kill_9_costs_nothing_that_was_durable(tmp_path):
     words = [sys.executable, "-c", KILLED, str(tmp_path)]
-    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE)
+    process = warm.Popen(words, cwd=ROOT, stdout=subprocess.PIPE)
     for _ in range(20):
         durable = int(process.stdout.readline())
     os.kill(process.pid, signal.SIGKILL)

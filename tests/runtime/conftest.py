@@ -78,7 +78,7 @@ class Parts:
             node_id=name,
             order=order,
             size=size,
-            cap=cap,
+            cap=lambda: cap,
             on_ready=self.ready.set,
         )
         self.spilling = Spilling(

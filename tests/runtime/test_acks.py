@@ -99,6 +99,17 @@ async def test_a_lost_lease_costs_no_other_partition_its_acks(started, db, crawl
     assert not node.inbox.open
 
 
+async def test_a_lease_that_has_ended_and_comes_back_costs_no_ack(started, db, crawl):
+    node, (taken,) = await started(0)
+    db("DEL", crawl.partition(0).lease)  # as the server does when its time is over
+    node.acks.complete(taken)
+    await node.acks.drain()
+
+    assert node.acks.acked == 1
+    assert (await node.scan(0)).reserved == 0
+    assert node.leases.held[0].token == taken.lease.token
+
+
 async def test_what_is_acked_makes_room_for_its_key(started, until, new_push):
     node, (taken,) = await started(0)
     await node.push(0, *(new_push(b"x%d" % n, "0.example") for n in range(20)))

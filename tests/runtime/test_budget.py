@@ -54,13 +54,7 @@ class Crawl:
         found = 0
         for number in range(PARTITIONS):
             pattern = self.keys.partition(number).tag.replace("[", "\\[") + ":set:*"
-            cursor = b"0"
-            while True:
-                parts = ("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-                cursor, names = await self.store.call(Call.command(*parts))
-                found += len(names)
-                if int(cursor) == 0:
-                    break
+            found += len(await self.store.call(Call.command("KEYS", pattern)))
         return found
 
 

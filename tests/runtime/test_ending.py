@@ -13,8 +13,9 @@ def quick(monkeypatch):
 def idle_node(parts, start, db, crawl):
     """Make a node with nothing to do, which looks for the end of its crawl."""
 
-    async def idle_node(at_each_look=None, partitions=300):
+    async def idle_node(at_each_look=None, partitions=300, rank=0):
         node = parts(partitions=partitions)
+        node.ending._rank = lambda: rank
         node.looks = 0
         db("HSET", crawl.meta(), "state", "open")
         await node.keeper.beat()
@@ -39,6 +40,13 @@ async def test_a_crawl_with_nothing_left_ends_after_a_second_look(idle_node, db,
     assert node.ending.ended_here
     assert db("HGET", crawl.meta(), "state") == b"finished"
     assert node.looks == 2
+
+
+async def test_a_node_behind_others_finds_the_end_too_but_looks_less_often(idle_node):
+    node = await idle_node(rank=2)
+    await node.finished.wait()
+
+    assert node.looks == 2 * 9
 
 
 @pytest.mark.parametrize("partition", [0, 150, 299])

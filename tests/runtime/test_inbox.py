@@ -183,6 +183,21 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
     assert not node.inbox.knows(0)
 
 
+async def test_a_lease_that_has_ended_and_comes_back_costs_nothing_that_is_under_way(
+    ready, until, new_push, db, crawl
+):
+    node = await ready({0: [(b"1", "a")]})
+    await until(lambda: len(node.inbox))
+    started = node.inbox.take()
+    db("DEL", crawl.partition(0).lease)  # as the server does when its time is over
+    await node.push(0, new_push(b"2", "b"))
+    node.inbox.learn(0, ["0:b"])
+
+    await until(lambda: len(node.inbox), "the next one")
+    assert started.key in node.inbox.open
+    assert node.inbox.take().lease.token == started.lease.token
+
+
 async def test_what_was_not_handed_out_is_given_back(ready, until):
     node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
     await until(lambda: len(node.inbox) == 5)

@@ -1,9 +1,16 @@
+import asyncio
+import contextlib
+import time
+
 import pytest
 
 from frontier.coordination.lease import BATCH
+from frontier.errors import StoreFull
 from frontier.queues.partition import ack_calls
 from frontier.store.client import Call
-from frontier.store.scripts import LEASE_ACQUIRE
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RENEW
+
+TTL = 60.0
 
 
 def urls(count):
@@ -266,3 +273,55 @@ async def test_a_keeper_that_is_run_keeps_through_an_outage(
     assert a.leases.current(0)
     assert not await store.run(ack_calls(a.keys.partition(0), a.leases.held[0], []))
     assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 1
+
+
+async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
+    parts_on, start, connect, own_server, new_push, until
+):
+    store = connect(own_server)
+    a = parts_on(store, "a")
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    await a.push(0, *map(new_push, urls(5)))
+    await a.inbox.look([0])
+    await until(lambda: len(a.inbox) == 5)
+    a.keeper._ttl = 0.03
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
+    handing_over = asyncio.ensure_future(a.keeper._hand_over({0}))
+    await until(lambda: a.patience.outages, "the refusal")
+    start(a.keeper.renew())
+
+    for partition in range(4):
+        since = time.monotonic() + TTL
+        await until(lambda p=partition, s=since: a.leases.held[p].deadline > s)
+
+    assert not handing_over.done()
+    with pytest.raises(StoreFull):
+        await a.keeper.beat()
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
+    await handing_over
+    assert sorted(a.leases.held) == [1, 2, 3]
+    assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
+    assert await a.items(0) == [b"0" + url for url in urls(5)]
+
+
+async def test_a_renewal_does_not_bring_a_released_lease_back(parts, monkeypatch):
+    a = parts("a")
+    await settle(a)
+    released, run = asyncio.Event(), a.leases._run
+
+    async def late(calls):
+        if calls[0].script is LEASE_RENEW:  # it is overtaken, if it can be
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(released.wait(), 0.2)
+        return await run(calls)
+
+    async def release():
+        await a.leases.release([0])
+        released.set()
+
+    monkeypatch.setattr(a.leases, "_run", late)
+    await asyncio.gather(a.leases.renew(), release())
+
+    assert sorted(a.leases.held) == [1, 2, 3]
+    assert await a.store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0

@@ -3,11 +3,18 @@ import asyncio
 import pytest
 
 from frontier.conf import Config
-from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
+from frontier.coordination.crawls import cancel_call
+from frontier.errors import (
+    ConfigurationError,
+    CrawlOpen,
+    StoreRefused,
+    StoreUnavailable,
+)
 from frontier.places import Places
 from frontier.queues.push import TEST
 from frontier.runtime import ending
 from frontier.runtime.node import Node
+from frontier.runtime.removing import remove_frontier
 from frontier.store.client import Call
 
 
@@ -57,7 +64,8 @@ def new_node(unique, monkeypatch):
             **{"partitions": 16, "lease_ttl": 60.0, **settings},
         )
         redis = {"REDIS_URL": server.url}
-        return Node(config, redis, Owner(), spider="site", inbox_size=16, cap=8)
+        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
+        return Node(config, redis, Owner(), spider="site", **bounds)
 
     return new_node
 
@@ -180,14 +188,14 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True
     await a.open()
-    looks = a._ending._idle
+    looks = a._parts.ending._idle
     count = []
-    a._ending._idle = lambda: count.append(1) or looks()
+    a._parts.ending._idle = lambda: count.append(1) or looks()
     await until(lambda: len(count) > 5)
     assert not a.finished
 
     a._owner.busy = False
-    await a._keeper.beat()
+    await a._parts.keeper.beat()
     await a._owner.finished.wait()
     await a.close()
 
@@ -218,3 +226,57 @@ async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, st
     found = await store.run([Call.command("ZRANGE", name, 0, -1) for name in names])
     assert found == [[b"0:*"]] * 16
     await a.close()
+
+
+def kinds(db, unique):
+    """What is left of crawls: the last part of the name of each key."""
+    names = db("KEYS", f"{{{unique}:*")
+    return {name.rsplit(b"}:", 1)[1].split(b":")[0].decode() for name in names}
+
+
+TELLING = {"meta", "epoch", "reports", "counts", "fence", "dead", "nodes"}
+"""Keys that tell about a crawl, or end by themselves."""
+
+
+async def test_what_a_crawl_has_seen_is_removed_when_it_ends_if_it_is_not_to_be_kept(
+    new_node, server, db, unique
+):
+    a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
+    a._owner.busy = True
+    await a.open()
+    await b.open()
+    push(a, b"1", "h1.example")
+    await a.outbox.flush()
+    a._owner.busy = False
+    await asyncio.gather(fetch(a, tree, []), fetch(b, tree, []))
+
+    await a.close()
+    assert "set" in kinds(db, unique), "another node is still in it"
+    await b.close()
+
+    assert kinds(db, unique) <= TELLING
+    assert "counts" in kinds(db, unique)
+
+
+async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
+    new_node, server, db, store, unique, until
+):
+    a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
+    await a.open()
+    await b.open()
+    for number in range(200):
+        push(a, b"%d" % number, f"h{number % 8}.example")
+    await a.outbox.flush()
+    with pytest.raises(CrawlOpen):
+        await remove_frontier(store.run, a.keys, a.config)
+    await store.run([cancel_call(a.keys, ttl=60.0)])
+
+    for node in (a, b):
+        await until(lambda node=node: "cancel" in node._owner.orders)
+        node.leave()
+        await node.close()
+
+    assert not a.finished
+    assert kinds(db, unique) <= TELLING
+    assert db("HGET", f"{unique}:spider:site", "open") is None
+    await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm

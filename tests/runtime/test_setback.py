@@ -6,6 +6,8 @@ from frontier.model import Order
 from frontier.runtime.setback import Setback
 from frontier.store.client import Call
 
+pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
+
 PARTITION = 0
 URLS = [b"https://a.example/%d" % n for n in range(6)]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 import redis.asyncio
+import warm
 
 from frontier.errors import StoreUnavailable
 from frontier.store import embedded
@@ -26,6 +27,8 @@ from frontier.store.embedded import EmbeddedStore, StoreStatus, locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.one_server("the embedded store itself")
 
 ROOT = Path(__file__).parents[2]
 STOPPED = StoreStatus(running=False, pid=None, socket=None)
@@ -58,7 +61,7 @@ class Node:
     """A process that uses the store; `join`, `leave` and `kill` are its life."""
 
     def __init__(self, directory: Path, cwd: Path, *, dies: bool = False) -> None:
-        self.process = subprocess.Popen(
+        self.process = warm.Popen(
             [sys.executable, "-c", NODE, str(directory), "dies" if dies else "lives"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -114,3 +114,10 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "waczs": "c:site-1:wacz",
     }
     assert CollectionKeys("c").alldupes() == "c:alldupes"
+
+
+@pytest.mark.parametrize("name", ["", "c"])
+def test_on_a_cluster_the_index_is_in_one_slot(name):
+    found = names_of(CollectionKeys(name, tagged=True)).values()
+
+    assert {name.partition("}")[0] for name in found} == {"{collection:" + name}

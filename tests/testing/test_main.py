@@ -5,6 +5,7 @@ import sys
 from urllib.request import urlopen
 
 import pytest
+import warm
 
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.site import Site
@@ -16,7 +17,7 @@ COMMAND = [sys.executable, "-m", "frontier.testing"]
 def test_it_serves_until_a_signal_comes(tmp_path, number):
     log = tmp_path / "requests.jsonl"
     arguments = ["--urls", "150", "--hosts", "2", "--log", str(log)]
-    with subprocess.Popen(
+    with warm.Popen(
         [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True
     ) as process:
         try:
@@ -36,7 +37,7 @@ def test_it_serves_until_a_signal_comes(tmp_path, number):
 
 def test_a_parent_can_compute_what_to_expect():
     arguments = ["--urls", "100", "--hosts", "2", "--calendar-months", "endless"]
-    with subprocess.Popen(
+    with warm.Popen(
         [*COMMAND, *arguments, "--host-delay", "1=0.01"],
         stdout=subprocess.PIPE,
         text=True,
@@ -59,7 +60,7 @@ def test_a_parent_can_compute_what_to_expect():
     "arguments", [["--urls", "3"], ["--host-delay", "x"], ["--log", "/nowhere/log"]]
 )
 def test_wrong_arguments_are_said_to_be_so(arguments):
-    process = subprocess.run(
+    process = warm.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False
     )
 

@@ -1,16 +1,11 @@
 import hashlib
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 
 from frontier.archive.writer import WarcWriter
 from frontier.model import Original
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "archive"))
-
-from samples import an_exchange
+from tests.archive.samples import an_exchange
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
+import gzip
+import io
 import json
 import tracemalloc
 import zipfile
+import zlib
+from pathlib import Path
 
 import pytest
+from cdxj_indexer.main import CDXJIndexer
 
 from frontier.cdx.reader import records
 from frontier.errors import BadWarc
@@ -17,15 +22,16 @@ def sound(tmp_path, write_warc):
     return out
 
 
-def changed(sound, change):
+def changed(sound, change, name="changed.wacz", deflated=()):
     """Return the complaints about *sound* after *change* of its members."""
     with zipfile.ZipFile(sound) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
-    other = sound.with_name("changed.wacz")
+    other = sound.with_name(name)
     with zipfile.ZipFile(other, "w") as archive:
         for name, data in members.items():
-            how = zipfile.ZIP_DEFLATED if len(data) > 10**6 else zipfile.ZIP_STORED
+            packed = name in deflated or len(data) > 10**6
+            how = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
             archive.writestr(zipfile.ZipInfo(name), data, how)
     return check(other)
 
@@ -39,7 +45,9 @@ def test_what_is_sound_stays_sound(sound):
     [
         ("pages/pages.jsonl", "pages/pages.jsonl is missing"),
         ("datapackage.json", "datapackage.json is missing"),
+        ("datapackage-digest.json", "datapackage-digest.json is missing"),
         ("indexes/index.cdx.gz", "the index is empty"),
+        ("indexes/index.idx", "indexes/index.cdx.gz: no .idx leads to its lines"),
     ],
 )
 def test_what_is_missing_is_told(sound, member, complaint):
@@ -77,6 +85,16 @@ def edit(members, change):
         (lambda p: p.update(resources=7), "resources is not a list"),
         (lambda p: p.pop("profile"), "profile is not"),
         (lambda p: p.pop("wacz_version"), "wacz_version is missing"),
+        (lambda p: p.update(created="today"), "created is no date and time"),
+        (lambda p: p.update(title=["x"]), "title is no text"),
+        (lambda p: p["resources"][0].pop("name"), "its name has to be of a-z"),
+        (lambda p: p["resources"][0].update(name="A"), "its name has to be of a-z"),
+        (lambda p: p["resources"][0].update(name="index.idx"), "has its name"),
+        (lambda p: p.update(relation={"requires": 7}), "requires: is not a list"),
+        (
+            lambda p: p.update(relation={"requires": [{"filename": "x"}]}),
+            "without a SHA-256",
+        ),
     ],
 )
 def test_json_that_lies_is_told(sound, change, complaint):
@@ -94,8 +112,6 @@ def test_a_package_that_is_no_json_object_is_told(sound, text):
 
 
 def test_an_index_that_points_elsewhere_is_told(sound):
-    import gzip
-
     def shift(members):
         lines = gzip.decompress(members["indexes/index.cdx.gz"])
         other = lines.replace(b'"offset": "', b'"offset": "1')
@@ -107,9 +123,97 @@ def test_an_index_that_points_elsewhere_is_told(sound):
     assert sum("leaves out the record" in text for text in found) == 2
 
 
-def test_a_hundred_thousand_headers_and_a_bomb_take_bounded_memory():
-    import gzip
+@pytest.mark.parametrize(
+    ("member", "old", "new", "complaint"),
+    [
+        ("indexes/index.idx", b'"offset": 0', b'"offset": 9', "offset 9, but 0 is"),
+        ("indexes/index.idx", b'"offset": 0', b'"offset": null', "offset 'None'"),
+        ("indexes/index.idx", b'"length": ', b'"length": 1', "its file ends at"),
+        ("indexes/index.idx", b"com,example", b"com,examples", "member begins with"),
+        ("indexes/index.idx", b"index.cdx.gz", b"other.cdx.gz", "there is no"),
+        ("indexes/index.idx", b"sha256:", b"sha256:0", "the digest is another"),
+        ("indexes/index.idx", b"cdxj-gzip-1.0", b"cdx", "its format is not"),
+        ("indexes/index.idx", b'": ', b'" ', "line 1: "),
+        ("pages/pages.jsonl", b'"ts": "2', b'"ts": "x2', "line 2: ts is no date"),
+    ],
+)
+def test_an_idx_that_leads_elsewhere_is_told(sound, member, old, new, complaint):
+    def edited(members):
+        assert old in members[member]
+        members[member] = members[member].replace(old, new)
 
+    found = changed(sound, edited)
+
+    assert any(complaint in text for text in found), found
+
+
+def test_what_the_specification_forbids_is_told(sound):
+    def add(members):
+        members["archive/notes.txt"] = b"x"
+        members["archive/old.warc"] = gzip.compress(b"WARC/1.1")
+
+    found = "; ".join(
+        changed(sound, add, "changed.zip", deflated={"indexes/index.cdx.gz"})
+    )
+
+    assert "its name does not end in .wacz" in found
+    assert "'archive/notes.txt': a file of another kind" in found
+    assert "gzip, which a .warc is not" in found
+    assert "'indexes/index.cdx.gz': is compressed in the zip" in found
+
+
+def test_members_that_share_bytes_are_refused(sound):
+    data = bytearray(sound.read_bytes())
+    at = data.rindex(b"PK\1\2")
+    data[at + 42 : at + 46] = (30).to_bytes(4, "little")  # where its header would be
+    sound.write_bytes(data)
+
+    (complaint,) = check(sound)
+
+    assert "shares bytes with another member" in complaint
+
+
+def test_a_warc_file_that_is_not_compressed_is_looked_at(sound):
+    def inflate(members):
+        (name,) = (name for name in members if name.startswith("archive/"))
+        path = sound.with_name(Path(name).name.removesuffix(".gz"))
+        path.write_bytes(gzip.decompress(members.pop(name)))
+        lines = io.StringIO()
+        CDXJIndexer(lines, [str(path)], sort=True).process_all()
+        index = lines.getvalue().encode().splitlines(keepends=True)
+        members[f"archive/{path.name}"] = path.read_bytes()
+        members["indexes/index.cdxj"] = b"".join(index[:1])
+
+    found = changed(sound, inflate)
+
+    assert sum("leaves out the record" in text for text in found) == 1
+    assert not any("no record of its own" in t and ".warc:" in t for t in found), found
+
+
+def test_a_revisit_of_another_url_needs_it(tmp_path, write_warc):
+    """The payload is there, but not where a replay tool looks for it."""
+    directory = write_warc("c-1", [b"<p>one</p>", b"<p>two</p>", b"<p>one</p>"])
+    (path,) = directory.iterdir()
+    members = []
+    rest = path.read_bytes()
+    while rest:
+        inflate = zlib.decompressobj(31)
+        text = inflate.decompress(rest)
+        rest = inflate.unused_data
+        text = text.replace(
+            b"Refers-To-Target-URI: http://example.com/0",
+            b"Refers-To-Target-URI: http://example.com/1",
+        )
+        members.append(gzip.compress(text))
+    path.write_bytes(b"".join(members))
+    out = tmp_path / "c.wacz"
+
+    assert create(out, [path]).missing == 1
+    (complaint,) = check(out)
+    assert complaint.startswith("unresolved revisit in")
+
+
+def test_a_hundred_thousand_headers_and_a_bomb_take_bounded_memory():
     many = gzip.compress(b"WARC/1.1\r\n" + b"A: b\r\n" * 100_000 + b"\r\n")
     top = b"WARC/1.1\r\nContent-Length: 1\r\n\r\n"
     bomb = gzip.compress(top + bytes(100_000_000))

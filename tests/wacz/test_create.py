@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import warm
 from fastwarc.warc import ArchiveIterator
 
 from frontier.cdx.lines import parse
@@ -139,7 +140,7 @@ def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_w
     )
     killed = 0
     for part in (0.1, 0.5, 0.9):
-        process = subprocess.Popen(
+        process = warm.Popen(
             [sys.executable, "-c", code, out, *warcs],
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -3,58 +3,77 @@
 -- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy>'
 -- KEYS[2]  epoch    integer
 -- KEYS[3]  reports  hash: node id to JSON
--- KEYS[4]  meta     hash {state, ...} of the crawl
+-- KEYS[4]  meta     hash {state, swept_ms, ...} of the crawl
 -- KEYS[5]  order    string: what an operator wants of this node
 -- ARGV[1]  node     node id
 -- ARGV[2]  weight   its weight in the ring; 0 while it leaves
 -- ARGV[3]  ttl_ms   a node that was silent for longer is dead
 -- ARGV[4]  busy     1 while the node has work that is not in the store, else 0
 -- ARGV[5]  report   JSON; '' leaves the last one
--- ARGV[6]  joining  1 with the first beat of a process, else 0
+-- ARGV[6]  known    the epoch that it knows; less than 0 with the first beat of a process
 --
--- Returns {epoch, state, order, node, weight, node, weight, ...}.
+-- Returns {epoch, state, order, node, weight, node, weight, ...}; without the
+-- nodes if the epoch is the one that is known.
 -- The epoch grows when the set of live nodes, or a weight, changes. What was
 -- ordered of an earlier process of the same name is forgotten. A node that is
 -- to be removed does not get onto the map any more.
+-- The whole map is read by who does not know the epoch, and, to find the dead,
+-- by one beat in a second: else the cost of all beats grew with the square of
+-- the number of nodes.
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local limit = now - tonumber(ARGV[3])
+local stamp = string.format('%.0f', now)
 local order = redis.call('GET', KEYS[5]) or ''
-if ARGV[6] == '1' then
+if tonumber(ARGV[6]) < 0 then
   redis.call('DEL', KEYS[5]) -- and is not read again: it may be gone as slots move
   order = ''
 end
-local reply = {0, redis.call('HGET', KEYS[4], 'state') or '', order}
-local changed, known, there, dead = false, false, false, {}
+local crawl = redis.call('HMGET', KEYS[4], 'state', 'swept_ms')
+local reply = {0, crawl[1] or '', order}
+local sweeps = true -- where there is no crawl, nothing is noted about it
+if crawl[1] then
+  sweeps = now - tonumber(crawl[2] or '0') >= math.min(1000, tonumber(ARGV[3]) / 5)
+  if sweeps then redis.call('HSET', KEYS[4], 'swept_ms', stamp) end
+end
+local own = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^%d+ (%d+)')
+local changed, dead, members = own ~= ARGV[2], {}, {}
 
-local nodes = redis.call('HGETALL', KEYS[1])
-for i = 1, #nodes, 2 do
-  local beat, weight = string.match(nodes[i + 1], '^(%d+) (%d+)')
-  if nodes[i] == ARGV[1] then
-    known, there = weight == ARGV[2], true
-  elseif tonumber(beat) < limit then
-    dead[#dead + 1] = nodes[i]
-    changed = true
-  else
-    table.insert(reply, nodes[i])
-    table.insert(reply, weight)
+if sweeps or changed or order == 'remove'
+  or (redis.call('GET', KEYS[2]) or '0') ~= ARGV[6] then
+  local nodes = redis.call('HGETALL', KEYS[1])
+  for i = 1, #nodes, 2 do
+    local beat, weight = string.match(nodes[i + 1], '^(%d+) (%d+)')
+    if nodes[i] == ARGV[1] then
+      -- it is added below
+    elseif tonumber(beat) < limit then
+      dead[#dead + 1] = nodes[i]
+      changed = true
+    else
+      table.insert(members, nodes[i])
+      table.insert(members, weight)
+    end
   end
 end
 if order == 'remove' then
-  if there then dead[#dead + 1] = ARGV[1] end
-  changed, known = changed or there, true
+  changed = #dead > 0 or own
+  if own then dead[#dead + 1] = ARGV[1] end
 else
-  table.insert(reply, ARGV[1])
-  table.insert(reply, ARGV[2])
-  redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %s %s', now, ARGV[2], ARGV[4]))
+  table.insert(members, ARGV[1])
+  table.insert(members, ARGV[2])
+  redis.call('HSET', KEYS[1], ARGV[1], stamp .. ' ' .. ARGV[2] .. ' ' .. ARGV[4])
 end
 if #dead > 0 then redis.call('HDEL', KEYS[1], unpack(dead)) end
 if ARGV[5] ~= '' then
   redis.call('HSET', KEYS[3], ARGV[1], ARGV[5])
 end
-if changed or not known then
+if changed then
   redis.call('INCR', KEYS[2])
 end
-reply[1] = tonumber(redis.call('GET', KEYS[2]) or '0')
+local epoch = redis.call('GET', KEYS[2]) or '0'
+reply[1] = tonumber(epoch)
+if epoch ~= ARGV[6] then
+  for i = 1, #members do reply[#reply + 1] = members[i] end
+end
 return reply

@@ -1,0 +1,58 @@
+"""How the seen test is to deal with a request that the spider made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frontier.queues.push import FORCE, MARK, TEST
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from frontier.connection import Connection
+    from frontier.identity import Fingerprints
+
+ONCE = "once"
+"""The mode of a start request of a crawl that began with what others saw."""
+
+
+class Modes:
+    """The mode of each request: one of `frontier.queues.push`, or `ONCE`."""
+
+    def __init__(self, connection: Connection, fingerprints: Fingerprints) -> None:
+        self._connection = connection
+        self._fingerprints = fingerprints
+
+    def of(self, request: Request) -> str:
+        """The mode of *request*."""
+        if self.is_start(request):
+            # every node has the seeds, whatever dont_filter says
+            return ONCE if self._connection.carried else TEST
+        redirected = request.meta.get("redirect_urls")
+        if redirected and (request.dont_filter or self._is_carried_start(request)):
+            return MARK
+        if request.dont_filter:
+            return FORCE
+        if redirected and self._same_page(request, str(redirected[-1])):
+            return MARK
+        return TEST
+
+    def is_start(self, request: Request) -> bool:
+        """Whether `Spider.start` made *request*."""
+        starts = self._connection.start_requests
+        return bool(starts) and request in starts
+
+    def _is_carried_start(self, request: Request) -> bool:
+        """Whether a start request led to *request* that others may have seen."""
+        is_start = request.meta.get("is_start_request")  # Scrapy says so
+        return bool(self._connection.carried and is_start)
+
+    def _same_page(self, request: Request, source: str) -> bool:
+        """Whether a redirect leads to another spelling of where it came from.
+
+        Such a target counts as seen but has not been fetched (Heritrix's rule).
+        """
+        if source == request.url:
+            return False
+        fingerprint = self._fingerprints.of
+        return fingerprint(request.replace(url=source)) == fingerprint(request)

@@ -1,0 +1,198 @@
+"""The parts of a node, and which of them knows which other.
+
+What always holds:
+
+1.  A part is handed those that it needs when it is built, so the order in which
+    they are built here is the order in which they may know each other.
+2.  Nothing runs before one of `Parts.loops` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from frontier.coordination.lease import Leases
+from frontier.coordination.membership import Membership
+from frontier.model import Member
+from frontier.runtime.acks import Acks
+from frontier.runtime.addresses import Addresses
+from frontier.runtime.advice import Advice
+from frontier.runtime.budget import Budget
+from frontier.runtime.ending import Ending
+from frontier.runtime.inbox import Inbox
+from frontier.runtime.keeper import Keeper
+from frontier.runtime.manners import Manners
+from frontier.runtime.outbox import Outbox
+from frontier.runtime.setback import Setback
+from frontier.runtime.shape import seen_shape
+from frontier.runtime.shelf import shelf_of
+from frontier.runtime.spilling import Spilling
+from frontier.runtime.starts import Starts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from frontier.conf import Config
+    from frontier.queues.push import Push
+    from frontier.runtime.journaling import Journaling
+    from frontier.runtime.owner import Owner
+    from frontier.runtime.patience import Patience
+    from frontier.store.client import Call, Store
+    from frontier.store.keys import CrawlKeys
+
+
+class Whole(Protocol):
+    """What the parts ask of the node, or tell it."""
+
+    async def archived(self) -> None:
+        """Return when what was handed over is on disk, and in the journal."""
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do here."""
+
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """The store has decided about *pushes*: a letter for each."""
+
+    def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+        """Calls that tell of queues that have just become non-empty."""
+
+    def on_finished(self) -> None:
+        """The crawl is over on every node."""
+
+    def on_order(self, order: str) -> None:
+        """What an operator wants; see `Owner.on_order`."""
+
+
+class Parts:
+    """Everything of a node that works by itself."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        patience: Patience,
+        keys: CrawlKeys,
+        journal: Journaling,
+        *,
+        node: Whole,
+        owner: Owner,
+        inbox_size: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str],
+    ) -> None:
+        self._config = config
+        ttl = config.lease_ttl
+        self.leases = Leases(patience.once, keys, config.node_id, ttl=ttl)
+        self.membership = Membership(
+            patience.once,
+            keys,
+            Member(config.node_id, config.node_weight),
+            config.partitions,
+            ttl=ttl,
+        )
+        self.outbox = Outbox(
+            patience,
+            keys,
+            seen_shape(config),
+            on_verdicts=node.on_verdicts,
+            on_risen=node.on_risen,
+            journal=journal.pushed,
+        )
+        self.starts = Starts(patience, keys)
+        self.manners = Manners(patience, keys)
+        self.addresses = Addresses(patience, keys)
+        self.inbox = Inbox(
+            patience,
+            keys,
+            self.leases,
+            node_id=config.node_id,
+            order=config.order,
+            size=inbox_size,
+            cap=cap,
+            host_of=host_of,
+            on_ready=owner.on_ready,
+        )
+        self.spilling = Spilling(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            order=config.order,
+            partitions=config.partitions,
+            max_bytes=config.queue_max_bytes,
+            shelf=shelf_of(config.queue_spill_dir, keys),
+        )
+        self.acks = Acks(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            archived=node.archived,
+            on_acked=self.starts.end,
+            journal=journal.acked,
+        )
+        setback = Setback(
+            store,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            order=config.order,
+            on_forgotten=owner.on_forgotten,
+        )
+        patience.on_change(setback.examine)
+        self.keeper = Keeper(
+            patience,
+            keys,
+            self.membership,
+            self.leases,
+            self.inbox,
+            node_id=config.node_id,
+            order=config.order,
+            ttl=ttl,
+            report=owner.report,
+            busy=owner.is_busy,
+            on_finished=node.on_finished,
+            on_order=node.on_order,
+            before_release=self.manners.flush,
+        )
+        self.ending = Ending(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            partitions=config.partitions,
+            ttl=ttl,
+            idle=node.is_idle,
+            on_finished=node.on_finished,
+            rank=lambda: self.membership.rank,
+        )
+        self.budget: Budget | None = None
+        """Who looks after the memory of the sets, if there is a limit."""
+        if config.seen_set_max_bytes:
+            self.budget = Budget(
+                patience,
+                keys,
+                self.leases,
+                seen_shape(config),
+                partitions=config.partitions,
+                max_bytes=config.seen_set_max_bytes,
+            )
+
+    def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What has to run for as long as the node is open."""
+        loops = [self.outbox.run, self.inbox.run, self.acks.run]
+        loops += [self.keeper.run, self.keeper.renew, self.starts.run]
+        loops.append(self.spilling.run)
+        if self._config.queue_max_bytes:
+            loops.append(self.spilling.watch)
+        if self._config.queue_key != "url":  # else there is no host to spare
+            loops.append(self.manners.run)
+            if self._config.host_shards == 1:
+                loops.append(Advice(self.membership, self.inbox).run)
+        if self.budget is not None:
+            loops.append(self.budget.run)
+        if not self._config.keep_alive:
+            loops.append(self.ending.run)
+        return loops

@@ -1,0 +1,26 @@
+-- crawl_cancel: end a crawl whatever is left in it; its nodes are told.
+--
+-- KEYS[1]  meta   hash {state, ...}
+-- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy>'
+-- ARGV[1]  ttl_ms a node that was silent for longer is dead
+--
+-- Returns {done, live}: done is 1 if this call canceled it, 2 if it had been
+-- canceled before, 0 if it is not open; live is how many nodes have to leave.
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local live = 0
+for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
+  if tonumber(string.match(value, '^(%d+)') or '0') >= now - tonumber(ARGV[1]) then
+    live = live + 1
+  end
+end
+local state = redis.call('HGET', KEYS[1], 'state')
+if state == 'canceled' then
+  return {2, live}
+end
+if state ~= 'open' then
+  return {0, live}
+end
+redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', string.format('%.0f', now))
+return {1, live}

@@ -1,0 +1,15 @@
+-- crawl_remove: say that the frontier of a crawl that has ended is being removed.
+--
+-- KEYS[1]  meta  hash {state, ...}
+--
+-- Returns 1, or 0 if the crawl has not ended. It is said before anything is
+-- removed: nobody takes what is left of a seen-set for all of it.
+
+local state = redis.call('HGET', KEYS[1], 'state')
+if state ~= 'finished' and state ~= 'canceled' then
+  return 0
+end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+redis.call('HSETNX', KEYS[1], 'removed_ms', string.format('%.0f', now))
+return 1

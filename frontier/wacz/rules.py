@@ -1,0 +1,193 @@
+"""What WACZ 1.1.1 and Data Package 1.0 ask of names, package and pages.
+
+Each MUST of the former is asked for once, here or where the bytes are read
+(`frontier.wacz.check`, `frontier.wacz.blocks`). Of its SHOULDs the one that
+keeps a file from being verified counts too: ``datapackage-digest.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+from frontier.cdx.lines import LINE_LIMIT
+from frontier.wacz import layout
+from frontier.wacz.requires import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+MEMBERS_LIMIT = 100_000
+"""Most members of a zip that is looked at."""
+RATIO_LIMIT = 200
+"""A member that inflates to more than this times its size is a zip bomb."""
+SMALL = 1 << 20
+"""Bytes that a member may inflate to however small it is."""
+
+_NAME = re.compile(r"[a-z0-9._-]{1,1000}")
+_MOMENT = re.compile(
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt ]"
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
+    r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
+)
+"""RFC 3339, section 5.6."""
+_TEXTS = ("title", "description", "software", "mainPageUrl")
+_MOMENTS = ("created", "modified")
+_FOLDERS = {
+    layout.ARCHIVE: (layout.WARCS, ()),
+    layout.INDEXES: (layout.CDX, (".idx",)),
+    "pages/": ((".jsonl",), ()),
+}
+"""What there has to be in a folder of the specification, and what else may be."""
+
+
+def names(archive: zipfile.ZipFile) -> list[str]:
+    """Return what keeps *archive* from being opened at all."""
+    infos = archive.infolist()
+    if len(infos) > MEMBERS_LIMIT:
+        return [f"it has {len(infos)} members; at most {MEMBERS_LIMIT} are read"]
+    wrong, seen = [], set()
+    for info in infos:
+        name = info.filename
+        if not layout.is_safe(name.rstrip("/")):
+            wrong.append(f"{name[:200]!r}: a name that leads out of the file")
+        if name in seen:
+            wrong.append(f"{name!r}: is there twice")
+        seen.add(name)
+        if info.flag_bits & 1:
+            wrong.append(f"{name!r}: is encrypted")
+        if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+            wrong.append(f"{name!r}: neither stored nor deflated")
+        if info.file_size > max(SMALL, RATIO_LIMIT * info.compress_size):
+            wrong.append(f"{name!r}: a zip bomb of {info.file_size} bytes")
+    end = 0
+    for info in sorted(infos, key=lambda info: info.header_offset):
+        if info.header_offset < end:
+            wrong.append(f"{info.filename!r}: shares bytes with another member")
+        end = info.header_offset + info.compress_size
+    return wrong
+
+
+def package(
+    archive: zipfile.ZipFile, members: Collection[str], say: Callable[[str], None]
+) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any]]]:
+    """Return the package description and its resources by path."""
+    for name in (layout.PACKAGE, layout.DIGEST, layout.PAGES):
+        if name not in members:
+            say(f"{name} is missing")
+    for folder, (needed, further) in _FOLDERS.items():
+        held = [name for name in members if name.startswith(folder)]
+        if not any(name.endswith(needed) for name in held):
+            say(f"{folder} is missing, or has no {' or '.join(needed)}")
+        for name in held:
+            if not name.endswith((*needed, *further)):
+                say(f"{name!r}: a file of another kind, which {folder} may not have")
+    for name in members:
+        kept = name.startswith((layout.ARCHIVE, layout.INDEXES))
+        packed = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
+        if (
+            packed
+            and (name.startswith(layout.ARCHIVE) or name.endswith(".gz"))
+            and kept
+        ):
+            say(f"{name!r}: is compressed in the zip")
+    if layout.PACKAGE not in members:
+        return None, {}
+    found = read_json(archive, layout.PACKAGE)
+    if not isinstance(found, dict):
+        say(f"{layout.PACKAGE} is not a JSON object")
+        return None, {}
+    if found.get("profile") != "data-package":
+        say(f"{layout.PACKAGE}: profile is not 'data-package'")
+    if not isinstance(found.get("wacz_version"), str):
+        say(f"{layout.PACKAGE}: wacz_version is missing")
+    for key in _TEXTS:
+        if not isinstance(found.get(key, ""), str):
+            say(f"{layout.PACKAGE}: {key} is no text")
+    for key in _MOMENTS:
+        if key in found and not _MOMENT.fullmatch(str(found[key])):
+            say(f"{layout.PACKAGE}: {key} is no date and time of RFC 3339")
+    resources = _resources(found.get("resources"), members, say)
+    _digest(archive, members, say)
+    return found, resources
+
+
+def pages(
+    archive: zipfile.ZipFile, members: Collection[str], say: Callable[[str], None]
+) -> None:
+    """Tell what is wrong with the lists of pages."""
+    for name in members:
+        if name.startswith("pages/") and name.endswith(".jsonl"):
+            with archive.open(name) as stream:
+                _pages(name, stream, say)
+
+
+def _pages(name: str, stream: Any, say: Callable[[str], None]) -> None:
+    number = 0
+    while raw := stream.readline(LINE_LIMIT):
+        number += 1
+        try:
+            page = json.loads(raw)
+        except (ValueError, RecursionError):
+            page = None
+        wanted = ("format", "id") if number == 1 else ("url", "ts")
+        if not isinstance(page, dict) or not all(
+            isinstance(page.get(key), str) for key in wanted
+        ):
+            say(f"{name}, line {number}: no {' and '.join(wanted)}")
+            return
+        if number > 1 and not _MOMENT.fullmatch(page["ts"]):
+            say(f"{name}, line {number}: ts is no date and time of RFC 3339")
+            return
+    if not number:
+        say(f"{name} is empty")
+
+
+def _resources(
+    listed: Any, members: Collection[str], say: Callable[[str], None]
+) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    used: set[str] = set()
+    if not isinstance(listed, list) or not listed:
+        say(f"{layout.PACKAGE}: resources is not a list")
+        return found
+    for each in listed:
+        path = each.get("path") if isinstance(each, dict) else None
+        if not isinstance(path, str):
+            say(f"{layout.PACKAGE}: a resource without a path")
+            continue
+        if path in found:
+            say(f"{path[:200]!r}: is listed twice")
+        elif not layout.is_safe(path):
+            say(f"{path[:200]!r}: a resource that leads out of the file")
+        else:
+            found[path] = each
+            if path not in members:
+                say(f"{path!r}: is listed, but not there")
+        name = each.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            say(f"{path[:200]!r}: its name has to be of a-z, 0-9, '.', '_' and '-'")
+        elif name in used:
+            say(f"{path[:200]!r}: another resource has its name")
+        else:
+            used.add(name)
+    for member in members:
+        if member not in found and member not in {layout.PACKAGE, layout.DIGEST}:
+            say(f"{member!r}: is there, but not listed")
+    return found
+
+
+def _digest(
+    archive: zipfile.ZipFile, members: Collection[str], say: Callable[[str], None]
+) -> None:
+    if layout.DIGEST not in members:
+        return
+    digest = read_json(archive, layout.DIGEST, 1 << 20)
+    with archive.open(layout.PACKAGE) as stream:
+        value, _ = layout.hash_of(stream)  # type: ignore[arg-type]
+    if not isinstance(digest, dict) or digest.get("path") != layout.PACKAGE:
+        say(f"{layout.DIGEST}: path is not {layout.PACKAGE!r}")
+    elif digest.get("hash") != value:
+        say(f"{layout.DIGEST}: the hash is not that of {layout.PACKAGE}")

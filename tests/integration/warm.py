@@ -1,0 +1,232 @@
+"""Python processes that need not import everything anew.
+
+`Popen` and `run` are those of `subprocess`, for what starts with
+``sys.executable`` and goes on with ``-m``, ``-c`` or the name of a script. The
+process is forked from one that has Scrapy and `frontier` in memory, which
+spares it two seconds of a core. All else is as it would be: directory,
+environment, files and ``sys.path`` are those asked for, the project's own
+modules are imported after the fork, and a signal or an exit code is what it is.
+Users start processes otherwise, and so do the tests of ``frontier crawl run``
+and ``frontier demo``.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import types
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PARTS = ["commands", "core", "downloadermiddlewares", "extensions", "spidermiddlewares"]
+STATUS = struct.Struct("i")
+SIZE = struct.Struct("I")
+
+
+class Parent:
+    """The process that others are forked from."""
+
+    def __init__(self):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                pass_fds=[theirs.fileno()],
+            )
+        self._socket = ours
+        self._lock = threading.Lock()
+        atexit.register(self.end)
+
+    def end(self):
+        self._socket.close()  # which ends it
+        self._process.wait()
+
+    def fork(self, request, files):
+        """Start a process; return its id, and a pipe with its status at the end."""
+        status, theirs = os.pipe()
+        data = json.dumps(request).encode()
+        try:
+            with self._lock:
+                fds = [*files, theirs]
+                socket.send_fds(self._socket, [SIZE.pack(len(data))], fds)
+                self._socket.sendall(data)
+                answer = self._socket.recv(STATUS.size, socket.MSG_WAITALL)
+        finally:
+            os.close(theirs)
+        return STATUS.unpack(answer)[0], status
+
+
+parents = []
+
+
+def parent():
+    if not parents:
+        parents.append(Parent())
+    return parents[0]
+
+
+class Popen(subprocess.Popen):
+    """A process that somebody else waits for and tells us about."""
+
+    def _execute_child(self, *args, **kwargs):
+        bound = inspect.signature(super()._execute_child).bind(*args, **kwargs)
+        given = bound.arguments
+        python, *words = [os.fsdecode(word) for word in given["args"]]
+        assert python == sys.executable, python
+        env = os.environ if given["env"] is None else given["env"]
+        ends = [given[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        request = {
+            "words": words,
+            "cwd": os.fspath(given["cwd"] or Path.cwd()),
+            "env": {os.fsdecode(k): os.fsdecode(v) for k, v in env.items()},
+        }
+        files = [own if end == -1 else end for own, end in enumerate(ends)]
+        self.pid, self._status = parent().fork(request, files)
+        self._child_created = True
+        ends = "p2cread p2cwrite c2pread c2pwrite errread errwrite"
+        self._close_pipe_fds(*(given[name] for name in ends.split()))
+
+    def _try_wait(self, wait_flags):
+        if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
+            return 0, 0
+        data = os.read(self._status, STATUS.size)
+        assert data, "the process that others are forked from has ended"
+        os.close(self._status)
+        return self.pid, STATUS.unpack(data)[0]
+
+    def _internal_poll(self, *_, **__):
+        if self.returncode is None and self._waitpid_lock.acquire(blocking=False):
+            with contextlib.closing(Release(self._waitpid_lock)):
+                if self.returncode is None:
+                    pid, status = self._try_wait(os.WNOHANG)
+                    if pid:
+                        self._handle_exitstatus(status)
+        return self.returncode
+
+
+class Release:
+    def __init__(self, lock):
+        self.close = lock.release
+
+
+def run(words, *, check, capture_output=False, timeout=90, **options):
+    """Run to the end, as `subprocess.run`."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Popen(words, **options) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(words, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def imports():
+    """Import what nodes and commands do, but what chooses a reactor."""
+    warnings.simplefilter("ignore")  # of modules that nobody asked for
+
+    import frontier
+
+    places = [(frontier.__path__, "frontier.")]
+    places += [
+        (importlib.import_module(f"scrapy.{part}").__path__, f"scrapy.{part}.")
+        for part in PARTS
+    ]
+    for path, prefix in places:
+        for found in pkgutil.walk_packages(path, prefix):
+            if not found.name.endswith("__main__"):
+                with contextlib.suppress(ImportError):  # of what is not installed
+                    importlib.import_module(found.name)
+    assert "twisted.internet.reactor" not in sys.modules
+
+
+def serve(control):
+    """Fork whenever told to; return in the child, with what it is to be."""
+    running = {}
+    wake, woken = socket.socketpair()
+    for end in (wake, woken):
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken.fileno())
+    while True:
+        ready, _, _ = select.select([control, wake], [], [])
+        if wake in ready:
+            wake.recv(4096)
+            while running:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                pipe = running.pop(pid)
+                with contextlib.suppress(BrokenPipeError):  # nobody asks any more
+                    os.write(pipe, STATUS.pack(status))
+                os.close(pipe)
+        if control in ready:
+            data, fds, _, _ = socket.recv_fds(control, SIZE.size, 4)
+            if not data:
+                os._exit(0)
+            *files, pipe = fds
+            size = SIZE.unpack(data)[0]
+            request = json.loads(control.recv(size, socket.MSG_WAITALL))
+            pid = os.fork()
+            if not pid:
+                return request, files
+            running[pid] = pipe
+            for file in files:
+                os.close(file)
+            control.sendall(STATUS.pack(pid))
+
+
+def become(request, files):
+    """Be the process that was asked for, up to its first line."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.closerange(3, 65536)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    words = request["words"]
+    paths = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+    is_file = words[0] not in {"-c", "-m"}
+    first = str(Path(words[0]).parent) if is_file else request["cwd"]
+    base = [path for path in sys.path if path != str(ROOT)]
+    sys.path[:] = [first, *filter(None, paths), *base]
+    importlib.invalidate_caches()
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        imports()
+    gc.freeze()
+    request, files = serve(socket.socket(fileno=int(sys.argv[1])))
+    become(request, files)
+    words = request["words"]
+    if words[0] == "-m":
+        sys.argv[:] = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv[:] = ["-c", *words[2:]]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(words[1], vars(sys.modules["__main__"]))
+    else:
+        sys.argv[:] = words
+        runpy.run_path(words[0], run_name="__main__")

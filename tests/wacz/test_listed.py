@@ -1,0 +1,157 @@
+"""A WACZ made from the indexes beside the WARC files, and one made by reading them."""
+
+import gzip
+import hashlib
+import io
+import zipfile
+
+import pytest
+
+from frontier.archive.listing import Listing, beside_of
+from frontier.archive.writer import WarcWriter
+from frontier.errors import BadWacz, BadWarc
+from frontier.model import Original
+from frontier.wacz.check import check
+from frontier.wacz.create import Options, create
+from frontier.wacz.packing import Pack
+from tests.archive.samples import an_exchange
+
+FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
+HTML = [("Content-Type", "text/html; charset=utf-8")]
+GZIP = [*HTML, ("Content-Encoding", "gzip")]
+BODIES = [
+    (HTML, b"<title>near</title>" + FAR),
+    (HTML, b"".join(b"%d " % n for n in range(9_000)) + b"<title>far</title>" + FAR),
+    (HTML, b"<p>without a title"),
+    (GZIP, gzip.compress(b"<title>packed &eacute;</title>", mtime=0)),
+    ([("Content-Type", "image/png")], b"<title>no page</title>"),
+    ([], b"<title>of no type</title>"),
+    (HTML, b"<p>without a title"),  # a revisit
+]
+
+
+@pytest.fixture
+def warc(tmp_path):
+    """Write a WARC file with all sorts of captures; return its path."""
+
+    def write(directory, bodies=BODIES):
+        (tmp_path / directory).mkdir()
+        writer = WarcWriter(
+            tmp_path / directory, "c-1", "a", 10**9, {}, lambda: 1_780_000_000.0
+        )
+        known = {}
+        for number, (headers, body) in enumerate(bodies):
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+            exchange = an_exchange(
+                number,
+                body,
+                started=1_780_000_000.5 + number,
+                response_head=f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode(),
+            )
+            digest = hashlib.sha256(body).hexdigest()
+            stored = writer.append(exchange, digest, known.get(digest))
+            original = Original(exchange.url, stored.date, "c-1", stored.length)
+            known.setdefault(digest, original)
+        writer.close()
+        return next((tmp_path / directory).glob("*.warc.gz"))
+
+    return write
+
+
+@pytest.fixture
+def plain(tmp_path, warc):
+    """The WACZ of a file that has no index beside it."""
+    made = create(tmp_path / "plain.wacz", [warc("plain")], Options(created=1.0))
+    assert (made.read, made.captures, made.pages) == (1, 7, 5)
+    return made.path.read_bytes()
+
+
+def test_both_are_the_same_byte_for_byte(tmp_path, warc, plain):
+    path = warc("listed")
+    Listing().write(path)
+
+    made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
+
+    assert (made.read, made.captures, made.pages) == (0, 7, 5)
+    assert made.path.read_bytes() == plain
+    assert check(made.path) == []
+    with zipfile.ZipFile(made.path) as archive:
+        pages = archive.read("pages/pages.jsonl").decode()
+    for title in ("near", "far", "packed \\u00e9"):
+        assert f'"title": "{title}"' in pages
+
+
+def swapped(lines):
+    return [*lines[1:], lines[0]]
+
+
+def moved(old, new):
+    """Change the first number that *old* names in the last line."""
+    return lambda lines: [*lines[:-1], lines[-1].replace(old, old + new, 1)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines[1:],
+        lambda lines: lines[:-1],
+        lambda lines: [],
+        lambda lines: lines * 2,
+        swapped,
+        moved(b'"offset": "', b"9"),
+        moved(b'"length": "', b"9"),
+        moved(b'"filename": "', b"x"),
+        lambda lines: [*lines, b"\xff no line\n"],
+        lambda lines: [line[:40] for line in lines],
+    ],
+)
+def test_an_index_that_does_not_fit_is_not_used(tmp_path, warc, plain, change):
+    path = warc("listed")
+    Listing().write(path)
+    lines = beside_of(path).read_bytes().splitlines(keepends=True)
+    beside_of(path).write_bytes(b"".join(change(lines)))
+
+    made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
+
+    assert made.read == 1
+    assert made.path.read_bytes() == plain
+
+
+def test_the_index_of_an_older_file_is_not_used(tmp_path, warc):
+    path = warc("listed")
+    Listing().write(path)
+    with path.open("ab") as file:
+        file.write(warc("more", BODIES[:1]).read_bytes())
+
+    made = create(tmp_path / "listed.wacz", [path])
+
+    assert (made.read, made.captures) == (1, 8)
+
+
+def test_a_file_that_was_cut_is_named_though_it_has_an_index(tmp_path, warc):
+    path = warc("listed")
+    Listing().write(path)
+    path.write_bytes(path.read_bytes()[:-9])
+
+    with pytest.raises(BadWarc, match="the last record is cut off"):
+        create(tmp_path / "listed.wacz", [path])
+
+
+class BadDisk(io.FileIO):
+    """Keeps one bit in a million wrong."""
+
+    def write(self, data):
+        wrong = bytearray(data)
+        if len(wrong) > 1_000:
+            wrong[999] ^= 1
+        return super().write(wrong)
+
+
+def test_what_was_not_written_as_it_was_read_is_seen(tmp_path):
+    with (
+        BadDisk(tmp_path / "out.zip", "w+") as raw,
+        io.BufferedRandom(raw) as file,
+        Pack(file, "out.zip", (2026, 1, 1, 0, 0, 0)) as pack,
+        pytest.raises(BadWacz, match="what was written is not what was read"),
+    ):
+        pack.copy("archive/a.warc.gz", io.BytesIO(bytes(100_000)))
