@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 import redis
 from again import ClusterAgain, SentinelAgain
-from topologies import ClusterServers, SentinelServers
 
+from benchmarks.topologies import ClusterServers, SentinelServers
 from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys

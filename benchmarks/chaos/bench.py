@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 from benchmarks.chaos.nodes import ROOT
 from benchmarks.chaos.oracle import Wrong
 from benchmarks.chaos.outcome import Outcome
+from benchmarks.chaos.plan import Kind, StoreKind
+from benchmarks.chaos.stage import LEASE, VARIABLE
 from benchmarks.harness import Options, Report, environment, rounded
 from benchmarks.server import stop
 
@@ -19,10 +22,15 @@ if TYPE_CHECKING:
 
     from benchmarks.server import Server
 
+BUSY, LONG_LEASE = 2.0, 6.0
+"""With more than so much load per processor, leases last for so many seconds: nodes
+that get no processor for as long as a lease lose it, and fetch again what they had."""
 LANES = 2
 """Trials at a time."""
 SEEDS, PEER_SEEDS = 20, 6
 QUICK_SEEDS, QUICK_PEER_SEEDS = 4, 2
+AT_LEAST = 3
+"""Trials of a quick run on a slow machine: two of ours, one of the peer."""
 QUICK_SECONDS = 27.0
 """After which a quick run starts no further trial."""
 PACE = 0.05
@@ -34,6 +42,7 @@ Trials = list[tuple[int, bool]]
 def run(server: Server, options: Options) -> Report:
     """Try the seeds that *options* ask for; tell on stderr of each that failed."""
     trials = _trials(options)
+    lease = lease_seconds()
     ours: list[Outcome] = []
     theirs: list[Outcome] = []
     limit = QUICK_SECONDS if options.quick else None
@@ -45,6 +54,7 @@ def run(server: Server, options: Options) -> Report:
         "chaos",
         {
             **environment(server.info()),
+            "lease_seconds": lease,
             "seeds": sorted(outcome.seed for outcome in ours),
             "seeds_scrapy_redis": sorted(outcome.seed for outcome in theirs),
             "seeds_failed": sorted(o.seed for o in ours if o.faults),
@@ -59,17 +69,19 @@ def outcomes(
 ) -> Iterator[tuple[tuple[int, bool], Outcome]]:
     """Run *trials*, `LANES` at a time, each in a process of its own.
 
-    After *limit* seconds no further one is started.
+    After *limit* seconds no further one is started, but the first `AT_LEAST`.
     """
-    begin = time.monotonic()
+    lease_seconds()
+    begin, begun = time.monotonic(), 0
     waiting = list(trials)
     running: list[tuple[tuple[int, bool], subprocess.Popen[str]]] = []
     try:
         while waiting or running:
-            if waiting and limit is not None and time.monotonic() - begin > limit:
-                waiting.clear()
+            if limit is not None and time.monotonic() - begin > limit:
+                del waiting[max(0, AT_LEAST - begun) :]
             while waiting and len(running) < LANES:
                 trial = waiting.pop(0)
+                begun += 1
                 running.append((trial, _start(*trial)))
             for trial, process in list(running):
                 if process.poll() is not None:
@@ -84,6 +96,14 @@ def outcomes(
             stop(process)
 
 
+def lease_seconds() -> float:
+    """How long leases last in trials that begin now; ``CHAOS_LEASE`` says otherwise."""
+    busy = os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)
+    if busy and LEASE < LONG_LEASE and VARIABLE not in os.environ:
+        os.environ[VARIABLE] = str(LONG_LEASE)
+    return float(os.environ.get(VARIABLE, LEASE))
+
+
 def _trials(options: Options) -> Trials:
     if options.seed is not None:
         return [(options.seed, False)]
@@ -92,7 +112,8 @@ def _trials(options: Options) -> Trials:
     else:
         count, peers = options.seeds or SEEDS, PEER_SEEDS
     ours = [(seed, False) for seed in range(1, count + 1)]
-    theirs = [(seed, True) for seed in range(1, min(peers, count) + 1)]
+    # A quick run begins with the second, which kills twice: one trial has to suffice.
+    theirs = [(seed, True) for seed in range(min(peers, count), 0, -1)]
     return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]
 
 
@@ -117,6 +138,16 @@ def _sums(done: Sequence[Outcome]) -> dict[str, float]:
         "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
         "end_seconds_max": rounded(max((o.ending for o in done), default=0.0)),
         "faults": float(sum(len(outcome.faults) for outcome in done)),
+        "starved": float(sum(outcome.starved for outcome in done)),
+        "slots_moved": float(sum(outcome.slots_moved for outcome in done)),
+        **{
+            f"seeds_on_{kind}": float(sum(o.store == kind for o in done))
+            for kind in StoreKind
+        },
+        **{
+            f"events_{kind}": float(sum(o.events.get(kind, 0) for o in done))
+            for kind in Kind
+        },
     }
 
 
@@ -130,6 +161,7 @@ def _ratios(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, flo
         "host_overlaps": count(Wrong.OVERLAP, Wrong.HASTE),
         "dangling_revisits": count(Wrong.DANGLING),
         "recovery_seconds_max": rounded(max((o.recovery for o in ours), default=0.0)),
+        "end_seconds_max": rounded(max((o.ending for o in ours), default=0.0)),
         "early_ends": count(Wrong.EARLY),
         "seeds": len(ours),
         "seeds_failed": sum(bool(outcome.faults) for outcome in ours),

@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,11 @@ REFUSED = "this crawl is finished"
 
 _context = get_context("forkserver")
 _context.set_forkserver_preload(["benchmarks.chaos.preload"])
+
+
+def prepare() -> None:
+    """Begin to import what nodes need, which takes as long as servers to start."""
+    forkserver.ensure_running()
 
 
 def _crawl(name: str, words: list[str], log: Path) -> None:
@@ -71,6 +76,11 @@ class Process:
         return self._process.exitcode is None
 
     @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid or 0
+
+    @property
     def crashed(self) -> bool:
         """Whether it ended with an error that nothing explains."""
         return (
@@ -78,6 +88,11 @@ class Process:
             and self._process.exitcode not in {None, 0}
             and REFUSED not in self.text
         )
+
+    @property
+    def came_too_early(self) -> bool:
+        """Whether it ended because the store did not answer when it started."""
+        return "does not answer" in self.text and "is in crawl" not in self.text
 
     @property
     def text(self) -> str:

@@ -48,6 +48,8 @@ class Wrong(StrEnum):
     """A page was given up."""
     CRASHED = "crashed"
     """A node that nobody touched ended with an error."""
+    ERROR = "error"
+    """A node has logged an error that nobody foresaw."""
 
 
 class Fault(NamedTuple):
@@ -77,6 +79,8 @@ class Facts:
     dead: tuple[str, ...] = ()
     crashed: tuple[str, ...] = field(default=())
     """Nodes that ended with an error and without a blow."""
+    errors: tuple[str, ...] = ()
+    """Nodes that logged a traceback."""
     ends: bool = True
     """Whether the crawler says when a crawl has ended."""
 
@@ -125,6 +129,8 @@ def _faults(facts: Facts) -> Iterator[tuple[Wrong, str]]:
         yield Wrong.DEAD, url
     for node in facts.crashed:
         yield Wrong.CRASHED, node
+    for node in facts.errors:
+        yield Wrong.ERROR, f"{node} has logged a traceback"
 
 
 def _fetched(facts: Facts) -> Iterator[tuple[Wrong, str]]:

@@ -15,6 +15,12 @@ class Outcome:
 
     seed: int
     plan: list[str]
+    store: str = "single"
+    events: dict[str, int] = field(default_factory=dict)
+    """How often each kind of event happened."""
+    slots_moved: int = 0
+    starved: int = 0
+    """How often the machine had no time for a node or a server, in times a lease."""
     happened: list[str] = field(default_factory=list)
     faults: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
@@ -38,11 +44,11 @@ class Outcome:
         """All of it, for people."""
         verdict = f"{len(self.faults)} faults" if self.faults else "no fault"
         summary = (
-            f"seed {self.seed}: {verdict} in {self.seconds:.1f} s; {self.pages} pages, "
-            f"{self.refetched} fetched again, recovery {self.recovery:.1f} s, "
-            f"end {self.ending:.1f} s after the last"
+            f"seed {self.seed}, {self.store}: {verdict} in {self.seconds:.1f} s; "
+            f"{self.pages} pages, {self.refetched} fetched again, "
+            f"recovery {self.recovery:.1f} s, end {self.ending:.1f} s after the last"
         )
-        lines = [summary]
+        lines = [summary + (f"; starved {self.starved} times" if self.starved else "")]
         if self.faults:
             lines += [f"  plan: {line}" for line in self.plan]
             lines += [f"  {line}" for line in self.happened]

@@ -9,26 +9,24 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
+import json
 import shutil
-import signal
 import tempfile
 import time
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import redis
-
-from benchmarks.chaos.durable import DurableStore, Witness
-from benchmarks.chaos.graves import Graves
-from benchmarks.chaos.nodes import Process
+from benchmarks.chaos.blows import EXTRA_DELAY, StoreBlows
+from benchmarks.chaos.durable import Witness
+from benchmarks.chaos.nodes import Process, prepare
 from benchmarks.chaos.oracle import Facts, extra_fetches, judge
-from benchmarks.chaos.outcome import Outcome
+from benchmarks.chaos.plan import StoreKind
 from benchmarks.chaos.records import Records, read_archive
-from benchmarks.chaos.wire import Wire
+from benchmarks.chaos.several import DurableCluster
+from benchmarks.chaos.stage import LEASE, NO_ANSWER, PARTITIONS
+from benchmarks.chaos.starving import Starving
 from frontier.errors import UnknownNode
 from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog, expected_urls
@@ -36,13 +34,12 @@ from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from benchmarks.chaos.durable import Lease
+    from benchmarks.chaos.outcome import Outcome
     from benchmarks.chaos.plan import Event, Plan
 
-LEASE = 2.0
-PARTITIONS = 64
 CRAWL = "chaos"
 URLS = 240
 HOSTS = 5
@@ -55,37 +52,22 @@ RESPONSE = 0.03
 HOST_DELAYS = {1: 0.05, 2: 0.15}
 PATIENCE = 4.0
 """Seconds without progress after which the next event happens all the same."""
-DEADLINE = 60.0
-"""Seconds for which a trial may take."""
+DEADLINE = 90.0
+"""Seconds for which a trial may take; up to thrice as long if it is starved."""
 PACE = 0.02
-EXTRA_DELAY = 0.1
-"""Seconds by which a slow wire makes bytes late, in each direction."""
 STRAIN = 0.5
 """Seconds for which a node has a slow wire before it is killed, if it has."""
 
 
-class Trial:
+class Trial(StoreBlows):
     """Makes *plan* happen to a crawl, once."""
 
     _command: Sequence[str] = ("crawl", "site")
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._outcome = Outcome(plan.seed, plan.lines())
+        super().__init__(plan)
         self._names = itertools.count(1)
-        self._nodes: list[Process] = []
-        self._later: list[tuple[float, int, Callable[[], None]]] = []
-        self._serial = itertools.count()
-        self._in_flight: Counter[str] = Counter()
-        self._graves = Graves()
-        self._wires: dict[str, Wire] = {}
-        """By the name of the process that it belongs to."""
-        self._delay = 0.0
-        """That of all wires."""
-        self._away = 0
-        """How many reasons there are for the store not to answer."""
-        self._reserved_before: Mapping[str, list[str]] = {}
-        """What was reserved when the store went away."""
+        self._starving = Starving(LEASE)
 
     def run(self) -> Outcome:
         """Crawl, and judge."""
@@ -102,6 +84,7 @@ class Trial:
 
     def _crawl(self, home: Path, stack: ExitStack) -> Facts:
         self._home = home
+        prepare()
         site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=MONTHS)
         self._requests = home / "requests.jsonl"
         server = SiteServer(
@@ -110,10 +93,9 @@ class Trial:
         stack.enter_context(server)
         self._seeds = ",".join(server.seeds)
         self._expected = frozenset(expected_urls(server.site))
-        self._store = DurableStore(home)
+        self._store = self._make_store(home)
         stack.callback(self._store.close)
         self._store.start()
-        self._stack = stack
         keys = CrawlKeys("frontier", CRAWL)
         self._witness = Witness(self._store, keys, PARTITIONS)
         self._begin, self._epoch = time.monotonic(), time.time()
@@ -128,12 +110,16 @@ class Trial:
     def _watch(self) -> None:
         events = list(self._plan.events)
         served, moved = 0, time.monotonic()
-        deadline = self._begin + DEADLINE
+        begin = time.monotonic()
+        deadline = begin + DEADLINE
         while time.monotonic() < deadline:
             self._sample()
-            while self._later and self._later[0][0] <= time.monotonic():
-                heapq.heappop(self._later)[2]()
-            if not self._later and not any(node.runs for node in self._nodes):
+            if self._is_starved():
+                deadline = min(deadline + LEASE, begin + 3 * DEADLINE)
+            while self._is_due:
+                self._do_next()
+            self._start_again()
+            if not self._is_awaited and not any(node.runs for node in self._nodes):
                 return
             count = self._served()
             if count != served:
@@ -143,34 +129,45 @@ class Trial:
             if due or stuck:
                 event = events.pop(0)
                 moved = time.monotonic()
+                happened = self._outcome.events
+                happened[event.kind] = happened.get(event.kind, 0) + 1
                 getattr(self, f"_{event.kind}")(event)
             time.sleep(PACE)
         self._note("the trial's time is over")
-
-    def _served(self) -> int:
-        if not self._requests.exists():
-            return 0
-        with self._requests.open("rb") as lines:
-            return sum(1 for _ in lines)
 
     def _sample(self) -> None:
         """See who holds what, and whether the dead are replaced."""
         if self._away:
             return
-        for name, seconds in self._graves.healed(self._witness.leases()):
+        try:
+            super()._sample()
+            leases = self._witness.leases()
+        except NO_ANSWER as error:
+            self._note(f"the store does not answer: {error}")
+            return
+        for name, seconds in self._graves.healed(leases):
             self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
             self._outcome.recovery = max(self._outcome.recovery, seconds)
+
+    def _is_starved(self) -> bool:
+        """Whether the machine has no time for a node or a server; excuses for it."""
+        pids = [node.pid for node in self._nodes if node.runs and not node.frozen]
+        if not self._starving.look([*pids, *self._store.pids]):
+            return False
+        self._outcome.starved += 1
+        now = time.time()
+        self._forgotten.append((now - 2 * LEASE, now + LEASE, frozenset()))
+        return True
 
     def _start(self, node_id: str | None = None) -> None:
         number = next(self._names)
         name, node_id = f"process-{number}", node_id or f"node-{number}"
-        wire = Wire(self._store.socket)
-        wire.start()
-        self._stack.callback(wire.stop)
-        wire.delay = self._delay
-        self._wires[name] = wire
+        named: dict[str, object] = {"client_name": name}
+        if self._plan.store is StoreKind.SENTINEL:
+            named = {**named, "sentinel_kwargs": dict(named)}
         settings = {
-            "REDIS_URL": wire.url,
+            "REDIS_URL": self._store.url,
+            "REDIS_PARAMS": json.dumps(named),
             "DOWNLOAD_DELAY": DELAY,
             "DOWNLOAD_DELAY_JITTER": 0,
             "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
@@ -209,14 +206,15 @@ class Trial:
             self._kill_now(node, successor)
             return
         node.touched = True
-        self._wires[node.name].delay = EXTRA_DELAY
+        for wire in self._store.wires:
+            wire.delays[node.name] = EXTRA_DELAY
         self._in(STRAIN, lambda: self._kill_now(node, successor))
 
     def _kill_now(self, node: Process, successor: str | None) -> None:
         held = self._held_by(node.node_id)
         since = time.monotonic()
         node.kill()
-        self._wires[node.name].cut()
+        self._cut_wires(node.name)
         self._outcome.kills += 1
         self._note(f"kill {node.name}")
         self._excuse(node.node_id)
@@ -260,94 +258,22 @@ class Trial:
         if node is not None:
             try:
                 self._witness.drain(node.node_id)
-            except UnknownNode as error:  # it is just starting
+            except (UnknownNode, *NO_ANSWER) as error:  # it is just starting
                 self._note(f"{node.name} is not drained: {error}")
                 return
             self._note(f"drain {node.name}")
             node.touched = True
 
-    def _restart(self, event: Event) -> None:
-        if not self._lose_the_store():
-            return
-        self._note(f"kill the store for {event.seconds:.2f} s")
-        self._store.kill()
-
-        def start() -> None:
-            self._store.start()
-            self._regain_the_store()
-
-        self._in(event.seconds, start)
-
-    def _pause(self, event: Event) -> None:
-        if not self._lose_the_store():
-            return
-        self._note(f"pause the store for {event.seconds:.2f} s")
-        self._store.signal(signal.SIGSTOP)
-
-        def resume() -> None:
-            self._store.signal(signal.SIGCONT)
-            self._regain_the_store()
-
-        self._in(event.seconds, resume)
-
-    def _slow(self, event: Event) -> None:
-        self._note(f"slow wire for {event.seconds:.2f} s")
-        self._slow_down(EXTRA_DELAY)
-
-        def restore() -> None:
-            self._note("the wire is quick again")
-            self._slow_down(0.0)
-
-        self._in(event.seconds, restore)
-
-    def _cut(self, _: Event) -> None:
-        self._note("cut all connections")
-        for wire in self._wires.values():
-            wire.cut()
-
-    # What they have in common.
-
-    def _slow_down(self, seconds: float) -> None:
-        self._delay = seconds
-        for wire in self._wires.values():
-            wire.delay = seconds
-
-    def _lose_the_store(self) -> bool:
-        """Remember what is reserved; whether the store was there."""
+    def _start_again(self) -> None:
+        """Start what found no store when it started, as who supervises nodes does."""
         if self._away:
-            self._note("the store is away already")
-            return False
-        self._reserved_before = self._witness.reserved()
-        self._in_flight.update(itertools.chain(*self._reserved_before.values()))
-        self._away += 1
-        self._graves.forget()  # an outage prolongs a recovery, and rightly
-        return True
-
-    def _regain_the_store(self) -> None:
-        self._away -= 1
-        self._note("the store is back")
-
-    def _excuse(self, node_id: str) -> None:
-        """What *node_id* has reserved now may be fetched once more."""
-        reserved = self._reserved_before if self._away else self._witness.reserved()
-        urls = reserved.get(node_id, [])
-        self._note(f"{len(urls)} URLs are reserved by {node_id}")
-        self._in_flight.update(urls)
-
-    def _when_the_store_is_back(self, action: Callable[[], None]) -> None:
-        if not self._away:
-            action()
             return
-        self._in(0.1, lambda: self._when_the_store_is_back(action))
-
-    def _in(self, seconds: float, action: Callable[[], None]) -> None:
-        due = time.monotonic() + seconds
-        heapq.heappush(self._later, (due, next(self._serial), action))
-
-    def _note(self, text: str) -> None:
-        seconds = time.monotonic() - self._begin
-        at = f"{seconds:6.2f} s, {self._served()} served"
-        self._outcome.happened.append(f"{at}: {text}")
+        for node in self._nodes:
+            if node.crashed and node.came_too_early:
+                node.touched = True
+                self._note(f"{node.name} found no store when it started")
+                self._start(node.node_id)
+                return
 
     def _end_nodes(self) -> None:
         for node in self._nodes:
@@ -359,24 +285,33 @@ class Trial:
     def _facts(self) -> Facts:
         crashed = tuple(node.name for node in self._nodes if node.crashed)
         self._end_nodes()
-        while self._later:  # the store may be away still
-            heapq.heappop(self._later)[2]()
+        while self._is_awaited:  # the store may be away still
+            self._do_next()
+            time.sleep(PACE)
         try:
             finished, dead = self._witness.finished(), tuple(self._witness.dead())
-        except redis.RedisError as error:
+        except NO_ANSWER as error:
             self._note(f"the store does not answer at the end: {error}")
             finished, dead = None, ()
         warcs = self._home / "warcs"
+        log = RequestLog.read(self._requests)
+        self._excuse_forgotten(log)
+        if isinstance(self._store, DurableCluster):
+            self._outcome.slots_moved = self._store.moved
+            longest = self._store.longest
+            self._note(f"no slot was between two servers for over {longest:.2f} s")
         return Facts(
             expected=self._expected,
-            log=RequestLog.read(self._requests),
+            log=log,
             in_flight=self._in_flight,
             records=read_archive(warcs) if warcs.is_dir() else Records(),
             finished=finished,
             delay=DELAY,
             slack=SLACK,
-            dead=dead,
+            # A node that is starved loses leases, and thrice is enough.
+            dead=() if self._outcome.starved else dead,
             crashed=crashed,
+            errors=tuple(n.name for n in self._nodes if "\nTraceback" in n.text),
         )
 
     def _conclude(self, facts: Facts) -> None:

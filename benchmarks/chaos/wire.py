@@ -1,31 +1,64 @@
-"""A network between nodes and store that a trial can make worse.
+"""A network between nodes and a server that a trial can make worse.
 
 A TCP proxy in a thread of its own. What is changed while it runs holds from
 the next byte on.
+
+Whose a connection is says the name that the client gives to it (``CLIENT
+SETNAME``); one that asks for replication is the `REPLICA`'s. What other servers
+and a Sentinel send is forwarded, and never delayed or cut.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path
 
 CHUNK = 1 << 16
+REPLICA = "replica"
+"""The name of connections by which one server follows another."""
+_NAME = re.compile(rb"SETNAME\r\n\$\d+\r\n(?!sentinel-)([^\r]+)\r\n")
+_PSYNC = re.compile(rb"PSYNC\r\n")
+_NAMELESS = 8
+"""Chunks after which a client that has told no name will not tell one."""
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """One connection through a wire."""
+
+    ends: tuple[asyncio.StreamWriter, asyncio.StreamWriter]
+    name: str = ""
+    chunks: int = field(default=0)
+
+    def listen(self, data: bytes) -> None:
+        """Learn the name of who sends *data*."""
+        if self.name or self.chunks >= _NAMELESS:
+            return
+        self.chunks += 1
+        if found := _NAME.search(data):
+            self.name = found[1].decode()
+        elif _PSYNC.search(data):
+            self.name = REPLICA
 
 
 class Wire:
-    """Forwards connections to a port on loopback to the unix socket *target*."""
+    """Forwards connections to a port on loopback to *target*.
 
-    def __init__(self, target: Path) -> None:
+    That is the path of a unix socket, or another port on loopback.
+    """
+
+    def __init__(self, target: Path | int) -> None:
         self._target = target
         self.delay = 0.0
-        """Seconds by which every byte is late, in each direction."""
+        """Seconds by which every byte of a node is late, in each direction."""
+        self.delays: dict[str, float] = {}
+        """The same for one client, by its name."""
         self.port = 0
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._lines: set[_Line] = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve()), name="wire", daemon=True
@@ -41,9 +74,12 @@ class Wire:
         self._thread.start()
         self._ready.wait()
 
-    def cut(self) -> None:
-        """Close all connections at once, and lose what is on its way."""
-        self._loop.call_soon_threadsafe(self._cut)
+    def cut(self, name: str = "") -> None:
+        """Close the connections of *name* at once, and lose what is on its way.
+
+        Without a name, those of all nodes.
+        """
+        self._loop.call_soon_threadsafe(self._cut, name)
 
     def stop(self) -> None:
         """Close all connections and listen no more."""
@@ -51,9 +87,17 @@ class Wire:
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
 
-    def _cut(self) -> None:
-        for writer in list(self._writers):
-            writer.transport.abort()
+    def _cut(self, name: str) -> None:
+        for line in list(self._lines):
+            if line.name == name if name else line.name not in {"", REPLICA}:
+                for end in line.ends:
+                    end.transport.abort()
+
+    def _delay_of(self, line: _Line) -> float:
+        if not line.name:
+            return 0.0
+        common = 0.0 if line.name == REPLICA else self.delay
+        return max(common, self.delays.get(line.name, 0.0))
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -63,35 +107,47 @@ class Wire:
         self._ready.set()
         await self._end.wait()
         server.close()
-        self._cut()
+        for line in list(self._lines):
+            for end in line.ends:
+                end.transport.abort()
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._target, Path):
+            return await asyncio.open_unix_connection(self._target)
+        return await asyncio.open_connection("127.0.0.1", self._target)
+
     async def _accept(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            far_reader, far_writer = await asyncio.open_unix_connection(self._target)
+            far_reader, far_writer = await self._connect()
         except OSError:  # the store is down
             writer.transport.abort()
             return
-        ends = {writer, far_writer}
-        self._writers |= ends
+        line = _Line((writer, far_writer))
+        self._lines.add(line)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pipe(reader, far_writer))
-                group.create_task(self._pipe(far_reader, writer))
+                group.create_task(self._pipe(line, reader, far_writer, listen=True))
+                group.create_task(self._pipe(line, far_reader, writer))
         except* OSError:
             pass
         finally:
-            self._writers -= ends
-            for end in ends:
+            self._lines.discard(line)
+            for end in line.ends:
                 end.transport.abort()
 
     async def _pipe(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+        self,
+        line: _Line,
+        source: asyncio.StreamReader,
+        sink: asyncio.StreamWriter,
+        *,
+        listen: bool = False,
     ) -> None:
         """Forward until the end of *source*; then the other direction ends too."""
         late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
@@ -111,7 +167,9 @@ class Wire:
             data = b"anything"
             while data:
                 data = await source.read(CHUNK)
-                late.put_nowait((self._loop.time() + self.delay, data))
+                if listen:
+                    line.listen(data)
+                late.put_nowait((self._loop.time() + self._delay_of(line), data))
             await sending
         finally:
             sending.cancel()

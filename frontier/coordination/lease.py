@@ -57,8 +57,10 @@ class Leases:
         *,
         ttl: float,
         clock: Callable[[], float] = time.monotonic,
+        some: Run | None = None,
     ) -> None:
         self._run = run
+        self._some = some or run
         self._keys = keys
         self._node_id = node_id
         self._ttl = ttl
@@ -102,9 +104,9 @@ class Leases:
                 calls.append(
                     Call.to(LEASE_ACQUIRE, names, [self._node_id, self._ttl_ms])
                 )
-            replies = await self._run(calls)
+            replies = await self._some(calls)
             for partition, reply in zip(batch, replies, strict=True):
-                if reply is None:
+                if reply is None or isinstance(reply, StoreUnavailable):
                     continue
                 token, ready, reserved = (int(value) for value in reply)
                 lease = Lease(partition, token, asked_at + self._ttl)
@@ -137,7 +139,8 @@ class Leases:
         """Renew all leases, or those on *partitions*.
 
         Returns the number of ready URLs of each partition that is still held,
-        and the leases that are lost.
+        and the leases that are lost. Of what one server of several did not answer
+        neither is said.
         """
         ready: dict[int, int] = {}
         lost: list[Lease] = []
@@ -151,7 +154,9 @@ class Leases:
                 names = [keys.lease, keys.fence, keys.counts]
                 args: list[Argument] = [self._node_id, self._ttl_ms, lease.token]
                 calls.append(Call.to(LEASE_RENEW, names, args))
-            for lease, reply in zip(leases, await self._run(calls), strict=True):
+            for lease, reply in zip(leases, await self._some(calls), strict=True):
+                if isinstance(reply, StoreUnavailable):
+                    continue  # those of the other servers are to be kept
                 if self._held.get(lease.partition) is not lease:
                     continue  # released while the renewal was under way
                 if reply is None:

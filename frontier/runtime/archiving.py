@@ -211,6 +211,10 @@ class Archive:
         self._sequence, future = self._thread.submit(exchange)
         return future
 
+    def leave_primary(self) -> None:
+        """Ask Sentinel for the primary again before the next call of the store."""
+        self._store.leave()
+
     async def durable(self) -> None:
         """Return when everything submitted so far is on disk and indexed."""
         if self._sequence >= 0:

@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
+WATCH = 1.0
+"""Seconds between questions to Sentinel for the primary, if there is one."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
 
@@ -136,7 +138,7 @@ class Node:
         self.addresses = parts.addresses
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
-        for loop in parts.loops():
+        for loop in (*parts.loops(), self._watch):
             self._loops.start(loop())
         logger.info(
             "node %s is in crawl %s on %s",
@@ -144,6 +146,15 @@ class Node:
             self.keys.crawl_id,
             self._store.where,
         )
+
+    async def _watch(self) -> None:
+        """Leave a primary that was replaced well before a lease on it could end."""
+        interval = min(WATCH, self.config.lease_ttl / 5)
+        await self._store.watch(interval, self._on_replaced)
+
+    def _on_replaced(self) -> None:
+        if self.archive is not None:
+            self.archive.leave_primary()
 
     async def _has_filters(self) -> bool:
         try:

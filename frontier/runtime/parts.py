@@ -82,7 +82,9 @@ class Parts:
     ) -> None:
         self._config = config
         ttl = config.lease_ttl
-        self.leases = Leases(patience.once, keys, config.node_id, ttl=ttl)
+        self.leases = Leases(
+            patience.once, keys, config.node_id, ttl=ttl, some=patience.some
+        )
         self.membership = Membership(
             patience.once,
             keys,

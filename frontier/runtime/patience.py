@@ -25,6 +25,11 @@ Until then something is refused again: heartbeats need memory too.
 """
 
 
+QUIET = 1.0
+"""Seconds without a failure after which a cluster is said to answer again: the
+others do while one of its servers is away."""
+
+
 class Patience:
     """Runs calls on a store, however long it takes to answer.
 
@@ -38,6 +43,7 @@ class Patience:
         self._revive = revive
         self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
+        self._failed_at = 0.0
         self._full_since: float | None = None
         self._refused_at = 0.0
         self._examine: Callable[[], Awaitable[None]] | None = None
@@ -64,7 +70,15 @@ class Patience:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
 
-    async def once(self, calls: Sequence[Call]) -> list[Any]:
+    async def some(self, calls: Sequence[Call]) -> list[Any]:
+        """Run *calls* once; what a server did not answer is `StoreUnavailable`.
+
+        Raises:
+            StoreUnavailable: None of them did.
+        """
+        return await self.once(calls, partial=True)
+
+    async def once(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
@@ -74,13 +88,15 @@ class Patience:
             return []
         await self._compare()
         try:
-            replies = await self._store.run(calls)
+            options = {"partial": True} if partial else {}
+            replies = await self._store.run(calls, **options)
         except StoreFull as error:
             self._note_full(error)
             raise
         except StoreUnavailable as error:
+            self._failed_at = time.monotonic()
             if self._since is None:
-                self._since = time.monotonic()
+                self._since = self._failed_at
                 self.outages += 1
                 logger.warning("%s; waiting for it", error)
             self._try_to_revive()
@@ -88,12 +104,18 @@ class Patience:
         if self._full_since is not None:
             self._note_room(self._full_since)
         if self._since is not None:
-            waited = time.monotonic() - self._since
-            self._since = None
-            logger.warning(
-                "the store at %s answers again after %.1f s", self._store.where, waited
-            )
+            self._note_answer(self._since)
         return replies
+
+    def _note_answer(self, since: float) -> None:
+        now = time.monotonic()
+        if not self.alone and now - self._failed_at < QUIET:
+            return
+        self._since = None
+        waited = (now if self.alone else self._failed_at) - since
+        logger.warning(
+            "the store at %s answers again after %.1f s", self._store.where, waited
+        )
 
     def _note_full(self, error: StoreFull) -> None:
         self._refused_at = time.monotonic()

@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING, Any
 import redis
 import redis.asyncio
 import redis.asyncio.retry
-import redis.asyncio.sentinel
 import redis.backoff
 import redis.exceptions
 import redis.retry
-import redis.sentinel
 from scrapy_redis.connection import get_redis
 
 from frontier.errors import (
@@ -40,6 +38,7 @@ from frontier.errors import (
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
 from frontier.store.calls import Argument, Call
 from frontier.store.routing import Batch, Router
+from frontier.store.sentinel import Watch, primary_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -62,6 +61,9 @@ UNAVAILABLE = (
 REPEATS = 5
 """How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
 FIRST_REPEAT = 0.1
+_PASSING = re.compile(r"(^|-)(BUSY|LOADING|MISCONF|NOREPLICAS|READONLY) ")
+"""How a server says that it cannot do something now, also from within a script: it
+is an old primary, or lacks its replicas; its disk is full; another script runs."""
 CHANGED = "another server answers, or it was started again"
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
@@ -99,8 +101,11 @@ class Store:
         """Whether keys of several hash slots may meet in one call."""
         return self._router.alone
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
+
+        With *partial* the error stands in place of what one of several servers did
+        not answer.
 
         Raises:
             StoreUnavailable: The store did not answer, or has changed if that is
@@ -108,7 +113,7 @@ class Store:
             StoreRefused: It answered one of the calls with an error.
         """
         _began.set(self.changes)
-        run = self._router.run(calls)
+        run = self._router.run(calls, partial=partial)
         outcomes: list[Outcome] | None = None
         replaced = self._router.replaced
         try:
@@ -127,13 +132,26 @@ class Store:
                 else:
                     outcomes = await asyncio.gather(*map(self._send, wanted))
         except StopIteration as end:
-            return _checked(end.value, self.where)
+            return _checked(end.value, self.where, partial=partial)
         except UNAVAILABLE as error:
             raise StoreUnavailable(self.where, str(error)) from error
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
         return (await self.run([call]))[0]
+
+    async def watch(self, interval: float, on_replaced: Callable[[], None]) -> None:
+        """Leave a primary that Sentinel has replaced, until cancelled.
+
+        It is asked every *interval* seconds. Returns at once where there is none.
+        """
+        if not self._servers.has_sentinel:
+            return
+        watch = Watch(self._servers.client(HERE))
+        while True:
+            if await watch.leave_replaced():
+                on_replaced()
+            await asyncio.sleep(interval)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -178,6 +196,7 @@ class BlockingStore:
         self._servers = servers
         self._router = servers.router
         self.where = servers.where
+        self._leaves = False
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> BlockingStore:
@@ -201,10 +220,19 @@ class BlockingStore:
             except StoreFull:
                 break
             except StoreUnavailable:
+                self.leave()  # another server may be the one to ask
                 time.sleep(FIRST_REPEAT * 2**repeat)
         return self._run(calls)
 
+    def leave(self) -> None:
+        """Have the next run make new connections; may be called in any thread."""
+        self._leaves = True
+
     def _run(self, calls: Sequence[Call]) -> list[Any]:
+        if self._leaves:
+            self._leaves = False
+            for client in self._servers.clients:
+                client.connection_pool.disconnect(inuse_connections=False)
         run = self._router.run(calls)
         outcomes: list[Outcome] | None = None
         try:
@@ -277,6 +305,11 @@ class _Servers:
         return self._made[server]
 
     @property
+    def has_sentinel(self) -> bool:
+        """Whether the server is the one that Sentinel names."""
+        return self._address.kind == SENTINEL
+
+    @property
     def clients(self) -> list[Any]:
         """All clients, those of the sentinels too."""
         return [*self._made.values(), *self._sentinels]
@@ -293,7 +326,8 @@ class _Servers:
 
             params["redis_connect_func"] = connected
         if address.kind == SENTINEL:
-            return self._make_primary(address, params)
+            client, self._sentinels = primary_of(address, params, self._cls)
+            return client
         named: dict[str, Any] = {}
         if address.kind == CLUSTER:
             params.pop("sentinel_kwargs", None)
@@ -301,22 +335,6 @@ class _Servers:
         elif address.url:
             named = {"url": address.url}
         return get_redis(**{**params, "redis_cls": self._cls, **named})
-
-    def _make_primary(self, address: Address, params: dict[str, Any]) -> Any:
-        """The client of whatever server the sentinels name as the primary."""
-        asynchronous = self._cls is redis.asyncio.Redis
-        module: Any = redis.asyncio.sentinel if asynchronous else redis.sentinel
-        retry: Any = redis.asyncio.retry if asynchronous else redis.retry
-        theirs = {
-            name: value
-            for name, value in params.items()
-            if name.startswith(("socket_", "ssl"))
-        }
-        theirs["retry"] = retry.Retry(redis.backoff.NoBackoff(), 0)
-        theirs |= params.pop("sentinel_kwargs", None) or {}
-        sentinel = module.Sentinel(address.servers, sentinel_kwargs=theirs, **params)
-        self._sentinels = list(sentinel.sentinels)
-        return sentinel.master_for(address.service, redis_class=self._cls)
 
 
 def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
@@ -355,8 +373,11 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
-def _checked(replies: list[Any], where: str) -> list[Any]:
-    for reply in replies:
+def _checked(replies: list[Any], where: str, *, partial: bool = False) -> list[Any]:
+    for place, reply in enumerate(replies):
+        if partial and isinstance(reply, UNAVAILABLE):
+            replies[place] = StoreUnavailable(where, str(reply))
+            continue
         if not isinstance(reply, redis.exceptions.RedisError):
             continue
         text = str(reply)
@@ -368,7 +389,7 @@ def _checked(replies: list[Any], where: str) -> list[Any]:
                 f"the store at {where} is a server of a Redis Cluster ({text}); "
                 "name it as redis+cluster://HOST:PORT"
             ) from reply
-        if isinstance(reply, UNAVAILABLE) or "-READONLY " in text:
+        if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
         raise StoreRefused(f"the store at {where} answers: {reply}") from reply
     return replies

@@ -8,7 +8,7 @@ What always holds:
 
 1.  A call is sent again only where the server said that it was not executed:
     MOVED, ASK, TRYAGAIN, CLUSTERDOWN, NOSCRIPT. An answer that is missing ends
-    the run.
+    the run, unless the caller takes what the other servers answer.
 2.  The calls of one slot go to one server together and in their order. Those
     that are sent again come after the others: while a slot is being moved, or
     after somebody flushed the scripts, the order within a run is not kept.
@@ -94,11 +94,12 @@ class Router:
             return self.seeds
         return list(dict.fromkeys(owner for owner in self._owners if owner))
 
-    def run(self, calls: Sequence[Call]) -> Run:
+    def run(self, calls: Sequence[Call], *, partial: bool = False) -> Run:
         """Yield batches, or seconds to wait; return the replies to *calls*.
 
         What is sent in are the replies to each batch, errors among them, or the
-        error that kept it from being answered, which is raised again.
+        error that kept it from being answered, which is raised again; or if it is
+        *partial*, is the reply to each call of the batch.
         """
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
@@ -116,7 +117,7 @@ class Router:
         rounds, pause, deadline = 0, FIRST_PAUSE, time.monotonic() + PATIENCE
         while jobs:
             again = []
-            for job, reply, server in (yield from self._send(jobs)):
+            for job, reply, server in (yield from self._send(jobs, partial)):
                 if self._goes_again(job, reply, server):
                     again.append(job)
                 else:
@@ -154,7 +155,7 @@ class Router:
         return jobs
 
     def _send(
-        self, jobs: Sequence[_Job]
+        self, jobs: Sequence[_Job], partial: bool
     ) -> Generator[list[Batch], list[Outcome], list[tuple[_Job, Any, Server]]]:
         groups: dict[Server, list[_Job]] = {}
         nobodys = []
@@ -175,6 +176,7 @@ class Router:
         for (server, group), outcome in zip(groups.items(), outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 self._distrust(server)
+                found += [(job, outcome, server) for job in group if partial]
                 failure = failure or outcome
                 continue
             extra = len(outcome) - sum(1 + job.asked for job in group)
@@ -184,7 +186,7 @@ class Router:
                 if job.asked:
                     next(replies)
                 found.append((job, next(replies), server))
-        if failure is not None:
+        if failure is not None and not partial:
             raise failure
         return found
 

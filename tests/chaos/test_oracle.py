@@ -158,6 +158,7 @@ def test_a_request_after_the_end():
 def test_a_page_that_was_given_up_and_a_node_that_crashed():
     assert found(dead=(A,)) == [Wrong.DEAD]
     assert found(crashed=("process-1",)) == [Wrong.CRASHED]
+    assert found(errors=("process-1",)) == [Wrong.ERROR]
 
 
 def test_every_kind_of_fault_is_shown_here():

@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks.chaos.plan import KINDS, Kind, draw
+from benchmarks.chaos.plan import KINDS, Kind, StoreKind, Way, draw
 from benchmarks.chaos.trial import Trial
 
 SEEDS = range(1, 201)
@@ -8,7 +8,7 @@ SEEDS = range(1, 201)
 
 def test_a_seed_draws_the_same_plan_on_every_machine():
     assert draw(4).lines() == [
-        "seed 4: 2 nodes",
+        "seed 4: 2 nodes, single",
         "  5% freeze 2.25 leases node 10",
         "  8% kill node 8, on a slow wire, successor with its id",
         "  8% kill node 6, successor with its id",
@@ -27,10 +27,30 @@ def test_events_are_in_order():
         assert moments == sorted(moments)
 
 
-def test_every_kind_is_drawn():
-    drawn = {event.kind for seed in SEEDS for event in draw(seed).events}
+@pytest.mark.parametrize("store", StoreKind)
+def test_every_kind_is_drawn_on_its_store_and_no_other(store):
+    plans = [plan for plan in map(draw, SEEDS) if plan.store is store]
+    events = [event for plan in plans for event in plan.events]
 
-    assert drawn == set(KINDS)
+    assert {event.kind for event in events} == set(KINDS[store])
+    if store is StoreKind.SENTINEL:
+        failovers = [event for event in events if event.kind == Kind.FAILOVER]
+        assert {event.way for event in failovers} == set(Way)
+        assert {plan.careful for plan in plans} == {True, False}
+        assert all(plan.only(Kind.KILL).store is StoreKind.SINGLE for plan in plans)
+
+
+def test_twenty_seeds_have_each_store_on_valkey_and_on_redis():
+    plans = [draw(seed) for seed in range(1, 21)]
+
+    for store, count in zip(StoreKind, (12, 4, 4), strict=True):
+        servers = [plan.redis for plan in plans if plan.store is store]
+        assert len(servers) == count
+        assert servers.count(True) == (0 if store is StoreKind.SINGLE else 2)
+    for plan in plans:
+        kinds = {event.kind for event in plan.events}
+        assert (Kind.MIGRATE in kinds) == (plan.store is StoreKind.CLUSTER)
+        assert (Kind.FAILOVER in kinds) == (plan.store is StoreKind.SENTINEL)
 
 
 def test_a_plan_can_be_kept_to_its_kills():

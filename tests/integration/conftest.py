@@ -22,6 +22,11 @@ from frontier.testing.site import Site
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 90.0
+SHORT = {"FRONTIER_LEASE_TTL": "4"}
+"""For tests that wait until a killed node is taken for dead.
+
+On a busy machine a living node may be, too; other tests may not see that.
+"""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 
 
@@ -54,7 +59,7 @@ class Cluster:
             "FRONTIER_STORE_DIR": self.store_dir,
             "FRONTIER_WARC_DIR": self.warc_dir,
             "FRONTIER_NODE_ID": node_id,
-            "FRONTIER_LEASE_TTL": "4",
+            "FRONTIER_LEASE_TTL": "15",
             "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),
             **({"REDIS_URL": self.url} if self.url else {}),
             **settings,

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from conftest import until
+from conftest import SHORT, until
 
 SPIDER = """
 import asyncio
@@ -137,7 +137,7 @@ def test_a_node_that_takes_over_from_a_dead_one_queues_no_seed_again(
     before = len(server.requests().entries)
     frontier("export", str(tmp_path / "one.seen"), cwd=project)
     frontier("import", str(tmp_path / "one.seen"), "--new", "two", cwd=project)
-    options["FRONTIER_CRAWL_ID"] = "two"
+    options |= {"FRONTIER_CRAWL_ID": "two", **SHORT}
     cluster.start("b", *arguments, PAUSE="100", **options)
     until(lambda: fetched(server, before), "the first seed was fetched")
     until(lambda: not cluster.reserved("two"), "it was acked")

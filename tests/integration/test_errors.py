@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from conftest import until
+from conftest import SHORT, until
 
 from frontier.store.client import Call
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
     spider = project / "spiders" / "broken.py"
     spider.write_text(BROKEN)
     (project / "spiders" / "__init__.py").write_text("")
-    start = {"spider": "broken", "cwd": project}
+    start = {"spider": "broken", "cwd": project, **SHORT}
     cluster.start("node-1", "-a", f"base={base}", **start)
     until(
         lambda: (log := server.requests()) and len(log.entries) >= 1,

@@ -4,7 +4,7 @@ import signal
 import time
 
 import pytest
-from conftest import until
+from conftest import SHORT, until
 
 from frontier.errors import FrontierError
 from frontier.inspection.snapshot import snapshot
@@ -115,7 +115,7 @@ def test_a_signal_hands_over_at_once_also_while_pages_are_slow(
 
 
 def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
-    server = running()
+    server = running(**SHORT)
     node = cluster.nodes["node-1"]
     node.send_signal(signal.SIGINT)
     until(

@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from conftest import until
+from conftest import SHORT, until
 from test_kill import served
 
 from frontier.cli.exits import ExitCode
@@ -64,7 +64,9 @@ def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_pa
     seeds = ",".join(server.seeds)
     journal = tmp_path / "j"  # of all nodes of this machine
     for node in ("node-1", "node-2"):
-        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+        cluster.start(
+            node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **SHORT
+        )
     for node in cluster.nodes:
         until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
     until(served(server, 60), "a beginning")
@@ -75,7 +77,9 @@ def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_pa
     outcome = rebuild(cluster, journal)
     assert outcome["nodes"] == 2
     for node in ("node-3", "node-4"):
-        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+        cluster.start(
+            node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **SHORT
+        )
     assert cluster.wait("node-3", "node-4") == [0, 0]
     log = server.requests()
     assert log.missing(server.expected) == set()

@@ -5,9 +5,9 @@ import json
 
 import pytest
 from conftest import Cluster, until
-from topologies import ClusterServers, SentinelServers, slot_of
 from typer.testing import CliRunner
 
+from benchmarks.topologies import ClusterServers, SentinelServers, slot_of
 from frontier.cli import app
 
 
@@ -49,6 +49,7 @@ def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
     assert log.missing(site.expected) == set()
     assert not log.repeated()
     assert moved > 16
+    assert not any("Traceback" in nodes.text_of(node) for node in nodes.nodes)
     assert_commands_work(servers.url, tmp_path)
 
 
@@ -82,6 +83,10 @@ def assert_commands_work(url, tmp_path):
     status = json.loads(run("crawl", "status", "--json"))
     assert status["state"] == "finished"
     assert "site-1" in run("crawl", "list")
+    (listed,) = json.loads(run("collection", "list", "--json"))["collections"]
+    assert listed == json.loads(run("collection", "status", "--json"))
+    (committed,) = listed["crawls"]
+    assert (committed["crawl_id"], committed["state"]) == ("site-1", "committed")
     assert json.loads(run("store", "status", "--json"))["running"]
     assert run("crawl", "dead")
     exported = str(tmp_path / "seen.bin")

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
+import signal
 
 import pytest
-import redis
-from topologies import ClusterServers, SentinelServers, slot_of
 
+from benchmarks.topologies import ClusterServers, SentinelServers, slot_of
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
@@ -260,6 +260,11 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
     owner = servers.owner(slot_of(unique))
     assert owner.ask("WAIT", 1, 5000) == 1
     owner.kill()
+    calls = [Call.command("INCR", name) for name in names(30)]
+    dead = [servers.owner(slot_of(name)) is owner for name in names(30)]
+    found = await store.run(calls, partial=True)
+    assert [isinstance(one, StoreUnavailable) for one in found] == dead
+    assert {one for one, gone in zip(found, dead, strict=True) if not gone} == {1}
 
     with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{owner.port}"):
         await store.call(Call.command("GET", unique))
@@ -271,19 +276,27 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
     servers = SentinelServers()
     stack.callback(servers.remove)
     await asyncio.to_thread(servers.start)
-    store = connect(servers)
+    store = connect(servers, socket_timeout=300)
     thread = BlockingStore.from_settings({"REDIS_URL": servers.url})
     stack.callback(thread.close)
+    watching = asyncio.create_task(store.watch(0.05, thread.leave))
+    stack.callback(watching.cancel)
     await store.call(Call.command("SET", unique, "x"))
     assert store.where.startswith("frontier of 127.0.0.1:")
+    servers.primary.ask("CONFIG", "SET", "min-replicas-to-write", 2)
+    for call in (Call.command("INCR", "n"), Call.to(CRAWL_ALLOT, ["m"], ["s"])):
+        with pytest.raises(StoreUnavailable, match="NOREPLICAS"):
+            await store.call(call)
+    servers.primary.ask("CONFIG", "SET", "min-replicas-to-write", 0)
     assert thread.call(Call.command("GET", unique)) == b"x"
     assert servers.primary.ask("WAIT", 1, 5000) == 1
-    servers.primary.kill()
+    servers.primary.signal(signal.SIGSTOP)  # which ends no connection
 
     with pytest.raises(StoreUnavailable):
         await store.call(Call.command("GET", unique))
     assert await patiently(store, Call.command("GET", unique)) == b"x"
+    servers.primary.signal(signal.SIGCONT)
     assert thread.call(Call.command("GET", unique)) == b"x"
     assert await store.call(Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
-    with pytest.raises(redis.exceptions.RedisError):
-        servers.primary.ask("PING")
+    await store.call(Call.command("SET", unique, "y"))
+    assert thread.call(Call.command("GET", unique)) == b"y"
