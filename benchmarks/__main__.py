@@ -13,6 +13,7 @@ from benchmarks import (
     archive,
     canon,
     crawl,
+    endurance,
     memory,
     onesite,
     queueing,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "canon": canon.run,
     "chaos": chaos.run,
     "crawl": crawl.run,
+    "endurance": endurance.run,
     "memory": memory.run,
     "onesite": onesite.run,
     "queue": queueing.run,
@@ -46,6 +48,8 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "wacz": wacz.run,
     "warc": warc.run,
 }
+PLOTTED = {"crawl", "endurance"}
+"""Those that draw their figures."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -61,10 +65,15 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seeds", type=int, help="chaos: try the seeds 1 to SEEDS")
     parser.add_argument("--seed", type=int, help="chaos: try this one and tell of it")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="crawl, endurance: draw it"
+    )
     given = parser.parse_args(words)
+    if given.plot is not None and given.name not in PLOTTED:
+        parser.error(f"--plot: {given.name} draws nothing")
     signal.signal(signal.SIGTERM, _leave)
     logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
-    options = Options(given.quick, given.seeds, given.seed)
+    options = Options(given.quick, given.seeds, given.seed, given.plot)
     with private_server(given.server) as server:
         report = BENCHMARKS[given.name](server, options)
     if not given.json:

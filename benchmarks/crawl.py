@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Figures, Report, alternate, environment
+from benchmarks.plots import Panel, lines
 from benchmarks.proxy import delayed
 from benchmarks.server import ServerTime, stop
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from benchmarks.harness import Options
     from benchmarks.server import Server
 
-DISTANCES = ("", "_1ms", "_2_5ms")
+DISTANCES = {"": 0.0, "_1ms": 1.0, "_2_5ms": 2.5}
+"""Suffix to milliseconds."""
 TIMEOUT = 300
 
 
@@ -50,7 +52,7 @@ def run(server: Server, options: Options) -> Report:
         competitors: dict[str, Callable[[], Mapping[str, float]]] = {
             "scrapy": lambda: _crawl(server, "scrapy", site, sizes.pages, "")
         }
-        if options.quick:  # in 45 seconds
+        if options.quick and options.plot is None:  # in 45 seconds
             del urls["_1ms"]
         for distance, url in urls.items():
             few = sizes.far_pages if distance else sizes.near_pages
@@ -63,9 +65,31 @@ def run(server: Server, options: Options) -> Report:
         )
         for name, metrics in alternate(sizes.rounds, competitors):
             figures.add(name, metrics)
+    if options.plot is not None:
+        _draw(options.plot, figures)
     about = environment(server.info())
     about |= {"rounds": sizes.rounds, "pages": sizes.pages, "bytes": PAGE_BYTES}
     return Report("crawl", about, figures.results(), _ratios(figures))
+
+
+def _draw(path: Path, figures: Figures) -> None:
+    """Draw pages per second, and processor time, by the distance to the store."""
+    known = figures.results()
+    far = [one for one in DISTANCES if f"frontier{one}" in known]
+
+    def curves(metric: str) -> dict[str, list[tuple[float, float]]]:
+        alone = [(DISTANCES[one], known["scrapy"][metric]) for one in far]
+        return {
+            "frontier": [(DISTANCES[d], known[f"frontier{d}"][metric]) for d in far],
+            "Scrapy alone, in memory": alone,
+            "scrapy-redis": [
+                (DISTANCES[d], known[f"scrapy_redis{d}"][metric]) for d in far
+            ],
+        }
+
+    pace = Panel("pages/s", curves("pages_per_s"), logarithmic=True)
+    effort = Panel("processor ms of the node per page", curves("node_ms_per_page"))
+    lines(path, "ms to the store", pace, effort)
 
 
 def _ratios(figures: Figures) -> dict[str, float]:

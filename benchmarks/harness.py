@@ -19,6 +19,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 PACKAGES = (
     "frontier-crawl",
@@ -41,6 +42,8 @@ class Options:
     """How many plans to draw, for a benchmark that draws."""
     seed: int | None = None
     """The only one to draw."""
+    plot: Path | None = None
+    """Where to draw the figures, for a benchmark that does."""
 
 
 class Pace(NamedTuple):

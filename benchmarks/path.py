@@ -15,13 +15,16 @@ from scrapy.crawler import Crawler
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier import connection
+from frontier.coordination.lease import Leases
 from frontier.hashing import mark
 from frontier.places import Places
 from frontier.queues.push import Push
+from frontier.runtime.inbox import Inbox
 from frontier.runtime.node import Node
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shape import seen_shape
+from frontier.runtime.spilling import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.recent import Recent
 from frontier.store.client import Store
@@ -56,6 +59,11 @@ class PushingNode(Node):
     @property
     def tiers(self) -> None:
         """Nothing, as nobody here looks after the memory of the sets."""
+
+    @property
+    def spilled(self) -> tuple[int, int]:
+        """Nothing, as it has no part that does."""
+        return (0, 0)
 
     async def open(self) -> None:
         """Connect and start the outbox."""
@@ -151,6 +159,34 @@ class SeenPath:
             for request in made[first : first + IN_FLIGHT]:
                 self._scheduler.enqueue_request(request)
             await self._node.outbox.flush()
+
+    async def spill(self) -> int:
+        """Compress what can be of the queues; return how many URLs that were."""
+        node = self._node
+        patience, keys, config = node._patience, node.keys, node.config
+        leases = Leases(patience.once, keys, "bench", ttl=600.0)
+        inbox = Inbox(
+            patience,
+            keys,
+            leases,
+            node_id="bench",
+            order=config.order,
+            size=1,
+            cap=lambda: 1,
+            on_ready=lambda: None,
+        )
+        spilling = Spilling(
+            patience,
+            keys,
+            leases,
+            inbox,
+            order=config.order,
+            partitions=config.partitions,
+            max_bytes=1,
+        )
+        await leases.acquire(range(config.partitions))
+        await spilling.look()
+        return spilling.spilled
 
     def forget_recent(self) -> None:
         """Empty the recent tier."""

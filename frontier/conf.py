@@ -99,6 +99,10 @@ class Config:
     """Units of ownership; fixed when the crawl is created."""
     queue_key: str = _setting("host", parsers.queue_key)
     """What is owned by one node at a time and takes turns."""
+    queue_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    """Memory of the queues above which long ones are compressed; 0 for no limit."""
+    queue_spill_dir: Path | None = _setting(None, parsers.optional_directory)
+    """Directory that all nodes reach, for what compressing does not save."""
     revisit_blackout: float = _setting(0.0, parsers.real(-1e-9, 1e9))
     """Seconds in which nothing is written of the same payload of the same URL."""
     revisit_conditional_get: bool = _setting(False, parsers.boolean)

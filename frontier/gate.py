@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from frontier.connection import Connection
     from frontier.queues.partition import Reservation
 
+MAX_TURNS = 10_000
+"""Hosts of which the next turn is known, before those that are over are dropped."""
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 
@@ -123,6 +125,8 @@ class Gate:
         delay /= self._share(host)
         now = time.monotonic()
         at = max(now, self._next.get(host, now))
+        if len(self._next) >= MAX_TURNS:  # those that are over say nothing
+            self._next = {h: then for h, then in self._next.items() if then > now}
         self._next[host] = at + delay
         await asyncio.sleep(at - now)
         return delay

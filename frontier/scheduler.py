@@ -321,6 +321,10 @@ class Scheduler(BaseScheduler):
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
+        spilled = self._node.spilled if self._connection.opened else (0, 0)
+        if any(spilled):
+            self._stats.set_value("frontier/queue/spilled", spilled[0])
+            self._stats.set_value("frontier/queue/restored", spilled[1])
 
     def _keep(self, request: Request, error: NotSerializable) -> None:
         self._stats.inc_value("frontier/queue/local")

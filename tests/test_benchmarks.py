@@ -44,6 +44,12 @@ RATIOS = {
         "reactor_stall_ms_max",
         "reactor_stall_ms_scrapy",
     },
+    "endurance": {
+        "node_mb",
+        "node_grown_percent_after_a_tenth",
+        "crawl_mb",
+        "crawl_grown_percent_after_a_tenth",
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
@@ -56,6 +62,8 @@ RATIOS = {
     "queue": {
         "bytes_per_queued_url",
         "bytes_per_queued_url_scrapy_redis",
+        "bytes_per_spilled_url",
+        "bytes_per_spilled_url_without_mark",
         "links_per_second",
         "links_vs_scrapy_redis",
         "script_ms_max",
@@ -115,7 +123,7 @@ def server():
         yield started
 
 
-LONG = {"archive", "crawl", "ring", "seen", "queue"}
+LONG = {"archive", "crawl", "endurance", "ring", "seen", "queue"}
 
 
 @pytest.mark.parametrize(

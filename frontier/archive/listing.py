@@ -9,16 +9,20 @@ What always holds:
 3.  What was rolled back is not listed. A file may be closed in the middle of a
     batch, so lines are noted as captures are appended.
 
-The lines are made as captures are written. A file whose node has died is read
-once, when it is repaired.
+The lines are made as captures are written. Most wait on disk, sorted in runs, in
+files without a name: of a file of 1 GB they would take hundreds of MB of memory. A
+file whose node has died is read once, when it is repaired.
 """
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import os
+import tempfile
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from frontier.archive.records import target_uri
 from frontier.archive.selection import mime_of
@@ -37,15 +41,31 @@ if TYPE_CHECKING:
 
 SUFFIX = ".cdxj"
 BLOCK = 1 << 20
+RUN = 20_000
+"""Lines of a file that wait in memory before most of them go to disk."""
+YOUNG = 1_000
+"""The last of them, which stay: more than a batch that may be rolled back."""
 
 
 class Listing:
     """Collects the lines of open files; belongs to the writer's thread."""
 
-    def __init__(self, rules: RuleSet | None = None) -> None:
-        """Keys are by *rules*, which the index then says; without, they are pywb's."""
+    def __init__(
+        self,
+        rules: RuleSet | None = None,
+        *,
+        directory: Path | None = None,
+        run: int = RUN,
+    ) -> None:
+        """Keys are by *rules*, which the index then says; without, they are pywb's.
+
+        About *run* lines of a file wait in memory; the others are in *directory*.
+        """
         self._rules = rules
+        self._directory = directory
+        self._run = run
         self._lines: dict[str, list[bytes]] = defaultdict(list)
+        self._runs: dict[str, list[IO[bytes]]] = defaultdict(list)
 
     def note(self, exchange: Exchange, stored: Stored) -> None:
         """Remember a capture that was appended."""
@@ -64,7 +84,12 @@ class Listing:
             offset=stored.offset,
             filename=stored.file,
         )
-        self._lines[stored.file].append(line.encode())
+        lines = self._lines[stored.file]
+        lines.append(line.encode())
+        if len(lines) >= self._run + YOUNG:
+            with contextlib.suppress(OSError):  # of a full disk; they stay here then
+                self._runs[stored.file].append(self._on_disk(sorted(lines[:-YOUNG])))
+                del lines[:-YOUNG]
 
     def forget(self, stored: Stored) -> None:
         """Leave the last capture out, because it was rolled back."""
@@ -81,12 +106,15 @@ class Listing:
         final = path.with_name(path.name.removesuffix(OPEN))
         lines = self._lines.get(final.name)
         made = sorted(lines if lines is not None else self._read(path, final.name))
-        if self._rules is not None:
-            made.insert(0, meta_line(self._rules) + b"\n")
+        head = [] if self._rules is None else [meta_line(self._rules) + b"\n"]
+        runs = self._runs.get(final.name, [])
+        for run in runs:
+            run.seek(0)
         beside = beside_of(final)
         unfinished = beside.with_name(beside.name + OPEN)
         with unfinished.open("wb") as file:
-            file.writelines(made)
+            file.writelines(head)
+            file.writelines(heapq.merge(*runs, made))
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(beside)
@@ -94,6 +122,17 @@ class Listing:
     def drop(self, path: Path) -> None:
         """Forget the lines of *path*, which has its final name and its index."""
         self._lines.pop(path.name, None)
+        for run in self._runs.pop(path.name, ()):
+            run.close()
+
+    def _on_disk(self, lines: list[bytes]) -> IO[bytes]:
+        file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 (`drop` does)
+        try:
+            file.writelines(lines)
+        except OSError:
+            file.close()
+            raise
+        return file
 
     def _key(self, url: str) -> str:
         return sort_key(url) if self._rules is None else key_under(self._rules, url)

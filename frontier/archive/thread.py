@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 BATCH_SIZE = 64
 """Most exchanges that are written between two syncs."""
+OBJECTS = 2048
+"""Bytes that an exchange takes beside its own: of many small ones they are most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class _Job:
         """Bytes that the exchange holds in memory, near enough."""
         x = self.exchange
         parts = (x.request_head, x.request_body, x.response_head, x.response_body)
-        return sum(len(part) for part in parts if isinstance(part, bytes))
+        return OBJECTS + sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 class ArchiveThread:

@@ -152,6 +152,12 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         f"{queue.dead:,} given up",
     ]
     rows = [("Queue", ", ".join(parts))]
+    if queue.spilled:
+        size = decimal(queue.spilled_bytes)
+        text = f"{queue.spilled:,} of those ready are spilled, {size} in the store"
+        if queue.shelved_bytes:
+            text += f", {decimal(queue.shelved_bytes)} in files"
+        rows.append(("", text))
     if seen.removed_ms:
         rows.append(("", "the queues and what was seen are removed from the store"))
     if totals.forbidden:

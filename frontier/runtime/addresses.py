@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 LOOKUPS = 20
 """Hosts that are looked up at a time."""
 MAX_LENGTH = 255
+MAX_KNOWN = 100_000
+"""Hosts whose addresses a node keeps in memory; the crawl has noted them all."""
 
 
 class Addresses:
@@ -49,7 +51,10 @@ class Addresses:
         if host not in self._going:
             self._going[host] = asyncio.create_task(self._find(host))
         try:
-            self._known[host] = await asyncio.shield(self._going[host])
+            address = await asyncio.shield(self._going[host])
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[host] = address
         finally:
             self._going.pop(host, None)
 

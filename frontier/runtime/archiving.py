@@ -120,7 +120,7 @@ class Archive:
         directory = config.warc_dir
         rules = named(config.canon_rules)
         keyed = rules if config.warc_cdxj_keys == "rules" else None
-        listing = Listing(keyed) if config.warc_cdxj else None
+        listing = Listing(keyed, directory=directory) if config.warc_cdxj else None
         try:
             directory.mkdir(parents=True, exist_ok=True)
             repaired = repair(directory, None, listing.write if listing else None)
@@ -199,7 +199,12 @@ class Archive:
     @property
     def full(self) -> bool:
         """Whether nothing more should be fetched until the disk has caught up."""
-        return self._thread.blocked or self._thread.pending_bytes > BACKLOG
+        return self._thread.blocked or self.pending_bytes > BACKLOG
+
+    @property
+    def pending_bytes(self) -> int:
+        """Memory that what is not on disk yet takes, near enough."""
+        return self._thread.pending_bytes
 
     def submit(self, exchange: Exchange) -> Future[Stored]:
         """Have *exchange* written; the future ends in the writer thread."""

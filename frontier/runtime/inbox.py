@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
@@ -77,6 +77,8 @@ class Inbox:
         self._cap = cap
         self._host_of = host_of
         self._on_ready = on_ready
+        self.on_short: Callable[[int, str], object] = lambda *_: None
+        """Told a partition and a queue whose next URLs are in a block."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self._turn = 0
@@ -305,6 +307,7 @@ class Inbox:
                 continue
             found += len(made)
             self._note(partition, made, left)
+            self._ask_for_blocks(partition, queues, made, left)
         if refused:
             kept = await self._leases.kept(refused)
             for lease in refused:
@@ -333,6 +336,20 @@ class Inbox:
             host = self._host_of(split_name(reservation.queue)[1])
             self._in_flight[host] += 1
             self._waiting.append(reservation)
+
+    def _ask_for_blocks(
+        self,
+        partition: int,
+        wanted: dict[str, int],
+        made: list[Reservation],
+        left: dict[str, int],
+    ) -> None:
+        """Have blocks put back whose URLs are next; till then forget the queues."""
+        counts = Counter(reservation.queue for reservation in made)
+        for queue, count in wanted.items():
+            if left[queue] > 0 and counts[queue] < count:
+                self._known[partition].pop(queue, None)
+                self.on_short(partition, queue)
 
     async def _recover(self, leases: Iterable[Lease]) -> None:
         """Put back what a lost reply may have reserved."""

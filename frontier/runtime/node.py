@@ -220,6 +220,12 @@ class Node:
         return len(self._leases.held)
 
     @property
+    def spilled(self) -> tuple[int, int]:
+        """How many URLs this node has put into blocks, and put back."""
+        spilling = self._parts.spilling
+        return spilling.spilled, spilling.restored
+
+    @property
     def tiers(self) -> SeenState | None:
         """The shared tiers, if this node looks after the memory of the sets."""
         budget = self._parts.budget

@@ -25,6 +25,8 @@ from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
+from frontier.runtime.shelf import shelf_of
+from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
 
 if TYPE_CHECKING:
@@ -112,6 +114,16 @@ class Parts:
             host_of=host_of,
             on_ready=owner.on_ready,
         )
+        self.spilling = Spilling(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            order=config.order,
+            partitions=config.partitions,
+            max_bytes=config.queue_max_bytes,
+            shelf=shelf_of(config.queue_spill_dir, keys),
+        )
         self.acks = Acks(
             patience,
             keys,
@@ -174,6 +186,9 @@ class Parts:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
+        loops.append(self.spilling.run)
+        if self._config.queue_max_bytes:
+            loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.manners.run)
             if self._config.host_shards == 1:

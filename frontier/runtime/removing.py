@@ -78,8 +78,9 @@ async def _empty(run: Run, keys: PartitionKeys) -> None:
         (queues,) = await run([read])
         if not queues:
             return
-        for names in _chunks(keys.ready(queue.decode()) for queue in queues):
-            await run([Call.command("UNLINK", *names)])
+        for name_of in (keys.ready, keys.spilled):
+            for names in _chunks(name_of(queue.decode()) for queue in queues):
+                await run([Call.command("UNLINK", *names)])
         await run([Call.command("ZREM", keys.queues, *queues)])
 
 

@@ -103,10 +103,12 @@ class PartitionKeys:
 
     @property
     def counts(self) -> str:
-        """Hash ``{ready, pushed, seq, acked, dead}``.
+        """Hash ``{ready, pushed, seq, acked, dead, spilled, ...}``.
 
         *ready* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
-        last id given to a reservation.
+        last id given to a reservation. Of those that are ready, *spilled* are in
+        *blocks* compressed blocks, which take *spilled_bytes* here and
+        *shelved_bytes* in files.
         """
         return f"{self.tag}:counts"
 
@@ -118,6 +120,10 @@ class PartitionKeys:
     def ready(self, queue: str) -> str:
         """List of the items of *queue*, a ``<priority>:<queue key>``."""
         return f"{self.tag}:ready:{queue}"
+
+    def spilled(self, queue: str) -> str:
+        """List of the blocks of *queue*, or their addresses, the oldest first."""
+        return f"{self.tag}:spilled:{queue}"
 
     @property
     def reserved(self) -> str:

@@ -18,6 +18,8 @@ from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
+from frontier.runtime.shelf import shelf_of
+from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
 from frontier.store.client import Call
 
@@ -78,6 +80,16 @@ class Parts:
             size=size,
             cap=lambda: cap,
             on_ready=self.ready.set,
+        )
+        self.spilling = Spilling(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            order=order,
+            partitions=partitions,
+            max_bytes=options.get("queue_max_bytes", 0),
+            shelf=shelf_of(options.get("spill_dir"), crawl),
         )
         self.starts = Starts(self.patience, crawl)
         self.acks = Acks(

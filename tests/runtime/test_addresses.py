@@ -35,6 +35,21 @@ async def test_all_nodes_keep_the_first_address_that_one_has_noted(
     assert looked_up == ["a.example"]
 
 
+async def test_a_node_keeps_no_more_addresses_than_it_may(
+    store, crawl, looked_up, monkeypatch
+):
+    monkeypatch.setattr(addresses, "MAX_KNOWN", 3)
+    node = Addresses(Patience(store), crawl)
+    for n in range(4):
+        await node.find(f"{n}.example")
+    assert node.known("0.example") is None
+    await node.find("0.example")
+
+    assert node.known("0.example") == "192.0.2.1"
+    assert node.known("3.example") == "192.0.2.4"
+    assert len(looked_up) == 4, "what was noted is read again"
+
+
 async def test_a_command_notes_and_reads_the_same(store, crawl, server, looked_up):
     blocking = BlockingStore.from_settings({"REDIS_URL": server.url})
     command = BlockingAddresses(blocking, crawl)

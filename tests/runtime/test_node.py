@@ -283,7 +283,11 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     assert not a.finished
     assert kinds(db, unique) <= TELLING
     assert db("HGET", f"{unique}:spider:site", "open") is None
+    part = a.keys.partition(3)
+    db("ZADD", part.queues, 0, "0:h.example")
+    db("RPUSH", part.spilled("0:h.example"), "a block")
     await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm
+    assert kinds(db, unique) <= TELLING
 
 
 @pytest.fixture(scope="module")

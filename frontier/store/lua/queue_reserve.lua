@@ -14,6 +14,7 @@
 -- is not the current one. Or {-wait} for a list whose queue key was last asked
 -- under another token and may not be asked again for so many milliseconds: the
 -- delay of a host is kept within a node by the node, and between nodes here.
+-- Fewer than wanted, though some are left: the next are in a block (queue_spill).
 
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return nil
@@ -34,7 +35,16 @@ local function wait_for(queue)
   return math.max(0, tonumber(allowed) - now)
 end
 
-local seq = tonumber(redis.call('HGET', KEYS[2], 'seq') or '0')
+-- How many may be taken of a list, so many long, before its mark is reached.
+local function before_mark(list, most, long)
+  local oldest = ARGV[2] == 'LPOP'
+  local mark = redis.call('LPOS', list, '*', 'RANK', oldest and 1 or -1, 'MAXLEN', most)
+  if not mark then return most end
+  return oldest and mark or long - mark - 1
+end
+
+local counts = redis.call('HMGET', KEYS[2], 'seq', 'blocks')
+local seq, has_blocks = tonumber(counts[1] or '0'), tonumber(counts[2] or '0') > 0
 for i = 6, #KEYS do
   local queue = ARGV[3 + (i - 6) * 2]
   local wait = polite and wait_for(queue) or 0
@@ -42,7 +52,9 @@ for i = 6, #KEYS do
   if wait == 0 then
     left = redis.call('LLEN', KEYS[i])
     if left > 0 then
-      items = redis.call(ARGV[2], KEYS[i], ARGV[4 + (i - 6) * 2]) or {}
+      local most = tonumber(ARGV[4 + (i - 6) * 2])
+      if has_blocks then most = before_mark(KEYS[i], most, left) end
+      if most > 0 then items = redis.call(ARGV[2], KEYS[i], most) or {} end
       left = left - #items
     end
   end
