@@ -237,7 +237,7 @@ def kinds(db, unique):
     return {name.rsplit(b"}:", 1)[1].split(b":")[0].decode() for name in names}
 
 
-TELLING = {"meta", "epoch", "reports", "counts", "fence", "dead", "nodes"}
+TELLING = {"meta", "epoch", "reports", "counts", "fence", "dead", "nodes", "hints"}
 """Keys that tell about a crawl, or end by themselves."""
 
 
