@@ -12,7 +12,8 @@ import redis
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from topologies import Process, free_ports
+
+from benchmarks.topologies import Process, free_ports
 
 USER = "crawler"
 SECRET = "s3cr@t/of:odd#parts"
@@ -27,7 +28,7 @@ class SecuredServer(Process):
         pem = certify(home)
         self.authority = str(pem)
         super().__init__(
-            binary, home / "server", port,
+            binary, home / "server", port, port,
             "--port", "0", "--bind", "127.0.0.1", "--save", "",
             "--tls-port", str(port), "--tls-auth-clients", "no",
             "--tls-cert-file", str(pem), "--tls-key-file", str(home / "key.pem"),
