@@ -31,6 +31,16 @@ DEADLINE = 60.0
 """Seconds after which something that should happen is said not to."""
 
 
+@pytest.fixture(autouse=True)
+def _own_environment():
+    """Scrapy writes into the environment of who asks for the project's settings."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     if not inspect.iscoroutinefunction(pyfuncitem.function):

@@ -16,7 +16,7 @@ NEVER = 1e6
 
 @pytest.mark.one_server("a wire leads to one")
 def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp_path):
-    site = serve(urls=150, hosts=3, calendar_months=3, delay=0.02)
+    site = serve(urls=150, hosts=3, calendar_months=3, delay=0.15)
     client = redis.Redis(unix_socket_path=str(own_server.socket))
     allowed = ["on", f">{SECRET}", "~*", "&*", "+@all"]
     client.execute_command("ACL", "SETUSER", "crawler", *allowed)
@@ -39,8 +39,9 @@ def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp
             "node-1",
             "-a",
             f"seeds={','.join(site.seeds)}",
-            REDIS_PARAMS=json.dumps({"socket_timeout": 3}),
+            REDIS_PARAMS=json.dumps({"socket_timeout": 3, "client_name": "node-1"}),
             FRONTIER_LEASE_TTL="2",
+            CONCURRENT_REQUESTS="4",
         )
         until(lambda: pages() > 15, "some pages")
         wire.delay = 0.25  # 500 ms there and back
@@ -64,6 +65,7 @@ def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp
             "more refusals",
         )
         client.config_set("maxmemory", 0)
+        site.delay = 0
 
         assert nodes.wait() == [0]
     finally:

@@ -36,7 +36,11 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
     until(served(server, count), "the middle of the crawl")
     unacked = lose_everything(cluster)
     before = server.requests()
-    done = {e.url for e in before.entries if e.status not in {301, 302}}
+    # The last acks were not in the journal yet: their pages are fetched again.
+    loss = max(e.end for e in before.entries) - 1.0
+    done = {
+        e.url for e in before.entries if e.status not in {301, 302} and e.end < loss
+    }
     done = {url for url in done if not url.endswith("/robots.txt")}
 
     outcome = rebuild(cluster, *journals)

@@ -18,6 +18,7 @@ ARGUMENTS = {
     "hints": "n1",
     "order": "n1",
     "ready": "5:a",
+    "spilled": "5:a",
     "bloom": 0,
     "bucket": (0, 0),
     "crawl": "site-1",

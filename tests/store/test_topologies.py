@@ -259,9 +259,9 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
     await store.call(Call.command("SET", unique, "x"))
     owner = servers.owner(slot_of(unique))
     assert owner.ask("WAIT", 1, 5000) == 1
+    dead = [servers.owner(slot_of(name)) is owner for name in names(30)]
     owner.kill()
     calls = [Call.command("INCR", name) for name in names(30)]
-    dead = [servers.owner(slot_of(name)) is owner for name in names(30)]
     found = await store.run(calls, partial=True)
     assert [isinstance(one, StoreUnavailable) for one in found] == dead
     assert {one for one, gone in zip(found, dead, strict=True) if not gone} == {1}
