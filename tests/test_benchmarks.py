@@ -123,7 +123,7 @@ def server():
         yield started
 
 
-LONG = {"archive", "crawl", "endurance", "ring", "seen", "queue"}
+LONG = {"archive", "crawl", "endurance", "onesite", "ring", "seen", "queue"}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Queue items: requests as bytes, versioned, without pickle.
 
 An item is one digit (how often it was delivered without an ack), one version
-byte, and a msgpack map of what differs from a plain GET request. Only data
-comes back: numbers, text, bytes, lists, tuples, maps, sets, dates and decimals.
+byte, and a msgpack map of what differs from a plain GET request; the names of what
+all requests have are their places in `NAMES`. Only data comes back: numbers, text,
+bytes, lists, tuples, maps, sets, dates and decimals.
 """
 
 from __future__ import annotations
@@ -20,7 +21,26 @@ from frontier.errors import CodecError, NotSerializable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-VERSION = 1
+VERSION = 2
+OLDER = 1
+"""The version before; it has names instead of places, and can be read as well."""
+NAMES = (
+    "url",
+    "callback",
+    "headers",
+    "meta",
+    "errback",
+    "method",
+    "body",
+    "cookies",
+    "encoding",
+    "priority",
+    "dont_filter",
+    "flags",
+    "cb_kwargs",
+    "_class",
+)
+"""Names in records by their places, which never change; more may follow."""
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
 
@@ -29,6 +49,8 @@ MAX_DEPTH = 32
 that some hundreds of them would end the process."""
 
 _HEAD = b"0" + bytes([VERSION])
+_PLACES: dict[Any, Any] = {name: place for place, name in enumerate(NAMES)}
+_NAMED: dict[Any, Any] = dict(enumerate(NAMES))
 _TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
 
 
@@ -39,7 +61,7 @@ def encode(record: Mapping[str, Any]) -> bytes:
         NotSerializable: A value is not data, or all together are too large.
     """
     try:
-        body: bytes = _pack(record)
+        body: bytes = _packer.pack({_PLACES.get(n, n): record[n] for n in record})
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _blame(record, error) from None
     if len(body) > MAX_BYTES:
@@ -54,7 +76,7 @@ def decode(item: bytes) -> dict[str, Any]:
     Raises:
         CodecError: It is not what `encode` of this version writes.
     """
-    if len(item) < 3 or item[1] != VERSION:
+    if len(item) < 3 or item[1] not in (VERSION, OLDER):
         raise CodecError("an item of another version, or not an item")
     try:
         record = msgpack.unpackb(
@@ -65,9 +87,11 @@ def decode(item: bytes) -> dict[str, Any]:
         )
     except Exception as error:  # noqa: BLE001 (msgpack raises many types)
         raise CodecError(f"an item that is not msgpack: {error}") from None
-    if not isinstance(record, dict) or not isinstance(record.get("url"), str):
-        raise CodecError("an item without a URL")
-    return record
+    if isinstance(record, dict):
+        record = {_NAMED.get(name, name): value for name, value in record.items()}
+        if isinstance(record.get("url"), str):
+            return record
+    raise CodecError("an item without a URL")
 
 
 def _pack(value: Any, depth: int = 0) -> Any:
@@ -112,6 +136,10 @@ def _unpack_ext(code: int, data: bytes, *, depth: int) -> Any:
         raise CodecError(f"an item with more than {MAX_DEPTH} extensions in each other")
     hook = partial(_unpack_ext, depth=depth + 1)
     return _UNPACKERS[code](msgpack.unpackb(data, ext_hook=hook, strict_map_key=False))
+
+
+# Made once, as that takes as long as to pack with it.
+_packer = msgpack.Packer(default=partial(_pack_other, depth=0), strict_types=True)
 
 
 def _blame(record: Mapping[str, Any], error: Exception) -> NotSerializable:

@@ -79,6 +79,7 @@ class Outbox:
         self._flushes = 0
         self._kept: deque[tuple[float, int, Sequence[Push]]] = deque()
         self._kept_count = 0
+        self._repeated = False
         self._coming: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
         self.pending = 0
@@ -140,6 +141,7 @@ class Outbox:
         And count on nothing that the store has said of its seen-sets.
         """
         self.layouts.clear()
+        self._repeated = True
         kept, self._kept, self._kept_count = self._kept, deque(), 0
         count = 0
         for _, partition, pushes in kept:
@@ -156,7 +158,7 @@ class Outbox:
             self._kept_count -= len(self._kept.popleft()[2])
 
     def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
-        if any(push.tag is AGAIN for push in pushes):
+        if self._repeated and any(push.tag is AGAIN for push in pushes):
             places = [i for i, push in enumerate(pushes) if push.tag is not AGAIN]
             verdicts = "".join(verdicts[i] for i in places)
             pushes = [pushes[i] for i in places]

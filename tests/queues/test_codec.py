@@ -153,7 +153,7 @@ def test_a_truncated_item_is_refused(length):
     [
         b"",
         b"0",
-        b"0\x02" + GOOD[2:],
+        b"0\x03" + GOOD[2:],
         GOOD + b"x",
         b"0\x01" + msgpack.packb([1]),
         b"0\x01" + msgpack.packb({"url": 1}),
