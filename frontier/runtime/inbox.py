@@ -363,8 +363,19 @@ class Inbox:
                 if mine and (lease.partition, lease.token, int(key)) not in self.open:
                     unknown.append((int(key), queue.decode()))
             calls = requeue_calls(keys, lease, self._order, unknown, delivered=False)
-            await self._patience.run(calls)
-            self.learn(lease.partition, {queue for _, queue in unknown})
+            if await self._run_under(lease, calls):
+                self.learn(lease.partition, {queue for _, queue in unknown})
+
+    async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
+        """Run *calls*, which may be repeated, and return whether *lease* is held.
+
+        The store refuses them if it has ended, but that may pass.
+        """
+        while None in await self._patience.run(calls):
+            if not await self._leases.kept([lease]):
+                self.lose(lease)
+                return False
+        return True
 
     def _drop(self, reservation: Reservation) -> None:
         self.finish(reservation)
