@@ -21,7 +21,7 @@ def running(serve, cluster):
     """
 
     def running(**settings):
-        server = serve(urls=300, hosts=12, calendar_months=3, delay=0.1)
+        server = serve(urls=500, hosts=20, calendar_months=3, delay=0.1)
         for node in ("node-1", "node-2"):
             cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **settings)
         until(lambda: by_both(server), "pages")
@@ -33,7 +33,7 @@ def running(serve, cluster):
 
 
 def by_both(server):
-    """Whether both nodes have fetched: of twelve hosts either has some."""
+    """Whether both nodes have fetched: of twenty hosts either has some."""
     log = server.requests()
     return log and {"node-1", "node-2"} <= set(log.by_node()) and len(log.entries) > 30
 

@@ -99,6 +99,7 @@ class Captured:
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory, chosen):
+    release.clear()  # tests of other modules may come between, and this again
     cluster = Cluster(tmp_path_factory.mktemp("wire"), chosen())
     site = RawSite(PAGES)
     seeds = ",".join(site.url(path) for path in PAGES if path != "/robots.txt")
