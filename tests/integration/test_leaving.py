@@ -9,7 +9,7 @@ from conftest import SHORT, until
 from frontier.errors import FrontierError
 from frontier.inspection.snapshot import snapshot
 from frontier.store.client import Call
-from frontier.store.keys import CollectionKeys
+from frontier.store.keys import collection_keys
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     assert seen.state == "canceled"
     assert seen.queue.ready > 0
     assert seen.removed_ms
-    index = CollectionKeys("")
+    index = collection_keys(cluster.store, "")
     names = [index.uncommitted(), index.crawl("site-1"), index.alldupes()]
     assert cluster.store.call(Call.command("EXISTS", *names)) == 0
     gone = cluster.ask("seen", "check", "http://127.0.0.2/", "--crawl", "site-1")
