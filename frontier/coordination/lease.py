@@ -128,6 +128,8 @@ class Leases:
         and with it what is reserved under it.
         """
         asked = {lease.partition: lease.token for lease in refused}
+        if not asked:  # as nearly always: not to wait for a renewal under way
+            return set()
         with suppress(StoreUnavailable):  # asked again when the call is repeated
             await self.renew(asked)
         held = {(p, lease.token) for p, lease in self._held.items()}
