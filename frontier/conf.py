@@ -105,6 +105,10 @@ class Config:
     """Directory that all nodes reach, for what compressing does not save."""
     revisit_blackout: float = _setting(0.0, parsers.real(-1e-9, 1e9))
     """Seconds in which nothing is written of the same payload of the same URL."""
+    revisit_cdx_servers: tuple[str, ...] = _setting((), parsers.addresses)
+    """CDX servers that are asked for what the collections do not have."""
+    revisit_cdx_timeout: float = _setting(2.0, parsers.real(0.0, 300.0))
+    """Seconds that one of them may take for an answer."""
     revisit_conditional_get: bool = _setting(False, parsers.boolean)
     """Whether servers are asked if what is stored has changed."""
     revisit_enabled: bool = _setting(True, parsers.boolean)

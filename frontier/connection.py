@@ -277,6 +277,9 @@ def dedupe_figures(counters: Counters) -> dict[str, int]:
         "lookup_us": int(counters.lookup_seconds * 1e6),
         "unmodified": counters.unmodified,
         "skipped": counters.skipped,
+        "cdx_asked": counters.cdx.asked,
+        "cdx_found": counters.cdx.found,
+        "cdx_failed": counters.cdx.failed,
     }
 
 
@@ -297,6 +300,9 @@ def archive_stats(counters: Counters) -> dict[str, float]:
         "frontier/archive/digest": seen.digest.payloads,
         "frontier/archive/digest_bytes": seen.digest.bytes,
         "frontier/archive/skipped": counters.skipped,
+        "frontier/archive/cdx_asked": counters.cdx.asked,
+        "frontier/archive/cdx_found": counters.cdx.found,
+        "frontier/archive/cdx_failed": counters.cdx.failed,
         "frontier/archive/lookup_seconds": round(counters.lookup_seconds, 3),
     }
 

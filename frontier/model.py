@@ -70,7 +70,6 @@ class Exchange:
     """Values of WARC-Protocol; empty if they are not known."""
     cipher_suite: str | None = None
     """Of TLS, as IANA names it; ``None`` if there is none, or none is known."""
-    """``length`` or ``time`` if the body was cut, else ``None``."""
     unmodified: Unmodified | None = None
     """What a 304 that we asked for stands for."""
 
@@ -87,6 +86,8 @@ class Original:
     """Compressed length of the original's record, in bytes."""
     minted: bool = field(default=False, compare=False)
     """Whether its record id follows from these facts: whether we wrote it."""
+    source: str = field(default="", compare=False)
+    """The CDX server that told of it, where no crawl of the collection has it."""
 
 
 @dataclass(frozen=True, slots=True)

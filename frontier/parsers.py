@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from frontier.model import Order
 
@@ -197,6 +198,19 @@ def upload_url(value: Any) -> str:
     if text and not re.fullmatch(r"[a-z][a-z0-9+]*://\S+", text):
         raise ValueError("must be a URL, such as s3://bucket/path")
     return text.rstrip("/")
+
+
+def addresses(value: Any) -> tuple[str, ...]:
+    """URLs of http or https, between spaces if they are one text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for address in map(str, given):
+        if not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", address):
+            raise ValueError(f"{address!r} must be a URL of http or https")
+        try:
+            urlsplit(address).port  # noqa: B018 - raises where it is none
+        except ValueError as error:
+            raise ValueError(f"{address!r} is no URL: {error}") from None
+    return tuple(map(str, given))
 
 
 def listed(each: Callable[[str], Any]) -> Parser:

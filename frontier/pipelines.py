@@ -97,6 +97,8 @@ def stamp(stored: Stored) -> dict[str, Any]:
             "date": stored.original.date,
             "crawl_id": stored.original.crawl_id,
         }
+        if stored.original.source:
+            facts["refers_to"]["cdx_server"] = stored.original.source
     return facts
 
 

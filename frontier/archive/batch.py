@@ -25,11 +25,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from frontier.archive.cdxserver import Wanted
 from frontier.archive.history import past_of
 from frontier.archive.index import Entry
 from frontier.archive.matching import URL_KEY, Match, keys_of
 from frontier.archive.policy import may_be_revisit
 from frontier.archive.records import target_uri, warc_date
+from frontier.archive.remote import Asked
 from frontier.archive.statistics import Statistics
 from frontier.digest import ALGORITHM, digest_of, labelled
 from frontier.errors import StoreUnavailable, WriterStopped
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from frontier.archive.history import History, Past
     from frontier.archive.index import Index
     from frontier.archive.listing import Listing
+    from frontier.archive.remote import CdxServers
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange
 
@@ -87,6 +90,8 @@ class Counters:
     skipped: int = 0
     """Captures of which nothing was written, within the blackout period."""
     statistics: Statistics = field(default_factory=Statistics)
+    cdx: Asked = field(default_factory=Asked)
+    """What the CDX servers were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +131,8 @@ class BatchWriter:
 
     *policy* overrides that of *rules*; a payload that is empty is never looked up.
     *prepare* may change each exchange before. What URLs answered goes into
-    *history*, if there is one. Once *stopping* is set, nothing is waited for any
-    more.
+    *history*, if there is one. *servers* are asked for what *index* does not know.
+    Once *stopping* is set, nothing is waited for any more.
     """
 
     def __init__(
@@ -143,8 +148,11 @@ class BatchWriter:
         rules: Rules | None = None,
         history: History | None = None,
         listing: Listing | None = None,
+        servers: CdxServers | None = None,
     ) -> None:
         self.counters = Counters()
+        if servers is not None:
+            self.counters.cdx = servers.asked
         self.blocked = False
         """Whether an `OSError` is being waited out."""
         self.unindexed = 0
@@ -159,6 +167,7 @@ class BatchWriter:
         self._policy = policy or self._rules.policy
         self._history = history
         self._listing = listing
+        self._servers = servers
         self._index_given_up = False
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
@@ -171,6 +180,7 @@ class BatchWriter:
             exchanges = [self._prepare(exchange) for exchange in exchanges]
         items = [self._item(exchange) for exchange in exchanges]
         known = self._lookup(items)
+        known |= self._ask_servers(items, known)
         stored = self._store(items, known)
         self._add(items, stored)
         self._count(items, stored)
@@ -191,6 +201,22 @@ class BatchWriter:
         if not digests:
             return {}
         return self._ask(lambda: self._timed_lookup(digests)) or {}
+
+    def _ask_servers(
+        self, items: list[_Item], known: dict[str, Original]
+    ) -> dict[str, Original]:
+        """What CDX servers have of that which the index does not know."""
+        if self._servers is None or self._stopping.is_set():
+            return {}
+        asked = []
+        for item in items:
+            if item.eligible and item.original(known) is None:
+                x = item.exchange
+                wanted = Wanted(target_uri(x.url), item.digest_hex, x.started)
+                asked.append((item.keys, wanted))
+        found = self._servers.lookup([wanted for _, wanted in asked])
+        answers = [(keys, found[each]) for keys, each in asked if each in found]
+        return {key: original for keys, original in answers for key in keys}
 
     def _timed_lookup(self, digests: list[str]) -> dict[str, Original]:
         asked = time.perf_counter()

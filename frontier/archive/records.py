@@ -209,7 +209,7 @@ def _completeness(
         refers_to = record_id(original.url, original.date, digest_hex)
         headers.append(("WARC-Refers-To", refers_to))
     if original.crawl_id != crawl_id:
-        container = crawl_urn(original.crawl_id)
+        container = original.source or crawl_urn(original.crawl_id)
         headers.append(("WARC-Refers-To-Container", container))
     return headers
 

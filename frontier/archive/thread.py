@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from frontier.archive.history import History
     from frontier.archive.index import Index
     from frontier.archive.listing import Listing
+    from frontier.archive.remote import CdxServers
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange, Stored
 
@@ -83,6 +84,7 @@ class ArchiveThread:
         rules: Rules | None = None,
         history: History | None = None,
         listing: Listing | None = None,
+        servers: CdxServers | None = None,
     ) -> None:
         self.pending = 0
         """Exchanges submitted and not yet durable."""
@@ -101,6 +103,7 @@ class ArchiveThread:
             rules=rules,
             history=history,
             listing=listing,
+            servers=servers,
         )
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()

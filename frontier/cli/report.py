@@ -251,6 +251,9 @@ def _hits(totals: Figures) -> Rows:
     ]
     if archive.unmodified:
         rows.append(("Not modified", f"{archive.unmodified:,} that servers were asked"))
+    if archive.cdx_asked:
+        asked = f"{archive.cdx_found:,} found, of {archive.cdx_asked:,} asked for"
+        rows.append(("At CDX servers", f"{asked}; {archive.cdx_failed:,} failed"))
     if archive.skipped:
         rows.append(("Not written", f"{archive.skipped:,}, in the blackout period"))
     for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):

@@ -62,6 +62,10 @@ class ArchiveFigures:
     """Microseconds that the writer threads waited for the index."""
     unmodified: int = 0
     skipped: int = 0
+    cdx_asked: int = 0
+    """Payloads that CDX servers were asked for."""
+    cdx_found: int = 0
+    cdx_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 from frontier.archive.batch import Rules
 from frontier.archive.coding import decoded
@@ -14,6 +15,7 @@ from frontier.archive.history import History
 from frontier.archive.listing import Listing
 from frontier.archive.matching import Match
 from frontier.archive.policy import Policy
+from frontier.archive.remote import CdxServers
 from frontier.archive.repair import repair
 from frontier.archive.selection import Selection
 from frontier.archive.thread import ArchiveThread
@@ -51,9 +53,19 @@ def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
     return False
 
 
-def _about(rules: RuleSet) -> dict[str, str]:
-    """What a warcinfo record says of the canonicalization in effect."""
-    return {"canonicalization": rules.statement}
+def _about(config: Config, rules: RuleSet) -> dict[str, str]:
+    """What a warcinfo record says of the settings in effect; no passwords."""
+    settings = config.as_settings()
+    for name in ("FRONTIER_REVISIT_CDX_SERVERS", "FRONTIER_WARC_UPLOAD"):
+        settings[name] = " ".join(map(without_secrets, settings[name].split()))
+    return {**settings, "canonicalization": rules.statement}
+
+
+def without_secrets(url: str) -> str:
+    """*url* without user and password, and without what its query says."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def rules_of(config: Config) -> Rules:
@@ -98,6 +110,15 @@ def matched_index(
     return MatchedIndex(store, config.collection, crawl_id, own, further)
 
 
+def cdx_servers(config: Config) -> CdxServers | None:
+    """The CDX servers of the settings, where there are any."""
+    if not (config.revisit_enabled and config.revisit_cdx_servers):
+        return None
+    rules = rules_of(config)
+    timeout = config.revisit_cdx_timeout
+    return CdxServers(config.revisit_cdx_servers, timeout, rules.match, rules.canon)
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(",") if name)
 
@@ -133,7 +154,7 @@ class Archive:
             crawl_id,
             config.node_id,
             max_bytes=config.warc_max_bytes,
-            warcinfo_fields={**config.as_settings(), **_about(rules)},
+            warcinfo_fields=_about(config, rules),
             clock=time.time,
             max_seconds=config.warc_max_seconds,
             block_digest=config.warc_block_digest,
@@ -171,6 +192,7 @@ class Archive:
             rules=rules_of(config),
             history=remembered,
             listing=listing,
+            servers=cdx_servers(config),
         )
         self._sequence = -1
         self._counted = False

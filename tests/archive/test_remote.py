@@ -1,0 +1,321 @@
+"""CDX servers over real sockets, in the forms in which those in use answer."""
+
+import base64
+import json
+import logging
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from frontier.archive import cdxserver, remote
+from frontier.archive.batch import BatchWriter, Rules
+from frontier.archive.cdxserver import Wanted
+from frontier.archive.matching import Match
+from frontier.archive.remote import CdxServers
+from frontier.digest import digest_of, labelled
+from tests.archive.judges import assert_sound
+from tests.archive.samples import NOON, an_exchange, members, warc_headers
+
+URL = "http://example.com/0"
+BODY = an_exchange().response_body
+SHA1 = digest_of(BODY, "sha1")
+SHA256 = digest_of(BODY)
+DATE = "20200102030405"
+DATED = "2020-01-02T03:04:05Z"
+NAMES = ["urlkey", "timestamp", "original", "mimetype", "statuscode", "digest"]
+KEY = "com,example)/0"
+
+
+def ndjson(url=URL, date=DATE, digest=SHA1, mime="text/html", **more):
+    facts = {"urlkey": KEY, "timestamp": date, "url": url, "mime": mime}
+    return json.dumps({**facts, "status": "200", "digest": digest, **more}) + "\n"
+
+
+@pytest.fixture
+def server():
+    """A server that gives the answer it is told; it keeps what it was asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.server.asked.append((self.path, dict(self.headers)))
+            answer = self.server.answer
+            if callable(answer):
+                answer(self)
+                return
+            status, body = answer if isinstance(answer, tuple) else (200, answer)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        http.daemon_threads = True
+        http.block_on_close = False
+        http.asked, http.answer = [], ""
+        http.address = f"http://127.0.0.1:{http.server_port}/coll/cdx"
+        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+        thread.start()
+        yield http
+        http.shutdown()
+        thread.join()
+
+
+def wanted(url=URL, digest=SHA1, started=NOON):
+    return Wanted(url, digest, started)
+
+
+def look(server, each=None, *, timeout=30.0, **options):
+    servers = CdxServers([server.address], timeout, **options)
+    each = each or wanted()
+    return servers.lookup([each]).get(each)
+
+
+EXPECTED = (URL, DATED, "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ndjson(),
+        ndjson(digest=f"sha1:{SHA1}"),
+        ndjson(mime="warc/revisit") + ndjson(),
+        json.dumps([NAMES, [KEY, DATE, URL, "text/html", "200", SHA1]]),
+        json.dumps([[KEY, DATE, URL, "text/html", "200", SHA1, "500"]]),
+        json.dumps([json.loads(ndjson())]),
+        f'{KEY} {DATE} {{"url": "{URL}", "mime": "text/html", "digest": "{SHA1}"}}\n',
+        f"{KEY} {DATE} {URL} text/html 200 {SHA1} 500\n",
+        f"{KEY} {DATE} {URL} text/html 200 {SHA1} - - 500 7 a.warc.gz\n",
+    ],
+)
+def test_an_original_is_found_in_the_forms_of_all_servers(server, answer):
+    server.answer = answer
+    found = look(server)
+    assert (found.url, found.date, found.crawl_id) == EXPECTED
+    assert found.source == server.address
+    assert found.length in {0, 500}
+
+
+def test_the_query_is_one_that_all_servers_know(server):
+    look(server, wanted("http://example.com/a b*?x=1&y=é#f".replace(" ", "%20")))
+    ((path, headers),) = server.asked
+    assert parse_qs(urlsplit(path).query) == {
+        "url": ["http://example.com/a%20b*?x=1&y=é#f"],
+        "matchType": ["exact"],
+        "output": ["json"],
+        "filter": ["!mimetype:warc/revisit"],
+        "sort": ["closest"],
+        "closest": ["20260101000000"],
+        "limit": ["200"],
+    }
+    assert headers["User-Agent"].startswith("frontier-crawl")
+
+
+def test_the_address_may_say_more_and_has_its_secrets_kept(server, caplog):
+    host = server.address.removeprefix("http://")
+    address = f"http://me:p%40ss@{host}?filter=digest:{{digest}}&limit=-5&key=hush"
+    server.answer = (500, "")
+    servers = CdxServers([address], 30.0)
+    servers.lookup([wanted(f"{URL}{n}") for n in range(cdxserver.FAILURES)])
+
+    path, headers = server.asked[0]
+    query = parse_qs(urlsplit(path).query)
+    assert query["filter"] == [f"digest:{SHA1}"]
+    assert (query["limit"], query["key"], query.get("sort")) == (["-5"], ["hush"], None)
+    assert base64.b64decode(headers["Authorization"].split()[1]) == b"me:p@ss"
+    assert server.address in caplog.text
+    assert not any(word in caplog.text for word in ("hush", "p%40ss", "me:"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "[]",
+        ndjson(digest=digest_of(b"other", "sha1")),
+        ndjson(digest="-"),
+        ndjson(digest="what?"),
+        ndjson(mime="warc/revisit"),
+        ndjson(url="http://example.org/0"),
+        ndjson(url="http://example.com/1"),
+        ndjson(url="ftp://example.com/0"),
+        ndjson(url=f"http://example.com/0\r\nX: {'y' * 70_000}"),
+        ndjson(date="20201302030405"),
+        ndjson(date="2020"),
+        ndjson(date="20260101000001"),
+        ndjson(date="2020\r\nWARC-Type: x"),
+    ],
+)
+def test_what_is_not_a_capture_of_the_payload_is_none(server, answer):
+    server.answer = answer
+    servers = CdxServers([server.address], 30.0)
+    assert servers.lookup([wanted()]) == {}
+    assert (servers.asked.asked, servers.asked.failed) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, "no such collection"),
+        (302, ""),
+        "<html>a captive portal</html>",
+        "[" * 100_000,
+        "[1]",
+        '"text"',
+        "{" + '"a":' * 5,
+        ndjson() * 8_000,
+    ],
+)
+def test_an_answer_of_another_kind_is_a_failure_and_nothing_more(server, answer):
+    server.answer = answer
+    servers = CdxServers([server.address], 30.0)
+    assert servers.lookup([wanted()]) == {}
+    assert servers.asked.failed == 1
+    server.answer = ndjson()  # what failed is not remembered
+    assert len(servers.lookup([wanted()])) == 1
+
+
+@pytest.mark.parametrize(
+    ("match", "answered", "found"),
+    [
+        (Match.DIGEST, "https://www.example.com/0", True),
+        (Match.SAME_URL, "https://www.example.com/0", True),
+        (Match.URL, "https://www.example.com/0", False),
+        (Match.CANONICAL, "http://www.example.com/0", True),
+        (Match.URL, URL, True),
+    ],
+)
+def test_the_match_says_whose_captures_count(server, match, answered, found):
+    server.answer = ndjson(answered)
+    assert (look(server, match=match) is not None) is found
+
+
+def test_the_very_url_is_preferred(server):
+    server.answer = ndjson("https://example.com/0", "20210101000000") + ndjson()
+    assert look(server).url == URL
+
+
+def test_results_are_remembered_by_url_and_by_digest(server):
+    servers = CdxServers([server.address], 30.0)
+    other = wanted(digest=digest_of(b"other", "sha1"))
+    server.answer = ndjson()
+    for _ in range(2):
+        assert list(servers.lookup([wanted(), other])) == [wanted()]
+    elsewhere = wanted("http://example.net/same-payload")
+    assert servers.lookup([elsewhere])[elsewhere].url == URL
+    assert len(server.asked) == servers.asked.asked == 2
+    assert servers.asked.found == 3
+
+
+def test_what_is_remembered_is_bounded(server, monkeypatch):
+    monkeypatch.setattr(remote, "REMEMBERED", 2)
+    servers = CdxServers([server.address], 30.0)
+    for _ in range(2):
+        for number in range(3):
+            servers.lookup([wanted(f"{URL}{number}")])
+    assert len(server.asked) == 6
+
+
+def test_the_next_server_is_asked_for_what_the_first_lacks(server):
+    server.answer = lambda handler: Answers.second(handler)
+
+    class Answers:
+        @staticmethod
+        def second(handler):
+            body = ndjson().encode() if "/second" in handler.path else b""
+            handler.send_response(200)
+            handler.send_header("Content-Length", str(len(body)))
+            handler.end_headers()
+            handler.wfile.write(body)
+
+    servers = CdxServers([server.address, f"{server.address}/second"], 30.0)
+    assert servers.lookup([wanted()])[wanted()].source.endswith("/second")
+    assert servers.asked.failed == 0
+
+
+def test_a_server_that_says_nothing_is_waited_for_once_and_then_left_alone(
+    server, monkeypatch, caplog
+):
+    release = threading.Event()
+    server.answer = lambda handler: release.wait(60)
+    servers = CdxServers([server.address], 0.2)
+    began = time.monotonic()
+    batch = [wanted(f"{URL}{number}") for number in range(64)]
+    assert servers.lookup(batch) == {}
+    assert servers.asked.failed == 64
+    asked = len(server.asked)
+    assert asked < 64  # it was left alone within the batch
+    assert servers.lookup(batch) == {}
+    assert len(server.asked) == asked
+    assert time.monotonic() - began < 30
+    assert caplog.text.count("is not asked for 60 s") == 1
+
+    monkeypatch.setattr(cdxserver.time, "monotonic", lambda m=time.monotonic: m() + 61)
+    release.set()
+    server.answer = ndjson()
+    caplog.set_level(logging.INFO)
+    servers_timeout = 30.0
+    servers._servers[0]._timeout = servers_timeout
+    assert look(server) is not None
+
+
+def test_a_server_that_is_overloaded_is_left_alone_at_once(server):
+    server.answer = (429, "")
+    servers = CdxServers([server.address], 30.0)
+    for number in range(3):
+        servers.lookup([wanted(f"{URL}{number}")])
+    assert len(server.asked) == 1
+
+
+def test_digests_of_another_algorithm_are_told_once(server, caplog):
+    server.answer = ndjson()
+    servers = CdxServers([server.address], 30.0)
+    for number in range(2):
+        servers.lookup([wanted(URL, digest_of(BODY[number:]))])
+    assert caplog.text.count("are sha1, and this crawl's sha256") == 1
+    assert "FRONTIER_DIGEST" in caplog.text
+
+
+def test_a_revisit_says_where_its_original_is(server, new_writer, index, tmp_path):
+    server.answer = ndjson(digest=labelled(SHA256))
+    servers = CdxServers([server.address], 30.0)
+    writer = new_writer()
+    batches = BatchWriter(
+        writer, index, "crawl", threading.Event(), rules=Rules(), servers=servers
+    )
+    new = an_exchange(1, b"something new")
+    same, again, other = batches.write([an_exchange(), an_exchange(), new])
+    writer.close()
+
+    assert same.original.url == again.original.url == URL
+    assert other.original is None
+    assert batches.counters.cdx.found == 1
+    assert ("add", [other.payload_digest.removeprefix("sha256:")]) == index.log[-1]
+    path = tmp_path / same.file
+    assert_sound(path)
+    record = path.read_bytes()[same.offset : same.offset + same.length]
+    headers = warc_headers(members(record)[0][2])
+    assert headers["WARC-Refers-To-Target-URI"] == URL
+    assert headers["WARC-Refers-To-Date"] == DATED
+    assert headers["WARC-Refers-To-Container"] == server.address
+    assert "WARC-Refers-To" not in headers
+
+
+def test_a_payload_that_the_index_has_is_not_asked_for(server, new_writer, index):
+    batches = BatchWriter(
+        new_writer(),
+        index,
+        "crawl",
+        threading.Event(),
+        servers=CdxServers([server.address], 30.0),
+    )
+    batches.write([an_exchange()])
+    batches.write([an_exchange(1), an_exchange(2, b"")])
+    assert len(server.asked) == 1
