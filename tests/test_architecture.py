@@ -79,6 +79,7 @@ GUARDED = {
     "warcio": {"archive"},
     "fastwarc": {"archive"},
     "fsspec": {"archive"},
+    "urllib3": {"archive"},
     "uhashring": {"ring"},
     "msgpack": {"journal", "queues"},
 }

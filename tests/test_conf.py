@@ -32,7 +32,14 @@ def test_every_default_is_a_value_that_can_be_given():
 
 def test_every_setting_in_effect_can_be_given_again_as_text():
     rules = ["mime:text/*", "status:5xx", r"url:\.pdf$"]
-    config = read(node_id="n", order="dfs", partitions=16, warc_exclude=rules)
+    servers = ["https://me:pass@web.archive.org/cdx/search/cdx", "http://a:8080/b?c=d"]
+    config = read(
+        node_id="n",
+        order="dfs",
+        partitions=16,
+        warc_exclude=rules,
+        revisit_cdx_servers=servers,
+    )
     text = config.as_settings()
 
     assert sorted(text) == sorted(NAMES)
@@ -179,6 +186,10 @@ def test_a_preset_gives_what_is_not_given():
         ("revisit_mime_exclude", "text/*, a b", "'a b'"),
         ("revisit_read_collections", "a,b c", "letters"),
         ("digest", "crc32", "must be one of"),
+        ("revisit_cdx_servers", "http://a.org/cdx file:///etc", "'file:///etc'"),
+        ("revisit_cdx_servers", "https://a.org:port/cdx", "'https://a.org:port/cdx'"),
+        ("revisit_cdx_servers", ["http:///cdx"], "URL of http or https"),
+        ("revisit_cdx_timeout", 0, "greater than 0"),
     ],
 )
 def test_a_wrong_policy_is_named(name, value, message):

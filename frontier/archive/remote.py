@@ -102,7 +102,7 @@ class CdxServers:
         self._timeout = timeout
         self._match = match
         self._canon = canon
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._known: OrderedDict[tuple[str, str], Original | None] = OrderedDict()
 
@@ -123,6 +123,11 @@ class CdxServers:
                 self._remember(job.wanted, job.found)
         self.asked.found += len(found)
         return found
+
+    def close(self) -> None:
+        """End the threads when they have nothing to do; waits for none."""
+        for _ in self._threads:
+            self._jobs.put(None)
 
     def _remembered(self, wanted: Wanted) -> Original | None:
         if self._by_digest() and (found := self._known.get(("", wanted.digest))):
@@ -171,8 +176,7 @@ class CdxServers:
             self._threads.append(thread)
 
     def _work(self) -> None:
-        while True:
-            job = self._jobs.get()
+        while (job := self._jobs.get()) is not None:
             try:
                 self._look(job)
             except Exception:

@@ -92,6 +92,7 @@ class ArchiveThread:
         """Their size in memory."""
         self._stopping = threading.Event()
         self._writer = writer
+        self._servers = servers
         self._batches = BatchWriter(
             writer,
             index,
@@ -197,6 +198,8 @@ class ArchiveThread:
             logger.exception("the archive thread failed")
             self._failure = error
         finally:
+            if self._servers is not None:
+                self._servers.close()
             self._close_file()
             self._end()
 

@@ -75,7 +75,7 @@ def _rows(rows: Any) -> Iterator[Answer]:
         elif isinstance(row, list):
             yield from _named(dict(zip(names, row, strict=False)))
         else:
-            raise ValueError("a row that is neither an array nor an object")  # noqa: TRY004 (the data's fault)
+            raise ValueError("a row that is neither an array nor an object")
 
 
 def _named(facts: dict[str, Any]) -> Iterator[Answer]:

@@ -1,5 +1,6 @@
 """CDX servers over real sockets, in the forms in which those in use answer."""
 
+import asyncio
 import base64
 import json
 import logging
@@ -15,7 +16,10 @@ from frontier.archive.batch import BatchWriter, Rules
 from frontier.archive.cdxserver import Wanted
 from frontier.archive.matching import Match
 from frontier.archive.remote import CdxServers
+from frontier.conf import Config
 from frontier.digest import digest_of, labelled
+from frontier.pipelines import stamp
+from frontier.runtime.archiving import Archive
 from tests.archive.judges import assert_sound
 from tests.archive.samples import NOON, an_exchange, members, warc_headers
 
@@ -35,7 +39,7 @@ def ndjson(url=URL, date=DATE, digest=SHA1, mime="text/html", **more):
 
 
 @pytest.fixture
-def server():
+def api():
     """A server that gives the answer it is told; it keeps what it was asked."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -68,14 +72,33 @@ def server():
         thread.join()
 
 
+@pytest.fixture
+def cdx(api):
+    """Make `CdxServers` that end with the test."""
+    made = []
+
+    def make(*addresses, timeout=30.0, **options):
+        made.append(CdxServers(addresses or [api.address], timeout, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def look(cdx):
+    """Look up one payload at the api."""
+
+    def look(each=None, **options):
+        each = each or wanted()
+        return cdx(**options).lookup([each]).get(each)
+
+    return look
+
+
 def wanted(url=URL, digest=SHA1, started=NOON):
     return Wanted(url, digest, started)
-
-
-def look(server, each=None, *, timeout=30.0, **options):
-    servers = CdxServers([server.address], timeout, **options)
-    each = each or wanted()
-    return servers.lookup([each]).get(each)
 
 
 EXPECTED = (URL, DATED, "")
@@ -95,17 +118,17 @@ EXPECTED = (URL, DATED, "")
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} - - 500 7 a.warc.gz\n",
     ],
 )
-def test_an_original_is_found_in_the_forms_of_all_servers(server, answer):
-    server.answer = answer
-    found = look(server)
+def test_an_original_is_found_in_the_forms_of_all_servers(api, answer, look):
+    api.answer = answer
+    found = look()
     assert (found.url, found.date, found.crawl_id) == EXPECTED
-    assert found.source == server.address
+    assert found.source == api.address
     assert found.length in {0, 500}
 
 
-def test_the_query_is_one_that_all_servers_know(server):
-    look(server, wanted("http://example.com/a b*?x=1&y=é#f".replace(" ", "%20")))
-    ((path, headers),) = server.asked
+def test_the_query_is_one_that_all_servers_know(api, look):
+    look(wanted("http://example.com/a b*?x=1&y=é#f".replace(" ", "%20")))
+    ((path, headers),) = api.asked
     assert parse_qs(urlsplit(path).query) == {
         "url": ["http://example.com/a%20b*?x=1&y=é#f"],
         "matchType": ["exact"],
@@ -118,19 +141,19 @@ def test_the_query_is_one_that_all_servers_know(server):
     assert headers["User-Agent"].startswith("frontier-crawl")
 
 
-def test_the_address_may_say_more_and_has_its_secrets_kept(server, caplog):
-    host = server.address.removeprefix("http://")
+def test_the_address_may_say_more_and_has_its_secrets_kept(api, caplog, cdx):
+    host = api.address.removeprefix("http://")
     address = f"http://me:p%40ss@{host}?filter=digest:{{digest}}&limit=-5&key=hush"
-    server.answer = (500, "")
-    servers = CdxServers([address], 30.0)
+    api.answer = (500, "")
+    servers = cdx(address)
     servers.lookup([wanted(f"{URL}{n}") for n in range(cdxserver.FAILURES)])
 
-    path, headers = server.asked[0]
+    path, headers = api.asked[0]
     query = parse_qs(urlsplit(path).query)
     assert query["filter"] == [f"digest:{SHA1}"]
     assert (query["limit"], query["key"], query.get("sort")) == (["-5"], ["hush"], None)
     assert base64.b64decode(headers["Authorization"].split()[1]) == b"me:p@ss"
-    assert server.address in caplog.text
+    assert api.address in caplog.text
     assert not any(word in caplog.text for word in ("hush", "p%40ss", "me:"))
 
 
@@ -153,9 +176,9 @@ def test_the_address_may_say_more_and_has_its_secrets_kept(server, caplog):
         ndjson(date="2020\r\nWARC-Type: x"),
     ],
 )
-def test_what_is_not_a_capture_of_the_payload_is_none(server, answer):
-    server.answer = answer
-    servers = CdxServers([server.address], 30.0)
+def test_what_is_not_a_capture_of_the_payload_is_none(api, answer, cdx):
+    api.answer = answer
+    servers = cdx()
     assert servers.lookup([wanted()]) == {}
     assert (servers.asked.asked, servers.asked.failed) == (1, 0)
 
@@ -173,12 +196,12 @@ def test_what_is_not_a_capture_of_the_payload_is_none(server, answer):
         ndjson() * 8_000,
     ],
 )
-def test_an_answer_of_another_kind_is_a_failure_and_nothing_more(server, answer):
-    server.answer = answer
-    servers = CdxServers([server.address], 30.0)
+def test_an_answer_of_another_kind_is_a_failure_and_nothing_more(api, answer, cdx):
+    api.answer = answer
+    servers = cdx()
     assert servers.lookup([wanted()]) == {}
     assert servers.asked.failed == 1
-    server.answer = ndjson()  # what failed is not remembered
+    api.answer = ndjson()  # what failed is not remembered
     assert len(servers.lookup([wanted()])) == 1
 
 
@@ -192,39 +215,39 @@ def test_an_answer_of_another_kind_is_a_failure_and_nothing_more(server, answer)
         (Match.URL, URL, True),
     ],
 )
-def test_the_match_says_whose_captures_count(server, match, answered, found):
-    server.answer = ndjson(answered)
-    assert (look(server, match=match) is not None) is found
+def test_the_match_says_whose_captures_count(api, match, answered, found, look):
+    api.answer = ndjson(answered)
+    assert (look(match=match) is not None) is found
 
 
-def test_the_very_url_is_preferred(server):
-    server.answer = ndjson("https://example.com/0", "20210101000000") + ndjson()
-    assert look(server).url == URL
+def test_the_very_url_is_preferred(api, look):
+    api.answer = ndjson("https://example.com/0", "20210101000000") + ndjson()
+    assert look().url == URL
 
 
-def test_results_are_remembered_by_url_and_by_digest(server):
-    servers = CdxServers([server.address], 30.0)
+def test_results_are_remembered_by_url_and_by_digest(api, cdx):
+    servers = cdx()
     other = wanted(digest=digest_of(b"other", "sha1"))
-    server.answer = ndjson()
+    api.answer = ndjson()
     for _ in range(2):
         assert list(servers.lookup([wanted(), other])) == [wanted()]
     elsewhere = wanted("http://example.net/same-payload")
     assert servers.lookup([elsewhere])[elsewhere].url == URL
-    assert len(server.asked) == servers.asked.asked == 2
+    assert len(api.asked) == servers.asked.asked == 2
     assert servers.asked.found == 3
 
 
-def test_what_is_remembered_is_bounded(server, monkeypatch):
+def test_what_is_remembered_is_bounded(api, monkeypatch, cdx):
     monkeypatch.setattr(remote, "REMEMBERED", 2)
-    servers = CdxServers([server.address], 30.0)
+    servers = cdx()
     for _ in range(2):
         for number in range(3):
             servers.lookup([wanted(f"{URL}{number}")])
-    assert len(server.asked) == 6
+    assert len(api.asked) == 6
 
 
-def test_the_next_server_is_asked_for_what_the_first_lacks(server):
-    server.answer = lambda handler: Answers.second(handler)
+def test_the_next_server_is_asked_for_what_the_first_lacks(api, cdx):
+    api.answer = lambda handler: Answers.second(handler)
 
     class Answers:
         @staticmethod
@@ -235,57 +258,64 @@ def test_the_next_server_is_asked_for_what_the_first_lacks(server):
             handler.end_headers()
             handler.wfile.write(body)
 
-    servers = CdxServers([server.address, f"{server.address}/second"], 30.0)
+    servers = cdx(api.address, f"{api.address}/second")
     assert servers.lookup([wanted()])[wanted()].source.endswith("/second")
     assert servers.asked.failed == 0
 
 
 def test_a_server_that_says_nothing_is_waited_for_once_and_then_left_alone(
-    server, monkeypatch, caplog
+    api, cdx, caplog
 ):
     release = threading.Event()
-    server.answer = lambda handler: release.wait(60)
-    servers = CdxServers([server.address], 0.2)
-    began = time.monotonic()
+    api.answer = lambda handler: release.wait(60)
+    servers = cdx(timeout=0.2)
     batch = [wanted(f"{URL}{number}") for number in range(64)]
+    began = time.monotonic()
     assert servers.lookup(batch) == {}
+    asked = len(api.asked)
+    assert servers.lookup(batch) == {}
+    waited = time.monotonic() - began
+    release.set()
+
     assert servers.asked.failed == 64
-    asked = len(server.asked)
-    assert asked < 64  # it was left alone within the batch
-    assert servers.lookup(batch) == {}
-    assert len(server.asked) == asked
-    assert time.monotonic() - began < 30
+    assert len(api.asked) == asked < 64  # not even all of the first batch
+    assert waited < 30
     assert caplog.text.count("is not asked for 60 s") == 1
 
-    monkeypatch.setattr(cdxserver.time, "monotonic", lambda m=time.monotonic: m() + 61)
-    release.set()
-    server.answer = ndjson()
+
+def test_a_server_is_asked_again_after_the_pause(api, cdx, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
-    servers_timeout = 30.0
-    servers._servers[0]._timeout = servers_timeout
-    assert look(server) is not None
+    monkeypatch.setattr(cdxserver, "PAUSE", 0.0)
+    servers = cdx()
+    api.answer = (500, "")
+    for number in range(3):
+        assert servers.lookup([wanted(f"{URL}{number}")]) == {}
+    assert "answers again" not in caplog.text
+    api.answer = ndjson()
+    assert servers.lookup([wanted()])
+    assert "answers again" in caplog.text
 
 
-def test_a_server_that_is_overloaded_is_left_alone_at_once(server):
-    server.answer = (429, "")
-    servers = CdxServers([server.address], 30.0)
+def test_a_server_that_is_overloaded_is_left_alone_at_once(api, cdx):
+    api.answer = (429, "")
+    servers = cdx()
     for number in range(3):
         servers.lookup([wanted(f"{URL}{number}")])
-    assert len(server.asked) == 1
+    assert len(api.asked) == 1
 
 
-def test_digests_of_another_algorithm_are_told_once(server, caplog):
-    server.answer = ndjson()
-    servers = CdxServers([server.address], 30.0)
+def test_digests_of_another_algorithm_are_told_once(api, caplog, cdx):
+    api.answer = ndjson()
+    servers = cdx()
     for number in range(2):
         servers.lookup([wanted(URL, digest_of(BODY[number:]))])
     assert caplog.text.count("are sha1, and this crawl's sha256") == 1
     assert "FRONTIER_DIGEST" in caplog.text
 
 
-def test_a_revisit_says_where_its_original_is(server, new_writer, index, tmp_path):
-    server.answer = ndjson(digest=labelled(SHA256))
-    servers = CdxServers([server.address], 30.0)
+def test_a_revisit_says_where_its_original_is(api, new_writer, index, tmp_path, cdx):
+    api.answer = ndjson(digest=labelled(SHA256))
+    servers = cdx()
     writer = new_writer()
     batches = BatchWriter(
         writer, index, "crawl", threading.Event(), rules=Rules(), servers=servers
@@ -304,18 +334,40 @@ def test_a_revisit_says_where_its_original_is(server, new_writer, index, tmp_pat
     headers = warc_headers(members(record)[0][2])
     assert headers["WARC-Refers-To-Target-URI"] == URL
     assert headers["WARC-Refers-To-Date"] == DATED
-    assert headers["WARC-Refers-To-Container"] == server.address
+    assert headers["WARC-Refers-To-Container"] == api.address
     assert "WARC-Refers-To" not in headers
 
 
-def test_a_payload_that_the_index_has_is_not_asked_for(server, new_writer, index):
+def test_a_payload_that_the_index_has_is_not_asked_for(api, new_writer, index, cdx):
     batches = BatchWriter(
         new_writer(),
         index,
         "crawl",
         threading.Event(),
-        servers=CdxServers([server.address], 30.0),
+        servers=cdx(),
     )
     batches.write([an_exchange()])
     batches.write([an_exchange(1), an_exchange(2, b"")])
-    assert len(server.asked) == 1
+    assert len(api.asked) == 1
+
+
+def test_a_crawl_asks_the_servers_of_its_settings(api, blocking, unique, tmp_path):
+    host = api.address.removeprefix("http://")
+    api.answer = ndjson(digest=SHA256)
+    settings = {
+        "FRONTIER_COLLECTION": unique,
+        "FRONTIER_WARC_DIR": str(tmp_path),
+        "FRONTIER_REVISIT_CDX_SERVERS": f"http://me:pass@{host}?key=hush",
+        "FRONTIER_REVISIT_CDX_TIMEOUT": 30,
+        "FRONTIER_WARC_UPLOAD": "",
+    }
+    archive = Archive(Config.from_settings(settings), blocking(), "crawl")
+    stored = archive.submit(an_exchange()).result(60)
+    asyncio.run(archive.close())
+
+    assert stored.original.source == api.address
+    assert stamp(stored)["refers_to"]["cdx_server"] == api.address
+    warcinfo = members((tmp_path / stored.file).read_bytes())[0][2].decode()
+    assert f"FRONTIER_REVISIT_CDX_SERVERS: {api.address}\r\n" in warcinfo
+    assert "hush" not in warcinfo
+    assert "pass@" not in warcinfo
