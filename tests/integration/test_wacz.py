@@ -217,6 +217,7 @@ def replay(directory, *waczs):
             answer = connection.getresponse()
             return answer.status, answer.read()
 
+    ask.cdx = f"http://127.0.0.1:{port}/c/cdx"
     try:
         until(is_up, "pywb")
         yield ask
@@ -242,4 +243,40 @@ def test_pywb_replays_every_capture_of_both_byte_for_byte(crawled, tmp_path):
         assert wrong == []
     with replay(tmp_path / "alone", crawled.first) as ask:
         wrong = [one.at for one in first.values() if ask(one) != as_stored(one, first)]
+    assert wrong == []
+
+
+@pytest.mark.skipif(not PYWB, reason="PYWB names no wb-manager")
+def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
+    crawled, tmp_path, servers
+):
+    first = captures(crawled.first)
+    cluster = Cluster(tmp_path, servers(CHOSEN) if CHOSEN else None)
+    if CHOSEN:
+        servers(CHOSEN).clear()
+    port = int(next(iter(first))[0].split("/")[2].rpartition(":")[2])
+    with (
+        contextlib.closing(cluster),
+        replay(tmp_path / "pywb", crawled.first) as ask,
+        SiteServer(Site(urls=150, **SITE), port=port) as server,
+    ):
+        cluster.start(
+            "node-4",
+            *("-a", f"seeds={','.join(server.seeds)}"),
+            FRONTIER_REVISIT_CDX_SERVERS=ask.cdx,
+            FRONTIER_REVISIT_CDX_TIMEOUT=60,
+            FRONTIER_WACZ_DIR=tmp_path / "waczs",
+        )
+        assert cluster.wait() == [0], cluster.text_of("node-4")
+    later = captures(tmp_path / "waczs" / "site-1.wacz")
+    revisits = [one for one in later.values() if one.kind == "revisit"]
+    assert sum(not one.refers_to[1].count(".") for one in revisits) > 50
+
+    # pywb's index has whole seconds, and so has what it told of.
+    to_second = {(url, f"{date[:19]}Z"): one for (url, date), one in first.items()}
+    both = {**first, **to_second, **later}
+    with replay(
+        tmp_path / "both", crawled.first, tmp_path / "waczs" / "site-1.wacz"
+    ) as ask:
+        wrong = [one for one in later.values() if ask(one) != as_stored(one, both)]
     assert wrong == []
