@@ -28,25 +28,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "FRONTIER_"
+_HERITRIX = {
+    "digest": "sha1",
+    "revisit_match": "digest",
+    "revisit_mime_include": "*/*",  # without a Content-Type nothing is looked up
+    "revisit_statuses": "200",
+}
 REVISIT_PRESETS: dict[str, dict[str, Any]] = {
-    "browsertrix": {"digest": "sha256", "revisit_match": "digest"},
-    "deduplicator": {
-        "digest": "sha1",
+    "browsertrix": {
+        "digest": "sha256",
+        "revisit_match": "digest",
+        "revisit_statuses": "*",
+        "warc_payload": "decoded",
+    },
+    "deduplicator": {**_HERITRIX, "revisit_mime_exclude": "text/*"},
+    "deduplicator-3.0": {
+        **_HERITRIX,
         "revisit_match": "url+digest",
         "revisit_mime_exclude": "text/*",
-        "revisit_statuses": "200",
     },
     "iceland": {
-        "digest": "sha1",
+        **_HERITRIX,
         "revisit_match": "digest+same-url",
         "revisit_mime_exclude": "text/html",
-        "revisit_statuses": "200",
     },
-    "iceland-weekly": {
-        "digest": "sha1",
-        "revisit_match": "digest+same-url",
-        "revisit_statuses": "200",
-    },
+    "iceland-weekly": {**_HERITRIX, "revisit_match": "digest+same-url"},
 }
 """What a preset sets, where the setting itself is not given; see docs/revisits.md."""
 
@@ -136,7 +142,7 @@ class Config:
     """Further collections whose originals are referred to, and only read."""
     revisit_skip_links_depth: int = _setting(-1, parsers.whole(-1, 10**6))
     """Depth below which a duplicate page is not followed; -1 for none."""
-    revisit_statuses: str = _setting("200", parsers.listed(parsers.whole(100, 999)))
+    revisit_statuses: str = _setting("200", parsers.listed(parsers.statuses))
     """HTTP statuses whose payloads may become revisits."""
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """Entries of the node's own LRU of requests."""

@@ -230,6 +230,13 @@ def media_type(text: str) -> str:
     return text.lower()
 
 
+def statuses(text: str) -> str:
+    """An HTTP status, a class of them as ``2xx``, or ``*`` for all."""
+    if text == "*" or re.fullmatch(r"[1-9]xx", text.lower()):
+        return text.lower()
+    return str(whole(100, 999)(text))
+
+
 def collection_name(text: str) -> str:
     """A name of a collection, or `UNNAMED`."""
     return text if text == UNNAMED else str(name(text))

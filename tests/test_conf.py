@@ -9,6 +9,7 @@ from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.model import Order
 from frontier.runtime.archiving import rules_of
+from tests.archive.samples import an_exchange
 
 NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
 
@@ -169,12 +170,50 @@ def test_a_configuration_never_changes():
 
 
 def test_a_preset_gives_what_is_not_given():
-    preset = read(revisit_preset="deduplicator")
+    preset = read(revisit_preset="deduplicator-3.0")
     assert (preset.digest, preset.revisit_match) == ("sha1", "url+digest")
     assert preset.revisit_mime_exclude == "text/*"
 
-    mixed = read(revisit_preset="deduplicator", revisit_match="digest")
+    mixed = read(revisit_preset="deduplicator-3.0", revisit_match="digest")
     assert (mixed.digest, mixed.revisit_match) == ("sha1", "digest")
+
+
+HTML, PLAIN, IMAGE, NONE = "text/html", "text/css", "image/png", ""
+EVERY = {(HTML, 200), (PLAIN, 200), (IMAGE, 200), (NONE, 200), (IMAGE, 404)}
+
+
+@pytest.mark.parametrize(
+    ("preset", "left_out"),
+    [
+        ("", {(IMAGE, 404)}),
+        ("browsertrix", set()),
+        ("deduplicator", EVERY - {(IMAGE, 200)}),
+        ("deduplicator-3.0", EVERY - {(IMAGE, 200)}),
+        ("iceland", {(HTML, 200), (NONE, 200), (IMAGE, 404)}),
+        ("iceland-weekly", {(NONE, 200), (IMAGE, 404)}),
+    ],
+)
+def test_a_preset_looks_up_what_its_original_does(preset, left_out):
+    policy = rules_of(read(revisit_preset=preset)).policy
+    looked_up = {
+        (mime, status)
+        for mime, status in EVERY
+        if policy(
+            an_exchange(
+                status=status,
+                response_head=b"HTTP/1.1 %d X\r\n" % status
+                + (b"Content-Type: %s\r\n\r\n" % mime.encode() if mime else b"\r\n"),
+            )
+        )
+    }
+    assert EVERY - looked_up == left_out
+
+
+def test_statuses_are_numbers_and_classes():
+    policy = rules_of(read(revisit_statuses="2XX, 404")).policy
+    found = [n for n in range(100, 600) if policy(an_exchange(status=n))]
+
+    assert found == [*range(200, 300), 404]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +222,7 @@ def test_a_preset_gives_what_is_not_given():
         ("revisit_preset", "norway", "must be one of"),
         ("revisit_statuses", "200,ok", "whole number"),
         ("revisit_statuses", "20", "between 100 and 999"),
+        ("revisit_statuses", "20x", "whole number"),
         ("revisit_mime_exclude", "text/*, a b", "'a b'"),
         ("revisit_read_collections", "a,b c", "letters"),
         ("digest", "crc32", "must be one of"),

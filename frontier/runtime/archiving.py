@@ -82,7 +82,7 @@ def rules_of(config: Config) -> Rules:
             f"pip install 'frontier-crawl[{config.digest}]'"
         ) from None
     policy = Policy(
-        statuses=frozenset(map(int, _names(config.revisit_statuses))),
+        statuses=statuses_of(config.revisit_statuses),
         mime_include=_names(config.revisit_mime_include),
         mime_exclude=_names(config.revisit_mime_exclude),
         min_text_bytes=config.revisit_min_text_bytes,
@@ -96,6 +96,16 @@ def rules_of(config: Config) -> Rules:
         # Scrapy's rules keep what sites change: Heritrix's are its default there.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )
+
+
+def statuses_of(text: str) -> frozenset[int]:
+    """The statuses of FRONTIER_REVISIT_STATUSES: ``404``, ``2xx`` or ``*``."""
+    found: set[int] = set()
+    for each in _names(text):
+        pattern = "xxx" if each == "*" else each
+        least, most = pattern.replace("x", "0"), pattern.replace("x", "9")
+        found.update(range(int(least), int(most) + 1))
+    return frozenset(found)
 
 
 def matched_index(
