@@ -8,6 +8,7 @@ is as received too, so head and body always agree.
 from __future__ import annotations
 
 import re
+import sys
 import zlib
 from dataclasses import replace
 from importlib import import_module
@@ -22,6 +23,7 @@ LIMIT = 256 * 1024 * 1024
 """Most bytes that a body is decoded to."""
 
 _BLOCK = 1 << 16
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _CODING = re.compile(
     rb"^(content-encoding[ \t]*:[ \t]*)([^\r\n]*)", re.IGNORECASE | re.MULTILINE
 )
@@ -67,6 +69,8 @@ def _decode(coding: bytes, body: Body) -> Body:
             return _inflate(body, -15)  # without the header that the RFC demands
     if coding == b"br":
         return _brotli(body)
+    if coding == b"zstd":
+        return _zstd(body)
     raise _Undecodable
 
 
@@ -114,6 +118,35 @@ def _brotli(body: Body) -> bytes:
     except (brotli.error, TypeError):  # TypeError: too old to have a limit
         raise _Undecodable from None
     if not decompressor.is_finished():
+        raise _Undecodable
+    return found
+
+
+def _zstd(body: Body) -> bytes:
+    """Frame after frame (RFC 8878, section 3)."""
+    zstd: Any = import_module(_ZSTD)  # Scrapy needs it, too
+    frame: Any = zstd.ZstdDecompressor()
+
+    def step(block: bytes) -> bytes:
+        nonlocal frame
+        parts, size = [], 0
+        while block or not frame.needs_input:
+            if frame.eof:
+                frame = zstd.ZstdDecompressor()
+            parts.append(frame.decompress(block, _BLOCK))
+            block = frame.unused_data if frame.eof else b""
+            size += len(parts[-1])
+            if size > LIMIT:
+                raise _Undecodable
+            if frame.eof and not block:
+                break
+        return b"".join(parts)
+
+    try:
+        found = _all(body, step)
+    except zstd.ZstdError:
+        raise _Undecodable from None
+    if not frame.eof:
         raise _Undecodable
     return found
 

@@ -1,4 +1,5 @@
 import gzip
+import importlib
 import zlib
 
 import brotli
@@ -9,6 +10,7 @@ from frontier.archive.coding import decoded
 from tests.archive.samples import an_exchange
 
 TEXT = b"hello " * 5000
+zstd = importlib.import_module(coding._ZSTD)
 
 
 def coded(body, name=b"gzip"):
@@ -27,6 +29,8 @@ def coded(body, name=b"gzip"):
         (zlib.compress(TEXT)[2:-4], b"deflate"),
         (brotli.compress(TEXT), b"br"),
         (brotli.compress(gzip.compress(TEXT, mtime=0)), b"gzip, br"),
+        (zstd.compress(TEXT), b"zstd"),
+        (zstd.compress(TEXT[:7]) + zstd.compress(TEXT[7:]), b"zstd"),
     ],
 )
 def test_a_body_is_decoded_and_its_head_says_so(body, name):
@@ -50,6 +54,9 @@ def test_a_body_is_decoded_and_its_head_says_so(body, name):
         coded(b"no gzip"),
         coded(brotli.compress(TEXT)[:-1], b"br"),
         coded(b"no brotli", b"br"),
+        coded(zstd.compress(TEXT)[:-1], b"zstd"),
+        coded(zstd.compress(TEXT) + b"more", b"zstd"),
+        coded(b"no zstd", b"zstd"),
         coded(TEXT, b"unheard-of"),
     ],
 )
@@ -57,10 +64,14 @@ def test_what_cannot_be_decoded_stays_as_it_came(exchange):
     assert decoded(exchange) is exchange
 
 
-@pytest.mark.parametrize("name", [b"gzip", b"br"])
+@pytest.mark.parametrize("name", [b"gzip", b"br", b"zstd"])
 def test_a_bomb_is_stored_unexploded(monkeypatch, name):
     monkeypatch.setattr(coding, "LIMIT", 1_000_000)
-    compress = {b"gzip": gzip.compress, b"br": brotli.compress}[name]
+    compress = {
+        b"gzip": gzip.compress,
+        b"br": brotli.compress,
+        b"zstd": zstd.compress,
+    }[name]
     small = coded(compress(bytes(900_000)), name)
     bomb = coded(compress(bytes(1_100_000)), name)
 
