@@ -180,6 +180,10 @@ class Config:
     """Compressed size after which a new WARC file is begun."""
     warc_max_seconds: int = _setting(0, parsers.whole(0, 10**8))
     """Age after which a WARC file is closed; 0 for none."""
+    warc_max_total_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of all files in ``warc_dir``, above which the node waits; 0 for no limit."""
+    warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of the disk of ``warc_dir``, below which the node waits; 0 for no limit."""
     warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))
     """Whether bodies keep the content coding in which they were received."""
     warc_spool_bytes: int = _setting(8_000_000, parsers.whole(0, 10**12))

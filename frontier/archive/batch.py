@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from frontier.archive.index import Index
     from frontier.archive.listing import Listing
     from frontier.archive.remote import CdxServers
+    from frontier.archive.room import Room
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange
 
@@ -149,6 +150,7 @@ class BatchWriter:
         history: History | None = None,
         listing: Listing | None = None,
         servers: CdxServers | None = None,
+        room: Room | None = None,
     ) -> None:
         self.counters = Counters()
         if servers is not None:
@@ -168,6 +170,7 @@ class BatchWriter:
         self._history = history
         self._listing = listing
         self._servers = servers
+        self._room = room
         self._index_given_up = False
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
@@ -229,8 +232,11 @@ class BatchWriter:
         """Append *items* and settle them, however often it takes."""
         stored: list[Stored] = []
         attempt = 0
+        size = sum(len(x.exchange.response_body) for x in items) if self._room else 0
         while True:
             try:
+                if self._room is not None and not stored:
+                    self._room.claim(size)
                 if attempt:
                     self._writer.rollback()
                     while stored and not self._writer.keeps(stored[-1]):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from frontier.archive.index import Index
     from frontier.archive.listing import Listing
     from frontier.archive.remote import CdxServers
+    from frontier.archive.room import Room
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange, Stored
 
@@ -85,6 +86,7 @@ class ArchiveThread:
         history: History | None = None,
         listing: Listing | None = None,
         servers: CdxServers | None = None,
+        room: Room | None = None,
     ) -> None:
         self.pending = 0
         """Exchanges submitted and not yet durable."""
@@ -105,6 +107,7 @@ class ArchiveThread:
             history=history,
             listing=listing,
             servers=servers,
+            room=room,
         )
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()

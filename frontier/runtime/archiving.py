@@ -17,6 +17,7 @@ from frontier.archive.matching import Match
 from frontier.archive.policy import Policy
 from frontier.archive.remote import CdxServers
 from frontier.archive.repair import repair
+from frontier.archive.room import Room
 from frontier.archive.selection import Selection
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
@@ -203,6 +204,9 @@ class Archive:
             history=remembered,
             listing=listing,
             servers=cdx_servers(config),
+            room=Room(
+                directory, config.warc_min_free_bytes, config.warc_max_total_bytes
+            ),
         )
         self._sequence = -1
         self._counted = False

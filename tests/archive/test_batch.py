@@ -1,12 +1,17 @@
+import errno
 import logging
 import os
+import random
+import shutil
 import stat
 import threading
+import time
 
 import pytest
 
 from frontier.archive import writer as writer_module
 from frontier.archive.batch import BatchWriter
+from frontier.archive.room import Room
 from frontier.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Original
@@ -245,3 +250,50 @@ def test_an_original_with_an_odd_url_is_indexed_as_it_is_in_its_record(
     assert index.originals[DIGEST].url == "http://example.com/a%20b"
     content = members((tmp_path / NAME).read_bytes())[4][2]
     assert warc_headers(content)["WARC-Refers-To"] == stored[0].record_id
+
+
+def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
+    writer, index, tmp_path, caplog
+):
+    other = tmp_path / "earlier"
+    other.write_bytes(bytes(60_000))
+
+    class Waiting(threading.Event):
+        def wait(self, timeout=None):
+            waits.append((batches.blocked, (tmp_path / f"{NAME}.open").stat().st_size))
+            if len(waits) == 2:
+                other.unlink()
+            return False
+
+    waits = []
+    room = Room(tmp_path, max_bytes=80_000)
+    batches = BatchWriter(writer, index, "crawl", Waiting(), room=room)
+    batches.write([an_exchange(0, random.randbytes(10_000))])
+    (stored,) = batches.write([an_exchange(1, random.randbytes(15_000))])
+    writer.close()
+
+    assert len(waits) == 2
+    assert all(blocked and size < 15_000 for blocked, size in waits)
+    assert not batches.blocked
+    assert stored.original is None
+    assert caplog.text.count("FRONTIER_WARC_MAX_TOTAL_BYTES is 80,000") == 1
+    assert_sound(tmp_path / NAME)
+
+
+def test_other_nodes_files_count_within_seconds(tmp_path, monkeypatch):
+    room = Room(tmp_path, max_bytes=1_000)
+    room.claim(400)
+    (tmp_path / "theirs").write_bytes(bytes(700))
+    room.claim(400)  # not looked at again yet
+    monkeypatch.setattr(time, "monotonic", lambda m=time.monotonic: m() + 6)
+    with pytest.raises(OSError, match="700 bytes") as caught:
+        room.claim(400)
+    assert caught.value.errno == errno.EDQUOT
+
+
+def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):
+    free = shutil.disk_usage(tmp_path).free
+    new_batches(room=Room(tmp_path, min_free=free // 2)).write([an_exchange()])
+    stopping.set()
+    with pytest.raises(WriterStopped, match="FRONTIER_WARC_MIN_FREE_BYTES"):
+        new_batches(room=Room(tmp_path, min_free=2 * free)).write([an_exchange()])
