@@ -12,7 +12,7 @@ import base64
 import hashlib
 import string
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,13 +57,41 @@ def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
     """
     if algorithm == "sha256":
         return sha256_hex(payload)
+    computed = digester(algorithm)
+    computed.update(payload)
+    return computed.spelled()
+
+
+class Digester:
+    """A digest that is computed in parts."""
+
+    def __init__(self, algorithm: str, computed: Any) -> None:
+        self._algorithm = algorithm
+        self._computed = computed
+
+    def update(self, part: Body) -> None:
+        """Add *part* to what it is the digest of."""
+        self._computed.update(part)
+
+    def spelled(self) -> str:
+        """The digest of all parts, as the index spells it."""
+        return spelled(PayloadDigest(self._algorithm, self._computed.digest()))
+
+
+def digester(algorithm: str = ALGORITHM) -> Digester:
+    """A digest of nothing yet.
+
+    Raises:
+        ImportError: *algorithm* is ``blake3``, and that package is not installed.
+        ValueError: *algorithm* is not one of `ALGORITHMS`.
+    """
+    if algorithm == "sha256":
+        return Digester(algorithm, hashlib.sha256())
     if algorithm == "sha1":
-        value = hashlib.sha1(payload, usedforsecurity=False).digest()
-    elif algorithm == "blake3":
-        value = import_module("blake3").blake3(payload).digest()
-    else:
-        raise ValueError(f"no algorithm of payload digests: {algorithm!r}")
-    return spelled(PayloadDigest(algorithm, value))
+        return Digester(algorithm, hashlib.sha1(usedforsecurity=False))
+    if algorithm == "blake3":
+        return Digester(algorithm, import_module("blake3").blake3())
+    raise ValueError(f"no algorithm of payload digests: {algorithm!r}")
 
 
 def spelled(digest: PayloadDigest) -> str:

@@ -9,7 +9,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
+from frontier.archive.payload import payload_digest
 from frontier.archive.repair import whole_members
+from frontier.digest import ALGORITHM, parse
 from frontier.errors import SourceBroken
 
 if TYPE_CHECKING:
@@ -17,16 +19,23 @@ if TYPE_CHECKING:
 
 _KINDS = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
 _GZIP = b"\x1f\x8b"
+_MAGIC = b"WARC/"
+"""Of all versions: 0.17 and 0.18 are Heritrix's before the standard."""
 _END = b"\r\n\r\n"
 
 
-def cdx_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+def cdx_lines(file: IO[bytes], name: str, digest: str = "") -> Iterator[bytes]:
     """A CDXJ line for each response, revisit and resource record of *file*.
 
     With what an index of payload digests needs: url, mime (that of revisits),
     digest, and length, the compressed length of the record. The key is ``-``.
 
+    The digest of a record that has none is computed, by `ALGORITHM`. With *digest*,
+    an algorithm, so is that of a record that has one of another. A revisit has no
+    payload to compute it from, and one that was cut would have another.
+
     Raises:
+        ImportError: *digest* needs a package that is not installed.
         SourceBroken: The file is cut off or damaged.
     """
     end = _whole(file, name)
@@ -37,7 +46,7 @@ def cdx_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
             found = True
             if pending is not None:
                 yield _line(pending, record.stream_pos)
-            pending = _facts(record) if record.record_type & _KINDS else None
+            pending = _facts(record, digest) if record.record_type & _KINDS else None
     except (OSError, ValueError, RuntimeError, EOFError) as error:
         raise SourceBroken(name, f"no readable WARC: {error}") from error
     if pending is not None:
@@ -53,7 +62,7 @@ def _whole(file: IO[bytes], name: str) -> int:
     start = file.read(2)
     if start == _GZIP:
         file.seek(0)
-        ends = deque(whole_members(file), 1)  # type: ignore[arg-type]
+        ends = deque(whole_members(file, _MAGIC), 1)  # type: ignore[arg-type]
         whole = ends[0] if ends else 0
         if whole != size:
             raise SourceBroken(name, f"cut off or damaged after byte {whole:,}")
@@ -65,7 +74,7 @@ def _whole(file: IO[bytes], name: str) -> int:
     return size
 
 
-def _facts(record: Any) -> tuple[int, str, dict[str, str]]:
+def _facts(record: Any, digest: str) -> tuple[int, str, dict[str, str]]:
     headers = record.headers
     date = re.sub(r"[-T:Z]|\..*", "", headers.get("WARC-Date") or "")
     facts = {
@@ -74,7 +83,31 @@ def _facts(record: Any) -> tuple[int, str, dict[str, str]]:
     }
     if record.record_type == WarcRecordType.revisit:
         facts["mime"] = "warc/revisit"
+    elif not _will_do(facts["digest"], digest):
+        facts["digest"] = _computed(record, digest or ALGORITHM) or facts["digest"]
     return record.stream_pos, date, facts
+
+
+def _will_do(given: str, wanted: str) -> bool:
+    """Whether the digest that a record has is taken."""
+    if not wanted:
+        return bool(given)
+    try:
+        return parse(given).algorithm == wanted
+    except ValueError:
+        return False
+
+
+def _computed(record: Any, algorithm: str) -> str:
+    """The digest of the record's payload; empty if it has none that can be told."""
+    headers = record.headers
+    if headers.get("WARC-Truncated"):
+        return ""
+    kind = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+    try:
+        return payload_digest(record.reader, algorithm, http=kind == "application/http")
+    except ValueError:
+        return ""
 
 
 def _line(pending: tuple[int, str, dict[str, str]], end: int) -> bytes:

@@ -80,15 +80,16 @@ def repair(
     return repaired
 
 
-def whole_members(stream: BinaryIO | FileIO) -> Iterator[int]:
+def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[int]:
     """Yield the offset at which each whole record of *stream* ends.
 
-    It stops at the first byte that does not belong to a whole record.
+    It stops at the first byte that does not belong to a whole record, each of
+    which begins with *magic*.
     """
     end = 0
     rest = b""
     while True:
-        member = _Member()
+        member = _Member(magic)
         size, rest = member.consume(stream, rest)
         if not member.whole:
             return
@@ -99,14 +100,15 @@ def whole_members(stream: BinaryIO | FileIO) -> Iterator[int]:
 class _Member:
     """One gzip member, inflated block by block and thrown away."""
 
-    def __init__(self) -> None:
+    def __init__(self, magic: bytes) -> None:
         self._inflate = zlib.decompressobj(_GZIP)
+        self._magic = magic
         self._start = b""
 
     @property
     def whole(self) -> bool:
         """Whether the member ended as it should, and is a WARC record."""
-        return self._inflate.eof and self._start == _MAGIC
+        return self._inflate.eof and self._start == self._magic
 
     def consume(self, stream: BinaryIO | FileIO, block: bytes) -> tuple[int, bytes]:
         """Read the member; return its size and the bytes read beyond it."""
@@ -119,7 +121,7 @@ class _Member:
                 data = self._inflate.decompress(block, _BLOCK_SIZE)
             except zlib.error:
                 break
-            missing = len(_MAGIC) - len(self._start)
+            missing = len(self._magic) - len(self._start)
             self._start += data[:missing]
             beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
             size += len(block) - len(beyond)

@@ -14,14 +14,17 @@ from frontier.cli.holdings import (
     collection_report,
     collections_table,
     findings_report,
+    imported_rows,
     purge_rows,
 )
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
+    Compat,
     Json,
     Namespace,
     RedisUrl,
+    Root,
     StoreDir,
     Yes,
     connected,
@@ -49,20 +52,6 @@ Collection = Annotated[
     ),
 ]
 CrawlId = Annotated[str, typer.Argument(metavar="CRAWL_ID")]
-Compat = Annotated[
-    str,
-    typer.Option(
-        metavar="TOOL",
-        help="browsertrix: index 0 for every WACZ, and its spelling throughout.",
-    ),
-]
-Root = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory that paths may lead to (default: the manifest's own).",
-    ),
-]
 
 
 @app.command("import")
@@ -83,6 +72,13 @@ def import_sources(
     verify: Annotated[
         bool, typer.Option(help="Compare local files with their manifest's hash.")
     ] = True,
+    digest: Annotated[
+        str,
+        typer.Option(
+            metavar="ALGORITHM",
+            help="sha256, sha1 or blake3: computed where a WARC has another.",
+        ),
+    ] = "",
     rules: Annotated[
         str,
         typer.Option(
@@ -99,7 +95,8 @@ def import_sources(
 ) -> None:
     """Let crawls refer to the payloads of others: a WACZ, WARC, CDX, crawl.log.
 
-    A TARGET is a path or a URL of one, or of a manifest that lists WACZ files.
+    A TARGET is a path or a URL of one, or of a manifest that lists WACZ files, or a
+    directory of WARC and WACZ files.
     What is in the index already is passed over; an import that was cut off goes
     on where it was. Without a TARGET, with what is queued.
     """
@@ -118,6 +115,7 @@ def import_sources(
             keys,
             compat=bool(compat),
             verify=verify,
+            digest=require_algorithm(digest),
             rules=under,
             say=say,
             bar=bar,
@@ -363,6 +361,20 @@ def require_compat(compat: str) -> None:
         raise ConfigurationError(f"--compat {compat}: only browsertrix is known")
 
 
+def require_algorithm(name: str) -> str:
+    """Return *name*, which is empty or an algorithm that can be computed here."""
+    from frontier.digest import ALGORITHMS, digester
+
+    try:
+        if name:
+            digester(name)
+    except (ValueError, ImportError):
+        known = ", ".join(ALGORITHMS)
+        message = f"--digest {name}: none of {known}, or its package is missing"
+        raise ConfigurationError(message) from None
+    return name
+
+
 def _sources(
     run: Import, targets: list[str], crawl_id: str, root: Path | None
 ) -> tuple[list[Source], bool]:
@@ -379,8 +391,8 @@ def _sources(
             )
         except SourceBroken as error:
             run.broken(error)
-    manifests = [kind_of(target) for target in targets] == [Kind.MANIFEST]
-    return found, manifests and not run.done.broken
+    whole = len(targets) == 1 and not run.done.broken and not Path(targets[0]).is_dir()
+    return found, whole and kind_of(targets[0]) is Kind.MANIFEST
 
 
 def _show_imported(done: Imported, others: dict[str, int], *, as_json: bool) -> None:
@@ -388,13 +400,4 @@ def _show_imported(done: Imported, others: dict[str, int], *, as_json: bool) -> 
         more = {"complete": done.complete, "under_other_rules": others}
         show_json(asdict(done) | more)
         return
-    rows = [
-        ("sources imported", f"{done.sources:,}"),
-        ("in the index before", f"{done.known:,}"),
-        ("left out", f"{len(done.broken):,}"),
-        ("originals", f"{done.originals:,}"),
-        ("revisits", f"{done.revisits:,}"),
-        ("lines skipped", f"{done.wrong_lines:,}"),
-        ("under other rules", f"{sum(others.values()):,}"),
-    ]
-    show([facts(rows)])
+    show([facts(imported_rows(done, others))])

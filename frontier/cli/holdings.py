@@ -17,11 +17,25 @@ if TYPE_CHECKING:
 
     from frontier.cli.report import Rows
     from frontier.collection.checking import Findings
+    from frontier.collection.importing import Imported
     from frontier.collection.overview import CollectionView
     from frontier.collection.purging import Plan
 
 MAX_SHOWN = 10
 """Names that are shown in one line; the others are counted."""
+
+
+def imported_rows(done: Imported, others: dict[str, int]) -> Rows:
+    """What an import did; *others* are the sources under other rules."""
+    return [
+        ("sources imported", f"{done.sources:,}"),
+        ("in the index before", f"{done.known:,}"),
+        ("left out", f"{len(done.broken):,}"),
+        ("originals", f"{done.originals:,}"),
+        ("revisits", f"{done.revisits:,}"),
+        ("lines skipped", f"{done.wrong_lines:,}"),
+        ("under other rules", f"{sum(others.values()):,}"),
+    ]
 
 
 def collections_table(found: Sequence[CollectionView]) -> Table:

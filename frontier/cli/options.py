@@ -51,6 +51,20 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, without asking whether to.")]
+Compat = Annotated[
+    str,
+    typer.Option(
+        metavar="TOOL",
+        help="browsertrix: index 0 for every WACZ, and its spelling throughout.",
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory that paths may lead to (default: the manifest's own).",
+    ),
+]
 
 STORE_DIR = Path(".frontier")
 WARC_DIR = Path("warcs")

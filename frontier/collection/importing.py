@@ -82,7 +82,8 @@ class Imported:
 class Import:
     """An import into the collection *keys*; see the module.
 
-    With *verify* the hash of a local file is compared with its manifest's;
+    With *verify* the hash of a local file is compared with its manifest's; *digest*
+    is the algorithm that digests of WARC files are to be of, computed if need be;
     *rules* tells of those that were made under others than crawls here have.
     """
 
@@ -93,6 +94,7 @@ class Import:
         *,
         compat: bool = False,
         verify: bool = True,
+        digest: str = "",
         rules: Comparison | None = None,
         say: Callable[[str], None] = lambda _: None,
         bar: Callable[
@@ -104,6 +106,7 @@ class Import:
         self._keys = keys
         self._compat = compat
         self._verify = verify
+        self._digest = digest
         self._rules = rules or Comparison()
         self._say = say
         self._bar = bar
@@ -172,7 +175,12 @@ class Import:
         if self._store.call(Call.command("SISMEMBER", uncommitted, source.crawl_id)):
             reason = f"its crawl {source.crawl_id} is not committed yet"
             raise SourceBroken(source.url, reason)
-        with opened(source, verify=self._verify, hashed=not self._compat) as found:
+        with opened(
+            source,
+            verify=self._verify,
+            hashed=not self._compat,
+            digest=self._digest,
+        ) as found:
             lines = found.texts.verify()
             self._rules.look(source, found.file)
             position = self._begin(source)

@@ -20,6 +20,8 @@ MAX_URL = 60_000
 """Characters of a URL; a longer one would not be found again in the index."""
 MAX_SIZE = 10**15
 REVISIT = "warc/revisit"
+_SIZE_COLUMN = {7: 6, 9: 0, 11: 8}
+"""By how many columns a line has; 0 for none."""
 _DATE = re.compile(
     r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
     r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)(?:[0-9]{3}(?:[0-9]{3})?)?"
@@ -59,7 +61,7 @@ def spelled(text: str) -> str:
 
 
 def cdx(line: bytes) -> Capture | None:
-    """Return the capture of a line of CDXJ, or of CDX with 9 or 11 columns.
+    """Return the capture of a line of CDXJ, or of CDX with 7, 9 or 11 columns.
 
     Raises:
         ValueError: The line is wrong.
@@ -116,15 +118,19 @@ def crawl_log(line: bytes) -> Capture | None:
 
 
 def _columns(line: bytes) -> Capture | None:
-    """A line of CDX: ``N b a m s k r V g``, or ``N b a m s k r M S V g``."""
+    """A line of CDX: ``N b a m s k r V g``, or ``N b a m s k r M S V g``.
+
+    Or ``N b a m s k S``, as the Wayback Machine's CDX server answers.
+    """
     fields = line.decode("utf-8", "replace").split(" ")
     if fields[0] in {"", "CDX"} or fields[0].startswith(("#", "!")):
         return None  # its header, or a line of the index of a ZipNum cluster
-    if len(fields) not in {9, 11}:
-        raise ValueError("neither CDXJ nor CDX with 9 or 11 columns")
+    if len(fields) not in _SIZE_COLUMN:
+        raise ValueError("neither CDXJ nor CDX with 7, 9 or 11 columns")
     if fields[2].startswith("urn:") or fields[5] == "-":
         return None
-    size = fields[8] if len(fields) == 11 else "0"
+    column = _SIZE_COLUMN[len(fields)]
+    size = fields[column] if column else "0"
     mime = fields[3]
     return _capture(fields[5], fields[1], fields[2], size, revisit=mime == REVISIT)
 

@@ -33,8 +33,13 @@ class Opened:
 
 
 @contextmanager
-def opened(source: Source, *, verify: bool, hashed: bool) -> Iterator[Opened]:
+def opened(
+    source: Source, *, verify: bool, hashed: bool, digest: str = ""
+) -> Iterator[Opened]:
     """The lines of *source*, while this lasts.
+
+    *digest* is the algorithm that those of a WARC file are to be of, if any; see
+    `frontier.archive.captures`.
 
     With *verify* the hash of a local file must be what its manifest says; with
     *hashed* it is computed in any case. One from the network is not read whole,
@@ -56,7 +61,7 @@ def opened(source: Source, *, verify: bool, hashed: bool) -> Iterator[Opened]:
                     source.url, f"its SHA-256 is {computed}, its manifest's {sha256}"
                 )
             sha256 = computed
-        texts = _texts(source, file)
+        texts = _texts(source, file, digest)
         try:
             yield Opened(texts, size, sha256, file)
         finally:
@@ -97,13 +102,13 @@ def _file(source: Source) -> Iterator[tuple[IO[bytes], int]]:
         yield file, size
 
 
-def _texts(source: Source, file: IO[bytes]) -> Texts:
+def _texts(source: Source, file: IO[bytes], digest: str) -> Texts:
     if source.kind is Kind.WACZ:
         return indexes_of(file, source.url)
     if source.kind is Kind.WARC:
         lines = tempfile.TemporaryFile(prefix="frontier-")  # noqa: SIM115
         try:
-            for line in cdx_lines(file, source.url):
+            for line in cdx_lines(file, source.url, digest):
                 lines.write(line)
         except BaseException:
             lines.close()

@@ -55,6 +55,12 @@ _KINDS = {
 }
 
 
+_ARC = "ARC files have no digests; make a WARC of it: warcio recompress OLD NEW.warc.gz"
+_ZSTD = "WARC files in Zstandard are not read; make one of gzip, or import its index"
+_REFUSED = {".arc": _ARC, ".arc.gz": _ARC, ".warc.zst": _ZSTD}
+"""Archives all the same, and what to do with them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One file, as it is queued in the store."""
@@ -121,6 +127,9 @@ def kind_of(url: str) -> Kind:
     for end, kind in _KINDS.items():
         if name.endswith(end):
             return kind
+    for end, reason in _REFUSED.items():
+        if name.endswith(end):
+            raise SourceBroken(url, reason)
     ends = " ".join(_KINDS)
     raise SourceBroken(url, f"its name ends in none of {ends}")
 
@@ -137,17 +146,31 @@ def sources(
 
     *read* gives the content of a manifest. Paths in a local one lead from its
     directory, and not out of *root*, by default that directory. What has no crawl
-    of its own is of *crawl_id*, else of a crawl that is named like its path.
+    of its own is of *crawl_id*, else of a crawl that is named like its path. Of a
+    directory, these are the WARC and WACZ files in and below it, by their paths.
 
     Raises:
         SourceBroken: *target* itself cannot be used.
     """
+    if not is_url(target) and Path(target).is_dir():
+        yield from _below(Path(target), crawl_id or target, bool(crawl_id))
+        return
     if kind_of(target) is not Kind.MANIFEST:
         url = target if is_url(target) else str(Path(target).absolute())
         crawl = crawl_id or target
         yield Source(_basename(target), url, crawl, listed=bool(crawl_id))
         return
     yield from _listed(target, read, crawl_id, root, broken, MAX_DEPTH)
+
+
+def _below(directory: Path, crawl_id: str, listed: bool) -> Iterator[Source]:
+    found = False
+    for path in sorted(directory.rglob("*")):
+        if path.name.lower().endswith((".warc", ".warc.gz", ".wacz")):
+            found = True
+            yield Source(path.name, str(path.absolute()), crawl_id, listed=listed)
+    if not found:
+        raise SourceBroken(str(directory), "no .warc, .warc.gz or .wacz is below it")
 
 
 def from_queue(text: bytes, root: Path) -> Source:

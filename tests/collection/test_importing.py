@@ -10,7 +10,7 @@ from fastwarc import ArchiveIterator
 
 from frontier.archive.index import decode
 from frontier.archive.writer import WarcWriter
-from frontier.digest import sha256_hex
+from frontier.digest import digest_of, sha256_hex
 from frontier.errors import SourceBroken
 from frontier.model import Original
 from tests.archive.samples import NOON, an_exchange
@@ -294,6 +294,10 @@ def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
         " CDX N b a m s k r M S V g\n"
         f"site)/ 20200101000000 http://old.example/a text/html 200 {sha1} - - 777 0 x\n"
     )
+    seven = sha1.replace("B7", "D7")
+    (tmp_path / "api.cdx").write_text(
+        f"site)/ 20190101000000 http://old.example/7 text/html 200 {seven} 555\n"
+    )
     (tmp_path / "crawl.log").write_text(
         "2020-02-03T04:05:06.789Z   200       5000 http://log.example/b L "
         "http://log.example/ text/html #012 20200203040506123+45 "
@@ -305,13 +309,15 @@ def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
         "http://log.example/ unknown #012 - - - -\n"
     )
 
-    done = index.put(tmp_path / "old.cdx", tmp_path / "crawl.log", crawl_id="h3")
+    given = [tmp_path / name for name in ("old.cdx", "crawl.log", "api.cdx")]
+    done = index.put(*given, crawl_id="h3")
 
     assert done.complete
     assert done.revisits == 1
     assert index.hash(index.keys.crawl("h3")) == {
         sha1: "0 20200101000000 http://old.example/a 777",
         sha1.replace("B7", "C7"): "1 20200203040506123 http://log.example/b 5000",
+        seven: "2 20190101000000 http://old.example/7 555",
     }
 
 
@@ -367,6 +373,110 @@ def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):
     plain.write_bytes(plain.read_bytes()[:-7])
     shutil.copy(plain, tmp_path / "cut.warc")
     assert "cut off" in index.put(tmp_path / "cut.warc", crawl_id="old").broken[0]
+
+
+def a_record(block, *headers, version="1.0", kind="application/http; msgtype=response"):
+    lines = [
+        f"WARC/{version}",
+        "WARC-Type: response",
+        "WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000001>",
+        "WARC-Target-URI: http://a/1",
+        "WARC-Date: 2019-01-01T00:00:00Z",
+        f"Content-Type: {kind}",
+        *headers,
+        f"Content-Length: {len(block)}",
+    ]
+    head = "".join(f"{each}\r\n" for each in lines).encode()
+    return gzip.compress(head + b"\r\n" + block + b"\r\n\r\n")
+
+
+PAYLOAD = b"hello " * 100_000
+OK = b"HTTP/1.1 200 OK\r\nContent-Encoding: x\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: x, Chunked\r\nA: b\r\n\r\n"
+CHUNKS = b"%x;why=not\r\n%b\r\n%X\r\n%b\r\n0\r\nTrailer: x\r\n\r\n" % (
+    *(500_000, PAYLOAD[:500_000]),
+    *(100_000, PAYLOAD[500_000:]),
+)
+SHA1 = digest_of(PAYLOAD, "sha1")
+
+
+@pytest.mark.parametrize(
+    ("record", "algorithm", "expected"),
+    [
+        (a_record(OK + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK + PAYLOAD), "sha1", SHA1),
+        (a_record(OK + PAYLOAD, f"WARC-Payload-Digest: sha1:{SHA1}"), "", SHA1),
+        (
+            a_record(OK + PAYLOAD, f"WARC-Payload-Digest: sha1:{SHA1}"),
+            "sha256",
+            sha256_hex(PAYLOAD),
+        ),
+        # what the record says is believed where it is of that algorithm
+        (a_record(OK + b"x", f"WARC-Payload-Digest: sha1:{SHA1}"), "sha1", SHA1),
+        (a_record(OK + PAYLOAD, "WARC-Payload-Digest: ?"), "sha1", SHA1),
+        (a_record(CHUNKED + CHUNKS), "", sha256_hex(PAYLOAD)),
+        (a_record(CHUNKED + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK.replace(b"\r", b"") + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK), "", sha256_hex(b"")),
+        (a_record(PAYLOAD, kind="image/png"), "sha1", SHA1),
+        (a_record(OK + PAYLOAD, version="0.18"), "sha1", SHA1),
+    ],
+)
+def test_a_digest_that_a_warc_has_not_is_computed(
+    index, tmp_path, record, algorithm, expected
+):
+    path = tmp_path / "old.warc.gz"
+    path.write_bytes(record)
+
+    done = index.put(path, crawl_id="old", digest=algorithm)
+
+    assert done.complete
+    assert set(index.hash(index.keys.crawl("old"))) == {expected}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        a_record(OK + PAYLOAD, "WARC-Truncated: length"),
+        a_record(CHUNKED + CHUNKS[:-200_000]),
+        a_record(CHUNKED + CHUNKS.replace(b"\r\n186A0\r\n", b"\r\n186A1\r\n")),
+        a_record(b"no HTTP at all"),
+        a_record(b"HTTP/1.1 200 OK\r\nA: b"),
+        a_record(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 400_000),
+    ],
+)
+def test_a_payload_that_is_not_whole_has_no_digest(index, tmp_path, record):
+    path = tmp_path / "old.warc.gz"
+    path.write_bytes(record)
+
+    done = index.put(path, crawl_id="old")
+
+    assert "it has no digest" in done.wrong[0]
+    assert not index.hash(index.keys.crawl("old"))
+
+
+def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
+    index, tmp_path
+):
+    directory = tmp_path / "d"
+    (directory / "deep").mkdir(parents=True)
+    make_wacz(directory / "deep" / "a.wacz", [line(1)])
+    (directory / "b.warc.gz").write_bytes(a_record(OK + PAYLOAD))
+    (directory / "b.cdxj").write_text(line(2))
+    (directory / "c.warc.gz.open").write_bytes(b"a node writes it")
+    (tmp_path / "old.arc.gz").write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+
+    targets = ["old.arc.gz", "notes.txt", "empty", "d"]
+    code, _, err = index.run("import", *targets, "--crawl", "x", cwd=tmp_path)
+
+    assert code == 6, err
+    assert "warcio recompress" in err
+    assert "notes.txt: its name ends in none of" in err
+    assert "empty: no .warc, .warc.gz or .wacz is below it" in err
+    found = set(index.hash(index.keys.crawl("x")))
+    assert found == {digest(1), sha256_hex(PAYLOAD)}
+    assert index.run("import", "d", "--digest", "crc32")[0] == 2
 
 
 def test_a_crawl_that_is_not_committed_is_not_imported_into(index, tmp_path):
