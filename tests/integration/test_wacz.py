@@ -268,6 +268,10 @@ def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
             FRONTIER_WACZ_DIR=tmp_path / "waczs",
         )
         assert cluster.wait() == [0], cluster.text_of("node-4")
+        told = cluster.ask("crawl", "status", "site-1", "--json").stdout
+    figures = json.loads(told)["totals"]["archive"]
+    assert figures["cdx_asked"] >= figures["cdx_found"] > 50
+    assert figures["cdx_failed"] == 0
     later = captures(tmp_path / "waczs" / "site-1.wacz")
     revisits = [one for one in later.values() if one.kind == "revisit"]
     assert sum(not one.refers_to[1].count(".") for one in revisits) > 50
