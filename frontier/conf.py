@@ -117,6 +117,10 @@ class Config:
     """Seconds that one of them may take for an answer."""
     revisit_conditional_get: bool = _setting(False, parsers.boolean)
     """Whether servers are asked if what is stored has changed."""
+    revisit_digests: str = _setting(
+        "", parsers.listed(parsers.choice("sha256", "sha1", "blake3"))
+    )
+    """Further algorithms of digests by which originals are looked up."""
     revisit_enabled: bool = _setting(True, parsers.boolean)
     """Whether payloads that are in the index become revisit records."""
     revisit_filter_bytes: int = _setting(0, parsers.whole(0, 2**33))

@@ -251,4 +251,7 @@ def test_a_digest_whose_package_is_missing_is_refused_at_the_start(monkeypatch):
 
     with pytest.raises(ConfigurationError, match=r"pip install .*\[blake3\]"):
         rules_of(read(digest="blake3"))
+    with pytest.raises(ConfigurationError, match=r"REVISIT_DIGESTS = 'blake3'"):
+        rules_of(read(revisit_digests="sha1,blake3"))
+    assert rules_of(read(revisit_digests="sha256,sha1")).further == ("sha1",)
     assert rules_of(read(digest="sha1")).algorithm == "sha1"

@@ -25,21 +25,20 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from frontier.archive.cdxserver import Wanted
 from frontier.archive.history import past_of
 from frontier.archive.index import Entry
-from frontier.archive.matching import URL_KEY, Match, keys_of
-from frontier.archive.policy import may_be_revisit
+from frontier.archive.matching import URL_KEY
 from frontier.archive.records import target_uri, warc_date
 from frontier.archive.remote import Asked
 from frontier.archive.statistics import Statistics
-from frontier.digest import ALGORITHM, digest_of, labelled
+from frontier.archive.weighing import Item, Rules
+from frontier.digest import labelled
 from frontier.errors import StoreUnavailable, WriterStopped
 from frontier.model import Original, Stored
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from frontier.archive.history import History, Past
     from frontier.archive.index import Index
@@ -93,38 +92,6 @@ class Counters:
     statistics: Statistics = field(default_factory=Statistics)
     cdx: Asked = field(default_factory=Asked)
     """What the CDX servers were asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    exchange: Exchange
-    digest_hex: str
-    eligible: bool
-    """Whether the payload is looked up and indexed."""
-    keys: tuple[str, ...]
-    """Under which it is; the first that is known decides."""
-
-    def original(self, known: Mapping[str, Original]) -> Original | None:
-        """What the exchange is a revisit of, if it is one."""
-        if self.exchange.unmodified is not None:
-            return self.exchange.unmodified.original
-        return next((known[key] for key in self.keys if key in known), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What becomes a revisit, and of what."""
-
-    policy: Callable[[Exchange], bool] = may_be_revisit
-    """Which payloads are looked up and indexed; the empty one never is."""
-    match: Match = Match.DIGEST
-    algorithm: str = ALGORITHM
-    """Of the payload digests."""
-    blackout: float = 0.0
-    """Seconds after an original in which nothing is written of a revisit of it
-    from the same URL."""
-    canon: str = "heritrix"
-    """The rules that tell which URLs are equivalent."""
 
 
 class BatchWriter:
@@ -181,7 +148,7 @@ class BatchWriter:
         """
         if self._prepare is not None:
             exchanges = [self._prepare(exchange) for exchange in exchanges]
-        items = [self._item(exchange) for exchange in exchanges]
+        items = [self._rules.weigh(exchange, self._policy) for exchange in exchanges]
         known = self._lookup(items)
         known |= self._ask_servers(items, known)
         stored = self._store(items, known)
@@ -189,37 +156,31 @@ class BatchWriter:
         self._count(items, stored)
         return stored
 
-    def _item(self, exchange: Exchange) -> _Item:
-        body, rules = exchange.response_body, self._rules
-        if exchange.unmodified is not None:
-            return _Item(exchange, exchange.unmodified.digest, False, ())
-        digest = digest_of(body, rules.algorithm)
-        eligible = bool(body) and self._policy(exchange)
-        url = target_uri(exchange.url)
-        keys = keys_of(rules.match, url, digest, rules.canon) if eligible else ()
-        return _Item(exchange, digest, eligible, keys)
-
-    def _lookup(self, items: list[_Item]) -> dict[str, Original]:
+    def _lookup(self, items: list[Item]) -> dict[str, Original]:
         digests = list(dict.fromkeys(key for item in items for key in item.keys))
         if not digests:
             return {}
         return self._ask(lambda: self._timed_lookup(digests)) or {}
 
     def _ask_servers(
-        self, items: list[_Item], known: dict[str, Original]
+        self, items: list[Item], known: dict[str, Original]
     ) -> dict[str, Original]:
         """What CDX servers have of that which the index does not know."""
         if self._servers is None or self._stopping.is_set():
             return {}
-        asked = []
-        for item in items:
-            if item.eligible and item.original(known) is None:
-                x = item.exchange
-                wanted = Wanted(target_uri(x.url), item.digest_hex, x.started)
-                asked.append((item.keys, wanted))
-        found = self._servers.lookup([wanted for _, wanted in asked])
-        answers = [(keys, found[each]) for keys, each in asked if each in found]
-        return {key: original for keys, original in answers for key in keys}
+        asked = [
+            (item, item.wanted())
+            for item in items
+            if item.eligible and item.found(known)[1] is None
+        ]
+        answers = self._servers.lookup([wanted for _, wanted in asked])
+        return {
+            key: answers[wanted][1]
+            for item, wanted in asked
+            if wanted in answers
+            for key in item.keys
+            if item.further.get(key, item.digest_hex) == answers[wanted][0]
+        }
 
     def _timed_lookup(self, digests: list[str]) -> dict[str, Original]:
         asked = time.perf_counter()
@@ -228,7 +189,7 @@ class BatchWriter:
         finally:
             self.counters.lookup_seconds += time.perf_counter() - asked
 
-    def _store(self, items: list[_Item], known: dict[str, Original]) -> list[Stored]:
+    def _store(self, items: list[Item], known: dict[str, Original]) -> list[Stored]:
         """Append *items* and settle them, however often it takes."""
         stored: list[Stored] = []
         attempt = 0
@@ -256,20 +217,20 @@ class BatchWriter:
         return stored
 
     def _append(
-        self, items: list[_Item], known: dict[str, Original], stored: list[Stored]
+        self, items: list[Item], known: dict[str, Original], stored: list[Stored]
     ) -> None:
         """Write what *stored* lacks of *items*, and add it to *stored*."""
         originals = dict(known)
         for position, item in enumerate(items):
             if position >= len(stored):
-                stored.append(self._append_one(item, item.original(originals)))
+                stored.append(self._append_one(item, *item.found(originals)))
             if item.eligible and stored[position].original is None:
                 made = self._original(item, stored[position])
                 for key in item.keys:
                     originals.setdefault(key, made)
 
-    def _append_one(self, item: _Item, original: Original | None) -> Stored:
-        exchange, digest = item.exchange, item.digest_hex
+    def _append_one(self, item: Item, digest: str, original: Original | None) -> Stored:
+        exchange = item.exchange
         if original is not None and self._is_blacked_out(exchange, original):
             date = warc_date(exchange.started)
             return Stored("", 0, 0, "", date, labelled(digest), original)
@@ -286,7 +247,7 @@ class BatchWriter:
         since = exchange.started - datetime.fromisoformat(original.date).timestamp()
         return since < self._rules.blackout
 
-    def _original(self, item: _Item, stored: Stored) -> Original:
+    def _original(self, item: Item, stored: Stored) -> Original:
         url = target_uri(item.exchange.url)
         return Original(url, stored.date, self._crawl_id, stored.length, minted=True)
 
@@ -296,7 +257,7 @@ class BatchWriter:
         else:
             self._writer.sync()
 
-    def _add(self, items: list[_Item], stored: list[Stored]) -> None:
+    def _add(self, items: list[Item], stored: list[Stored]) -> None:
         entries = [
             self._entry(item, at)
             for item, at in zip(items, stored, strict=True)
@@ -314,12 +275,12 @@ class BatchWriter:
             if past:
                 self._ask(lambda: history.add(past))
 
-    def _entry(self, item: _Item, at: Stored) -> Entry:
+    def _entry(self, item: Item, at: Stored) -> Entry:
         url = target_uri(item.exchange.url)
         key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
         return Entry(item.digest_hex, at.date, url, at.length, key)
 
-    def _past(self, item: _Item, at: Stored) -> Past | None:
+    def _past(self, item: Item, at: Stored) -> Past | None:
         original = at.original or self._original(item, at)
         return past_of(item.exchange, item.digest_hex, at, original)
 
@@ -359,7 +320,7 @@ class BatchWriter:
             raise WriterStopped(f"WARC files in {directory} cannot be written: {error}")
         self._stopping.wait(_delay(attempt))
 
-    def _count(self, items: list[_Item], stored: list[Stored]) -> None:
+    def _count(self, items: list[Item], stored: list[Stored]) -> None:
         counters = self.counters
         for item, at in zip(items, stored, strict=True):
             size = len(item.exchange.response_body)

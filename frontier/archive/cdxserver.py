@@ -50,8 +50,8 @@ class Wanted:
 
     url: str
     """As WARC-Target-URI has it."""
-    digest: str
-    """As the index spells it."""
+    digests: tuple[str, ...]
+    """As the index spells them, of different algorithms; the crawl's own first."""
     started: float
     """Of its capture, in seconds since the Unix epoch."""
 
@@ -127,7 +127,7 @@ class CdxServer:
         if not told:
             logger.warning(
                 "the digests of the CDX server %s are %s, and this crawl's %s: "
-                "nothing is found there before FRONTIER_DIGEST is the same",
+                "nothing is found there; see FRONTIER_REVISIT_DIGESTS",
                 self.name,
                 theirs,
                 ours,
@@ -143,7 +143,7 @@ class CdxServer:
     def _target(self, wanted: Wanted) -> str:
         """The address of the query: what the setting has of its own wins."""
         named = {name for name, _ in self._query}
-        query = [(n, v.replace("{digest}", wanted.digest)) for n, v in self._query]
+        query = [(n, v.replace("{digest}", wanted.digests[0])) for n, v in self._query]
         query = [(n, v) for n, v in query if n != "url"]
         date = warc_date(wanted.started)
         rest = {

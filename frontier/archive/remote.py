@@ -49,6 +49,10 @@ MAX_URL = 4_000
 """Characters of a URL that is asked for: servers refuse long request lines."""
 
 
+Found = tuple[str, Original]
+"""An original, and that of the payload's digests by which it was found."""
+
+
 @dataclass(slots=True)
 class Asked:
     """What came of it. Only the caller of `lookup` changes it; anyone may read."""
@@ -74,7 +78,7 @@ class _Batch:
 class _Job:
     wanted: Wanted
     batch: _Batch
-    found: Original | None = None
+    found: Found | None = None
     failed: bool = False
     server: CdxServer | None = None
     """The one that is being asked."""
@@ -104,17 +108,17 @@ class CdxServers:
         self._canon = canon
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._known: OrderedDict[tuple[str, str], Original | None] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Found | None] = OrderedDict()
 
-    def lookup(self, wanted: Sequence[Wanted]) -> dict[Wanted, Original]:
+    def lookup(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found]:
         """The originals of those of *wanted* that a server has. Raises nothing."""
-        found: dict[Wanted, Original] = {}
+        found: dict[Wanted, Found] = {}
         unknown = []
         for each in dict.fromkeys(wanted):
             known = self._remembered(each)
             if known is not None:
                 found[each] = known
-            elif (each.url, each.digest) not in self._known:
+            elif (each.url, each.digests[0]) not in self._known:
                 unknown.append(each)
         for job in self._ask(unknown):
             if job.found is not None:
@@ -129,15 +133,15 @@ class CdxServers:
         for _ in self._threads:
             self._jobs.put(None)
 
-    def _remembered(self, wanted: Wanted) -> Original | None:
-        if self._by_digest() and (found := self._known.get(("", wanted.digest))):
+    def _remembered(self, wanted: Wanted) -> Found | None:
+        if self._by_digest() and (found := self._known.get(("", wanted.digests[0]))):
             return found
-        return self._known.get((wanted.url, wanted.digest))
+        return self._known.get((wanted.url, wanted.digests[0]))
 
-    def _remember(self, wanted: Wanted, found: Original | None) -> None:
-        self._known[wanted.url, wanted.digest] = found
+    def _remember(self, wanted: Wanted, found: Found | None) -> None:
+        self._known[wanted.url, wanted.digests[0]] = found
         if found is not None and self._by_digest():
-            self._known["", wanted.digest] = found
+            self._known["", wanted.digests[0]] = found
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
@@ -209,25 +213,26 @@ class CdxServers:
 
     def _original(
         self, wanted: Wanted, captures: list[Answer], server: CdxServer
-    ) -> Original | None:
+    ) -> Found | None:
         """The capture to refer to: of the very URL if there is one, then the first."""
-        ours = parse(wanted.digest).algorithm
-        best: Original | None = None
+        ours = {parse(digest).algorithm: digest for digest in wanted.digests}
+        best: Found | None = None
         others = set()
         for each in captures:
             try:
                 digest = parse(each.digest)
             except ValueError:
                 continue
-            if digest.algorithm != ours:
+            if digest.algorithm not in ours:
                 others.add(digest.algorithm)
-            elif spelled(digest) == wanted.digest:
+            elif (known := spelled(digest)) == ours[digest.algorithm]:
                 found = self._usable(wanted, each, server)
                 if found is not None and found.url == wanted.url:
-                    return found
-                best = best or found
+                    return known, found
+                if found is not None:
+                    best = best or (known, found)
         if others and best is None:
-            server.tell_algorithm(", ".join(sorted(others)), ours)
+            server.tell_algorithm(", ".join(sorted(others)), ", ".join(ours))
         return best
 
     def _usable(

@@ -27,7 +27,6 @@ from frontier.archive.batch import (
     BatchWriter,
     Counters,
     Fsync,
-    Rules,
 )
 from frontier.errors import WriterStopped
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from frontier.archive.listing import Listing
     from frontier.archive.remote import CdxServers
     from frontier.archive.room import Room
+    from frontier.archive.weighing import Rules
     from frontier.archive.writer import WarcWriter
     from frontier.model import Exchange, Stored
 

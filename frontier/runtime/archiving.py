@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from frontier.archive.batch import Rules
 from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
 from frontier.archive.history import History
@@ -22,6 +21,7 @@ from frontier.archive.selection import Selection
 from frontier.archive.thread import ArchiveThread
 from frontier.archive.upload import Uploader
 from frontier.archive.urls import MatchedIndex, Minters
+from frontier.archive.weighing import Rules
 from frontier.archive.writer import WarcWriter, safe_name
 from frontier.canon.rulesets import SCRAPY, named
 from frontier.coordination.crawls import CANCELED
@@ -75,13 +75,18 @@ def rules_of(config: Config) -> Rules:
     Raises:
         ConfigurationError: A package that its digest needs is not installed.
     """
-    try:
-        digest_of(b"", config.digest)
-    except ImportError:
-        raise ConfigurationError(
-            f"FRONTIER_DIGEST = {config.digest!r}: needs a package; install it with: "
-            f"pip install 'frontier-crawl[{config.digest}]'"
-        ) from None
+    further = tuple(n for n in _names(config.revisit_digests) if n != config.digest)
+    for name, algorithm in (
+        ("FRONTIER_DIGEST", config.digest),
+        *(("FRONTIER_REVISIT_DIGESTS", each) for each in further),
+    ):
+        try:
+            digest_of(b"", algorithm)
+        except ImportError:
+            raise ConfigurationError(
+                f"{name} = {algorithm!r}: needs a package; install it with: "
+                f"pip install 'frontier-crawl[{algorithm}]'"
+            ) from None
     policy = Policy(
         statuses=statuses_of(config.revisit_statuses),
         mime_include=_names(config.revisit_mime_include),
@@ -93,6 +98,7 @@ def rules_of(config: Config) -> Rules:
         policy,
         Match(config.revisit_match),
         config.digest,
+        further,
         config.revisit_blackout,
         # Scrapy's rules keep what sites change: Heritrix's are its default there.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,

@@ -12,10 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from frontier.archive import cdxserver, remote
-from frontier.archive.batch import BatchWriter, Rules
+from frontier.archive.batch import BatchWriter
 from frontier.archive.cdxserver import Wanted
 from frontier.archive.matching import Match
 from frontier.archive.remote import CdxServers
+from frontier.archive.weighing import Rules
 from frontier.conf import Config
 from frontier.digest import digest_of, labelled
 from frontier.pipelines import stamp
@@ -92,13 +93,15 @@ def look(cdx):
 
     def look(each=None, **options):
         each = each or wanted()
-        return cdx(**options).lookup([each]).get(each)
+        digest, found = cdx(**options).lookup([each]).get(each, ("", None))
+        assert found is None or digest in each.digests
+        return found
 
     return look
 
 
 def wanted(url=URL, digest=SHA1, started=NOON):
-    return Wanted(url, digest, started)
+    return Wanted(url, (digest,), started)
 
 
 EXPECTED = (URL, DATED, "")
@@ -232,7 +235,7 @@ def test_results_are_remembered_by_url_and_by_digest(api, cdx):
     for _ in range(2):
         assert list(servers.lookup([wanted(), other])) == [wanted()]
     elsewhere = wanted("http://example.net/same-payload")
-    assert servers.lookup([elsewhere])[elsewhere].url == URL
+    assert servers.lookup([elsewhere])[elsewhere][1].url == URL
     assert len(api.asked) == servers.asked.asked == 2
     assert servers.asked.found == 3
 
@@ -259,7 +262,7 @@ def test_the_next_server_is_asked_for_what_the_first_lacks(api, cdx):
             handler.wfile.write(body)
 
     servers = cdx(api.address, f"{api.address}/second")
-    assert servers.lookup([wanted()])[wanted()].source.endswith("/second")
+    assert servers.lookup([wanted()])[wanted()][1].source.endswith("/second")
     assert servers.asked.failed == 0
 
 
@@ -310,7 +313,14 @@ def test_digests_of_another_algorithm_are_told_once(api, caplog, cdx):
     for number in range(2):
         servers.lookup([wanted(URL, digest_of(BODY[number:]))])
     assert caplog.text.count("are sha1, and this crawl's sha256") == 1
-    assert "FRONTIER_DIGEST" in caplog.text
+    assert "FRONTIER_REVISIT_DIGESTS" in caplog.text
+
+
+def test_any_digest_of_a_payload_may_be_the_servers(api, cdx):
+    api.answer = ndjson(digest=digest_of(b"another", "sha1")) + ndjson()
+    each = Wanted(URL, (SHA256, SHA1), NOON)
+    digest, found = cdx().lookup([each])[each]
+    assert (digest, found.date) == (SHA1, DATED)
 
 
 def test_a_revisit_says_where_its_original_is(api, new_writer, index, tmp_path, cdx):

@@ -4,12 +4,13 @@ import threading
 
 import pytest
 
-from frontier.archive.batch import BatchWriter, Rules
+from frontier.archive.batch import BatchWriter
 from frontier.archive.collection import Collection
 from frontier.archive.matching import Match, canonical
 from frontier.archive.urls import MatchedIndex, Minters
+from frontier.archive.weighing import Rules
 from tests.archive.judges import assert_sound
-from tests.archive.samples import an_exchange, members, warc_headers
+from tests.archive.samples import NOON, an_exchange, members, warc_headers
 
 BODY = b"<p>hello</p>"
 
@@ -145,6 +146,31 @@ def test_a_collection_may_have_digests_of_several_algorithms(crawls, algorithm):
 
     assert urls(crawls("e", an_exchange(1), algorithm=algorithm)) == [ONE]
     assert urls(crawls("f", an_exchange(1))) == [ONE]
+
+
+@pytest.mark.parametrize("match", [Match.DIGEST, Match.URL, Match.SAME_URL])
+def test_an_original_with_another_digest_is_found_by_that(crawls, match):
+    [(first, _)] = crawls("c", an_exchange(0), match=match, algorithm="sha1")
+
+    again, new, newer = crawls(
+        "d",
+        an_exchange(0, started=NOON + 99),
+        an_exchange(0, b"new"),
+        an_exchange(0, b"new", started=NOON + 9),
+        match=match,
+        further=("blake3", "sha1"),
+        judge=True,
+    )
+
+    assert again[1]["WARC-Type"] == "revisit"
+    assert again[1]["WARC-Payload-Digest"] == first.payload_digest
+    assert again[1]["WARC-Refers-To"] == first.record_id
+    assert [at.original and at.original.crawl_id for at, _ in (new, newer)] == [
+        None,
+        "d",
+    ]
+    assert newer[1]["WARC-Payload-Digest"] == new[1]["WARC-Payload-Digest"]
+    assert new[1]["WARC-Payload-Digest"].startswith("sha256:")
 
 
 def test_nothing_is_written_of_the_same_url_in_the_blackout_period(crawls):
