@@ -263,6 +263,8 @@ def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
         cluster.start(
             "node-4",
             *("-a", f"seeds={','.join(server.seeds)}"),
+            FRONTIER_DIGEST="sha1",
+            FRONTIER_REVISIT_DIGESTS="sha256",  # as pywb's index has it
             FRONTIER_REVISIT_CDX_SERVERS=ask.cdx,
             FRONTIER_REVISIT_CDX_TIMEOUT=60,
             FRONTIER_WACZ_DIR=tmp_path / "waczs",
