@@ -280,6 +280,7 @@ def dedupe_figures(counters: Counters) -> dict[str, int]:
         "cdx_asked": counters.cdx.asked,
         "cdx_found": counters.cdx.found,
         "cdx_failed": counters.cdx.failed,
+        "cdx_us": int(counters.cdx.seconds * 1e6),
     }
 
 
@@ -303,6 +304,7 @@ def archive_stats(counters: Counters) -> dict[str, float]:
         "frontier/archive/cdx_asked": counters.cdx.asked,
         "frontier/archive/cdx_found": counters.cdx.found,
         "frontier/archive/cdx_failed": counters.cdx.failed,
+        "frontier/archive/cdx_seconds": round(counters.cdx.seconds, 3),
         "frontier/archive/lookup_seconds": round(counters.lookup_seconds, 3),
     }
 

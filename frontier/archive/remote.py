@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -63,6 +64,8 @@ class Asked:
     """Payloads whose original a server has, the remembered ones too."""
     failed: int = 0
     """Look-ups without an answer that could be used."""
+    seconds: float = 0.0
+    """Time spent waiting for the answers."""
 
 
 @dataclass(slots=True)
@@ -160,6 +163,7 @@ class CdxServers:
         for job in jobs:
             self._jobs.put(job)
         rounds = -(-len(jobs) // WORKERS)
+        began = time.perf_counter()
         with batch.changed:
             patience = self._timeout * awake * rounds
             batch.changed.wait_for(lambda: not batch.left, patience)
@@ -168,6 +172,7 @@ class CdxServers:
             late = {job.server for job in jobs if not job.done and job.server}
         for server in late:
             server.failed(f"no answer within {patience:g} s")
+        self.asked.seconds += time.perf_counter() - began
         self.asked.failed += len(jobs) - sum(not job.failed for job in done)
         return done
 

@@ -253,7 +253,9 @@ def _hits(totals: Figures) -> Rows:
         rows.append(("Not modified", f"{archive.unmodified:,} that servers were asked"))
     if archive.cdx_asked:
         asked = f"{archive.cdx_found:,} found, of {archive.cdx_asked:,} asked for"
-        rows.append(("At CDX servers", f"{asked}; {archive.cdx_failed:,} failed"))
+        each = archive.cdx_us / archive.cdx_asked / 1000
+        failed = f"{archive.cdx_failed:,} failed, {each:,.0f} ms each"
+        rows.append(("At CDX servers", f"{asked}; {failed}"))
     if archive.skipped:
         rows.append(("Not written", f"{archive.skipped:,}, in the blackout period"))
     for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):

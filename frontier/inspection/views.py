@@ -66,6 +66,8 @@ class ArchiveFigures:
     """Payloads that CDX servers were asked for."""
     cdx_found: int = 0
     cdx_failed: int = 0
+    cdx_us: int = 0
+    """Microseconds that the writer threads waited for their answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ class Figures:
     errors: int = 0
     """Requests that ended without a response, though they were allowed."""
     forbidden: int = 0
+    """Requests that robots.txt does not allow, and that were not sent."""
     trapped: int = 0
     """URLs that were not queued because they look like a trap."""
-    """Requests that robots.txt does not allow, and that were not sent."""
     new: int = 0
     """URLs that were new and therefore queued."""
     local: int = 0

@@ -28,7 +28,7 @@ def remount(disk, options):
     subprocess.run(command, check=True)
 
 
-@pytest.mark.parametrize("trouble", ["full", "read-only"])
+@pytest.mark.parametrize("trouble", ["full", "read-only", "what is to stay free"])
 def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     small_disk, tmp_path, cluster, trouble
 ):
@@ -47,6 +47,7 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         f"seeds={seeds}",
         ROBOTSTXT_OBEY="0",
         CONCURRENT_REQUESTS="4",
+        FRONTIER_WARC_MIN_FREE_BYTES="30000" if "free" in trouble else "0",
     )
     try:
         complaint = f"WARC files in {small_disk} cannot be written"
