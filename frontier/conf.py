@@ -229,6 +229,11 @@ class Config:
                 f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
                 "needs the tiers bloom and set, as one takes over from the other"
             )
+        if config.wacz_dir and config.warc_upload and config.warc_upload_remove:
+            raise ConfigurationError(
+                f"FRONTIER_WACZ_DIR = {str(config.wacz_dir)!r}: a WACZ is made of the "
+                "WARC files, which FRONTIER_WARC_UPLOAD_REMOVE takes away"
+            )
         return config
 
     def as_settings(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from frontier.model import Order
 
@@ -211,6 +211,13 @@ def addresses(value: Any) -> tuple[str, ...]:
         except ValueError as error:
             raise ValueError(f"{address!r} is no URL: {error}") from None
     return tuple(map(str, given))
+
+
+def without_secrets(url: str) -> str:
+    """*url* without user and password, and without what its query says."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def listed(each: Callable[[str], Any]) -> Parser:

@@ -239,6 +239,13 @@ def test_a_wrong_policy_is_named(name, value, message):
     assert f"FRONTIER_{name.upper()}" in str(caught.value)
 
 
+def test_a_wacz_cannot_be_made_of_files_that_are_taken_away():
+    taken = {"warc_upload": "s3://a/b", "warc_upload_remove": True}
+    with pytest.raises(ConfigurationError, match="FRONTIER_WARC_UPLOAD_REMOVE"):
+        read(wacz_dir="waczs", **taken)
+    assert read(**taken).warc_upload_remove
+
+
 def test_lists_are_normalised():
     config = read(revisit_mime_exclude=["Text/*", " image/png"], revisit_statuses=404)
 

@@ -4,8 +4,10 @@ What always holds:
 
 1.  A file is there under its name only if the storage has said that it has all
     of its bytes; else it is sent again, now or at the next start.
-2.  A file is removed here only after that, and only if it was asked for.
-3.  Nothing here delays the archive: an ack means that a record is on *this*
+2.  Where a file has an index beside it, that is there before the file is.
+3.  A file is removed here, its index first, only after that, and only if it was
+    asked for.
+4.  Nothing here delays the archive: an ack means that a record is on *this*
     machine's disk.
 
 Which files are still to be sent is not written down anywhere: it is asked of
@@ -20,8 +22,10 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from frontier.archive.listing import beside_of
 from frontier.archive.writer import sync_directory
 from frontier.errors import ConfigurationError
+from frontier.parsers import without_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +55,7 @@ class Uploader:
     def __init__(self, url: str, directory: Path, *, remove: bool = False) -> None:
         self.sent = 0
         """Files that are there because of this uploader."""
-        self._url = url
+        self._url = without_secrets(url)  # for messages
         self._remove = remove
         try:
             from fsspec.core import url_to_fs
@@ -59,7 +63,7 @@ class Uploader:
             self._storage, self._root = url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise ConfigurationError(
-                f"FRONTIER_WARC_UPLOAD = {url!r}: {error}"
+                f"FRONTIER_WARC_UPLOAD = {self._url!r}: {error}"
             ) from None
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -137,23 +141,33 @@ class Uploader:
             attempt += 1
 
     def _put(self, path: Path) -> None:
-        size = path.stat().st_size
-        target = f"{self._root.rstrip('/')}/{path.name}"
-        if self._size(target) != size:
-            try:
-                self._storage.put_file(str(path), target)
-            except FileNotFoundError:  # no directory: object storage needs none
-                path.stat()
-                self._storage.makedirs(self._root, exist_ok=True)
-                self._storage.put_file(str(path), target)
-            found = self._size(target)
-            if found != size:
-                raise OSError(f"{found} bytes arrived of {size}")
+        index = beside_of(path)
+        if index.exists():
+            self._copy(index)
+        if self._copy(path):
             self.sent += 1
             logger.info("%s was sent to %s", path.name, self._url)
         if self._remove:
+            index.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             sync_directory(path.parent)
+
+    def _copy(self, path: Path) -> bool:
+        """Have the file at *path* there; return whether it was sent for that."""
+        size = path.stat().st_size
+        target = f"{self._root.rstrip('/')}/{path.name}"
+        if self._size(target) == size:
+            return False
+        try:
+            self._storage.put_file(str(path), target)
+        except FileNotFoundError:  # no directory: object storage needs none
+            path.stat()
+            self._storage.makedirs(self._root, exist_ok=True)
+            self._storage.put_file(str(path), target)
+        found = self._size(target)
+        if found != size:
+            raise OSError(f"{found} bytes arrived of {size}")
+        return True
 
     def _size(self, target: str) -> int | None:
         self._storage.invalidate_cache()

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
 
 from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
@@ -27,7 +26,7 @@ from frontier.canon.rulesets import SCRAPY, named
 from frontier.coordination.crawls import CANCELED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
-from frontier.parsers import UNNAMED
+from frontier.parsers import UNNAMED, without_secrets
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.wacz.create import Options, create, warc_files
@@ -60,13 +59,6 @@ def _about(config: Config, rules: RuleSet) -> dict[str, str]:
     for name in ("FRONTIER_REVISIT_CDX_SERVERS", "FRONTIER_WARC_UPLOAD"):
         settings[name] = " ".join(map(without_secrets, settings[name].split()))
     return {**settings, "canonicalization": rules.statement}
-
-
-def without_secrets(url: str) -> str:
-    """*url* without user and password, and without what its query says."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def rules_of(config: Config) -> Rules:

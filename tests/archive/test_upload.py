@@ -1,9 +1,11 @@
 import threading
+from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from frontier.archive import upload
+from frontier.archive.listing import Listing, beside_of
 from frontier.archive.upload import Uploader
 from frontier.errors import ConfigurationError
 from tests.archive.samples import an_exchange, names
@@ -61,6 +63,33 @@ def test_a_file_is_removed_once_it_is_there(writer, tmp_path):
     assert (there / NAME).read_bytes() == data
 
 
+def test_an_index_goes_with_its_file_and_before_it(
+    writer, tmp_path, storage, monkeypatch
+):
+    order = []
+    put = MemoryFileSystem.put_file
+
+    def noted(self, local, remote, **kwargs):
+        order.append(Path(remote).name)
+        put(self, local, remote, **kwargs)
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", noted)
+    listing = Listing(directory=tmp_path)
+    writer.before_closing.append(listing.write)
+    data = a_closed_file(writer)
+    index = beside_of(tmp_path / NAME)
+    lines = index.read_bytes()
+    uploader = Uploader("memory://me:hush@bucket", tmp_path, remove=True)
+    uploader.close()
+
+    assert order == [index.name, NAME]
+    assert lines
+    at = f"{uploader._root.rstrip('/')}/"
+    assert storage.cat(f"{at}{NAME}") == data
+    assert storage.cat(f"{at}{index.name}") == lines
+    assert names(tmp_path) == []
+
+
 def test_a_storage_that_fails_is_tried_again_and_named_once(
     writer, tmp_path, storage, monkeypatch, caplog
 ):
@@ -85,6 +114,15 @@ def test_a_storage_that_fails_is_tried_again_and_named_once(
     assert storage.cat(f"/bucket/{NAME}") == data
     assert [r for r in caplog.messages if "no key" in r] == [caplog.messages[0]]
     assert NAME in caplog.messages[0]
+
+
+def test_a_password_is_in_no_message(writer, tmp_path, storage, monkeypatch, caplog):
+    a_closed_file(writer)
+    monkeypatch.setattr(MemoryFileSystem, "put_file", lambda *_, **__: 1 / 0)
+    Uploader("memory://me:hush@bucket/a?key=hush", tmp_path).close()
+
+    assert "memory://bucket/a" in caplog.text
+    assert "hush" not in caplog.text
 
 
 def test_what_cannot_be_sent_stays_and_is_named(
