@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from typing import IO, TYPE_CHECKING, Any
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
@@ -15,7 +14,7 @@ from frontier.digest import ALGORITHM, parse
 from frontier.errors import SourceBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _KINDS = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
 _GZIP = b"\x1f\x8b"
@@ -24,7 +23,12 @@ _MAGIC = b"WARC/"
 _END = b"\r\n\r\n"
 
 
-def cdx_lines(file: IO[bytes], name: str, digest: str = "") -> Iterator[bytes]:
+def cdx_lines(
+    file: IO[bytes],
+    name: str,
+    digest: str = "",
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[bytes]:
     """A CDXJ line for each response, revisit and resource record of *file*.
 
     With what an index of payload digests needs: url, mime (that of revisits),
@@ -34,16 +38,19 @@ def cdx_lines(file: IO[bytes], name: str, digest: str = "") -> Iterator[bytes]:
     an algorithm, so is that of a record that has one of another. A revisit has no
     payload to compute it from, and one that was cut would have another.
 
+    *progress* is called with the bytes that were read; the file is read twice.
+
     Raises:
         ImportError: *digest* needs a package that is not installed.
         SourceBroken: The file is cut off or damaged.
     """
-    end = _whole(file, name)
+    end = _whole(file, name, progress)
     pending: tuple[int, str, dict[str, str]] | None = None
     found = False
     try:
         for record in ArchiveIterator(file, parse_http=False):
             found = True
+            progress(end + record.stream_pos)
             if pending is not None:
                 yield _line(pending, record.stream_pos)
             pending = _facts(record, digest) if record.record_type & _KINDS else None
@@ -55,15 +62,16 @@ def cdx_lines(file: IO[bytes], name: str, digest: str = "") -> Iterator[bytes]:
         raise SourceBroken(name, "there is no WARC record in it")
 
 
-def _whole(file: IO[bytes], name: str) -> int:
+def _whole(file: IO[bytes], name: str, progress: Callable[[int], None]) -> int:
     """The size of *file*; fastwarc says nothing where a file is cut off."""
     size = file.seek(0, 2)
     file.seek(0)
     start = file.read(2)
     if start == _GZIP:
         file.seek(0)
-        ends = deque(whole_members(file, _MAGIC), 1)  # type: ignore[arg-type]
-        whole = ends[0] if ends else 0
+        whole = 0
+        for whole in whole_members(file, _MAGIC):  # type: ignore[arg-type]
+            progress(whole)
         if whole != size:
             raise SourceBroken(name, f"cut off or damaged after byte {whole:,}")
     else:

@@ -39,11 +39,10 @@ from frontier.store.scripts import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Self
 
-    from frontier.collection.opening import Opened
+    from frontier.collection.opening import Bar, Opened
     from frontier.collection.sources import Source
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
@@ -97,9 +96,7 @@ class Import:
         digest: str = "",
         rules: Comparison | None = None,
         say: Callable[[str], None] = lambda _: None,
-        bar: Callable[
-            [str, int], AbstractContextManager[Callable[[int], None]]
-        ] = lambda _, __: nullcontext(lambda _: None),
+        bar: Bar = lambda _, __: nullcontext(lambda _: None),
     ) -> None:
         self.done = Imported()
         self._store = store
@@ -180,6 +177,7 @@ class Import:
             verify=self._verify,
             hashed=not self._compat,
             digest=self._digest,
+            bar=self._bar,
         ) as found:
             lines = found.texts.verify()
             self._rules.look(source, found.file)

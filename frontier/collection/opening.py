@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -17,6 +18,9 @@ from frontier.errors import SourceBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Shows how far something is, given what it is, its total, and what is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +38,17 @@ class Opened:
 
 @contextmanager
 def opened(
-    source: Source, *, verify: bool, hashed: bool, digest: str = ""
+    source: Source,
+    *,
+    verify: bool,
+    hashed: bool,
+    digest: str = "",
+    bar: Bar = lambda _, __: nullcontext(lambda _: None),
 ) -> Iterator[Opened]:
     """The lines of *source*, while this lasts.
 
     *digest* is the algorithm that those of a WARC file are to be of, if any; see
-    `frontier.archive.captures`.
+    `frontier.archive.captures`. To read one takes long: *bar* shows how far it is.
 
     With *verify* the hash of a local file must be what its manifest says; with
     *hashed* it is computed in any case. One from the network is not read whole,
@@ -61,7 +70,7 @@ def opened(
                     source.url, f"its SHA-256 is {computed}, its manifest's {sha256}"
                 )
             sha256 = computed
-        texts = _texts(source, file, digest)
+        texts = _texts(source, file, size, digest, bar)
         try:
             yield Opened(texts, size, sha256, file)
         finally:
@@ -102,14 +111,15 @@ def _file(source: Source) -> Iterator[tuple[IO[bytes], int]]:
         yield file, size
 
 
-def _texts(source: Source, file: IO[bytes], digest: str) -> Texts:
+def _texts(source: Source, file: IO[bytes], size: int, digest: str, bar: Bar) -> Texts:
     if source.kind is Kind.WACZ:
         return indexes_of(file, source.url)
     if source.kind is Kind.WARC:
         lines = tempfile.TemporaryFile(prefix="frontier-")  # noqa: SIM115
         try:
-            for line in cdx_lines(file, source.url, digest):
-                lines.write(line)
+            with bar(f"{source.name}, its bytes", 2 * size) as progress:
+                for line in cdx_lines(file, source.url, digest, progress):
+                    lines.write(line)
         except BaseException:
             lines.close()
             raise
