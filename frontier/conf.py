@@ -180,6 +180,8 @@ class Config:
     """When records are forced to disk: each, before acks, or at the file's end."""
     warc_include: tuple[str, ...] = _setting((), parsers.archive_rules)
     """Exchanges that are archived; empty for all. Rules as of ``warc_exclude``."""
+    warc_info: str = _setting("", parsers.warcinfo)
+    """Fields of warcinfo records, as a JSON object, beside those that are known."""
     warc_max_bytes: int = _setting(1_000_000_000, parsers.whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
     warc_max_seconds: int = _setting(0, parsers.whole(0, 10**8))

@@ -10,10 +10,11 @@ What always holds:
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -190,6 +191,22 @@ def archive_rules(value: Any) -> tuple[str, ...]:
                     f"{rule!r} is no regular expression: {error}"
                 ) from None
     return tuple(map(str, given))
+
+
+def warcinfo(value: Any) -> str:
+    """Names and texts, or a JSON object of them, as JSON; or nothing."""
+    try:
+        given = json.loads(value) if isinstance(value, str) and value else value or {}
+    except (ValueError, RecursionError):
+        raise ValueError("must be a dict, or a JSON object") from None
+    if not isinstance(given, Mapping):
+        raise TypeError("must be a dict, or a JSON object")
+    for name, text in given.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", str(name)):
+            raise ValueError(f"has {name!r}, which is no name of a field")
+        if not isinstance(text, str):
+            raise TypeError(f"has {text!r} as {name}, which is no text")
+    return json.dumps(dict(given)) if given else ""
 
 
 def upload_url(value: Any) -> str:

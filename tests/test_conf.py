@@ -1,3 +1,5 @@
+import json
+import socket
 import sys
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
@@ -5,10 +7,12 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
+from frontier.archive.records import warcinfo
+from frontier.canon.rulesets import named
 from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.model import Order
-from frontier.runtime.archiving import rules_of
+from frontier.runtime.archiving import rules_of, warcinfo_fields
 from tests.archive.samples import an_exchange
 
 NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
@@ -40,6 +44,7 @@ def test_every_setting_in_effect_can_be_given_again_as_text():
         partitions=16,
         warc_exclude=rules,
         revisit_cdx_servers=servers,
+        warc_info={"operator": "A library"},
     )
     text = config.as_settings()
 
@@ -244,6 +249,32 @@ def test_a_wacz_cannot_be_made_of_files_that_are_taken_away():
     with pytest.raises(ConfigurationError, match="FRONTIER_WARC_UPLOAD_REMOVE"):
         read(wacz_dir="waczs", **taken)
     assert read(**taken).warc_upload_remove
+
+
+def test_warcinfo_says_who_crawled_and_how():
+    given = {"operator": "Łódź\r\nevil: yes", "robots": "classic"}
+    scrapy = {"USER_AGENT": "bot (+http://a.example)", "ROBOTSTXT_OBEY": "1"}
+    for info in (given, json.dumps(given)):
+        config = read(warc_info=info, warc_upload="ftp://me:hush@a/b?key=hush")
+        fields = warcinfo_fields(config, "c-1", named("scrapy"), scrapy)
+
+        assert fields["isPartOf"] == "c-1"
+        assert fields["http-header-user-agent"] == scrapy["USER_AGENT"]
+        assert fields["robots"] == "classic"
+        assert fields["hostname"] == socket.gethostname()
+        assert fields["FRONTIER_WARC_UPLOAD"] == "ftp://a/b"
+        assert "FRONTIER_WARC_INFO" not in fields
+        block = b"".join(warcinfo("f", "2026-01-01T00:00:00Z", fields).parts)
+        assert "operator: Łódź\\r\\nevil: yes\r\n".encode() in block
+    ignoring = warcinfo_fields(read(), "c-1", named("scrapy"), {})
+    assert ignoring["robots"] == "ignore"
+    assert "http-header-user-agent" not in ignoring
+
+
+@pytest.mark.parametrize("wrong", ["[]", "{", {"a b": "c"}, {"a": 1}, 7])
+def test_what_cannot_be_in_a_warcinfo_is_refused(wrong):
+    with pytest.raises(ConfigurationError, match="FRONTIER_WARC_INFO"):
+        read(warc_info=wrong)
 
 
 def test_lists_are_normalised():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import socket
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from frontier import parsers
 from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
 from frontier.archive.history import History
@@ -26,12 +29,13 @@ from frontier.canon.rulesets import SCRAPY, named
 from frontier.coordination.crawls import CANCELED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
-from frontier.parsers import UNNAMED, without_secrets
+from frontier.parsers import UNNAMED
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.wacz.create import Options, create, warc_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -53,12 +57,30 @@ def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
     return False
 
 
-def _about(config: Config, rules: RuleSet) -> dict[str, str]:
-    """What a warcinfo record says of the settings in effect; no passwords."""
-    settings = config.as_settings()
+def warcinfo_fields(
+    config: Config, crawl_id: str, rules: RuleSet, settings: Mapping[str, Any]
+) -> dict[str, str]:
+    """What warcinfo records say of the crawl, and of *settings*, which are Scrapy's.
+
+    The names are those of WARC 1.1 (section 6.2); FRONTIER_WARC_INFO adds to them,
+    or replaces them. No passwords are among the values.
+    """
+    try:
+        obeyed = parsers.boolean(settings.get("ROBOTSTXT_OBEY", False))
+    except ValueError:
+        obeyed = False
+    fields = {
+        "isPartOf": crawl_id,
+        "hostname": socket.gethostname(),
+        "http-header-user-agent": str(settings.get("USER_AGENT") or ""),
+        "robots": "obey" if obeyed else "ignore",
+    }
+    own = config.as_settings()
     for name in ("FRONTIER_REVISIT_CDX_SERVERS", "FRONTIER_WARC_UPLOAD"):
-        settings[name] = " ".join(map(without_secrets, settings[name].split()))
-    return {**settings, "canonicalization": rules.statement}
+        own[name] = " ".join(map(parsers.without_secrets, own[name].split()))
+    given = json.loads(own.pop("FRONTIER_WARC_INFO") or "{}")
+    known = {name: text for name, text in {**fields, **given}.items() if text}
+    return {**known, **own, "canonicalization": rules.statement}
 
 
 def rules_of(config: Config) -> Rules:
@@ -135,7 +157,13 @@ def _names(text: str) -> tuple[str, ...]:
 class Archive:
     """Takes exchanges from the event loop and tells when they are on disk."""
 
-    def __init__(self, config: Config, store: BlockingStore, crawl_id: str) -> None:
+    def __init__(
+        self,
+        config: Config,
+        store: BlockingStore,
+        crawl_id: str,
+        settings: Mapping[str, Any],
+    ) -> None:
         self._store = store
         self._crawl_id = crawl_id
         self._warc_dir = config.warc_dir
@@ -163,7 +191,7 @@ class Archive:
             crawl_id,
             config.node_id,
             max_bytes=config.warc_max_bytes,
-            warcinfo_fields=_about(config, rules),
+            warcinfo_fields=warcinfo_fields(config, crawl_id, rules, settings),
             clock=time.time,
             max_seconds=config.warc_max_seconds,
             block_digest=config.warc_block_digest,

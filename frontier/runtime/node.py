@@ -120,7 +120,9 @@ class Node:
         if config.warc_enabled:
             blocking = BlockingStore.from_settings(settings)
             crawl_id = self.keys.crawl_id
-            self.archive = await asyncio.to_thread(Archive, config, blocking, crawl_id)
+            self.archive = await asyncio.to_thread(
+                Archive, config, blocking, crawl_id, settings
+            )
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         parts = self._parts = Parts(
             config,
