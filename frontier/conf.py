@@ -79,6 +79,8 @@ class Config:
     """What makes two URLs one: in the seen test, the queues and the index."""
     collection: str = _setting("", parsers.optional_name)
     """The crawls that are deduplicated together; empty for the default one."""
+    collection_redis_url: str = _setting("", parsers.redis_url)
+    """The server of the collections, where it is not that of the crawls."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))

@@ -209,6 +209,14 @@ def warcinfo(value: Any) -> str:
     return json.dumps(dict(given)) if given else ""
 
 
+def redis_url(value: Any) -> str:
+    """A URL of a Redis server, or nothing."""
+    text = str(value or "")
+    if text and not re.fullmatch(r"(redis|rediss|unix)://\S+", text):
+        raise ValueError("must be a URL, such as redis://host:6379/0")
+    return text
+
+
 def upload_url(value: Any) -> str:
     """A URL without the slash at its end, or nothing."""
     text = str(value or "")

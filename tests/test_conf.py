@@ -234,6 +234,7 @@ def test_statuses_are_numbers_and_classes():
         ("revisit_cdx_servers", "http://a.org/cdx file:///etc", "'file:///etc'"),
         ("revisit_cdx_servers", "https://a.org:port/cdx", "'https://a.org:port/cdx'"),
         ("revisit_cdx_servers", ["http:///cdx"], "URL of http or https"),
+        ("collection_redis_url", "localhost:6379", "redis://host:6379/0"),
         ("revisit_cdx_timeout", 0, "greater than 0"),
     ],
 )

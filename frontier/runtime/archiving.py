@@ -30,7 +30,7 @@ from frontier.coordination.crawls import CANCELED
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from frontier.wacz.create import Options, create, warc_files
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from frontier.canon.rulesets import RuleSet
     from frontier.conf import Config
     from frontier.model import Exchange, Stored
-    from frontier.store.client import BlockingStore
     from frontier.wacz.create import Made
 
 logger = logging.getLogger(__name__)
@@ -76,7 +75,11 @@ def warcinfo_fields(
         "robots": "obey" if obeyed else "ignore",
     }
     own = config.as_settings()
-    for name in ("FRONTIER_REVISIT_CDX_SERVERS", "FRONTIER_WARC_UPLOAD"):
+    for name in (
+        "FRONTIER_COLLECTION_REDIS_URL",
+        "FRONTIER_REVISIT_CDX_SERVERS",
+        "FRONTIER_WARC_UPLOAD",
+    ):
         own[name] = " ".join(map(parsers.without_secrets, own[name].split()))
     given = json.loads(own.pop("FRONTIER_WARC_INFO") or "{}")
     known = {name: text for name, text in {**fields, **given}.items() if text}
@@ -165,11 +168,16 @@ class Archive:
         settings: Mapping[str, Any],
     ) -> None:
         self._store = store
+        self._indexed = store
+        """The server of the collections."""
+        if config.collection_redis_url:
+            url = {"REDIS_URL": config.collection_redis_url}
+            self._indexed = BlockingStore.from_settings(url)
         self._crawl_id = crawl_id
         self._warc_dir = config.warc_dir
         self._wacz_dir = config.wacz_dir
         self._collection = Collection(
-            store,
+            self._indexed,
             config.collection,
             crawl_id,
             revisits=config.revisit_enabled,
@@ -210,14 +218,14 @@ class Archive:
             if not mended.removed:
                 writer.announce(directory / mended.file)
         self._collection.begin()
-        index = matched_index(config, store, crawl_id, self._collection)
+        index = matched_index(config, self._indexed, crawl_id, self._collection)
         index.begin()
         self.history: History | None = None
         """Of the collection, for another thread than the reactor's."""
         remembered = None
         if config.revisit_enabled and config.revisit_conditional_get:
-            remembered = History(store, config.collection, crawl_id)
-            self.history = History(store, config.collection, crawl_id)
+            remembered = History(self._indexed, config.collection, crawl_id)
+            self.history = History(self._indexed, config.collection, crawl_id)
         self._commit_finished(config)
         self._thread = ArchiveThread(
             writer,
@@ -247,7 +255,8 @@ class Archive:
         for crawl_id in self._collection.uncommitted():
             meta = CrawlKeys(config.namespace, crawl_id).meta()
             state = self._store.call(Call.command("HGET", meta, "state"))
-            ended = Collection(self._store, config.collection, crawl_id, revisits=True)
+            name = config.collection
+            ended = Collection(self._indexed, name, crawl_id, revisits=True)
             if state == b"finished":
                 ended.commit()
             elif state == CANCELED.encode():
@@ -276,6 +285,7 @@ class Archive:
     def leave_primary(self) -> None:
         """Ask Sentinel for the primary again before the next call of the store."""
         self._store.leave()
+        self._indexed.leave()
 
     async def durable(self) -> None:
         """Return when everything submitted so far is on disk and indexed."""
@@ -347,3 +357,5 @@ class Archive:
             uploader, self._uploader = self._uploader, None
             await asyncio.to_thread(uploader.close)
         self._store.close()
+        if self._indexed is not self._store:
+            self._indexed.close()
