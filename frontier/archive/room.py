@@ -12,6 +12,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -40,10 +41,11 @@ class Room:
         Raises:
             OSError: There is no room for them now.
         """
-        if self._min_free:
-            self._leave_free(size)
-        if self._max_bytes:
-            self._keep_below(size)
+        with contextlib.suppress(FileNotFoundError):  # the writer makes it again
+            if self._min_free:
+                self._leave_free(size)
+            if self._max_bytes:
+                self._keep_below(size)
 
     def _leave_free(self, size: int) -> None:
         disk = os.statvfs(self._directory)

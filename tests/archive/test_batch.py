@@ -6,6 +6,7 @@ import shutil
 import stat
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -289,6 +290,10 @@ def test_other_nodes_files_count_within_seconds(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="700 bytes") as caught:
         room.claim(400)
     assert caught.value.errno == errno.EDQUOT
+
+
+def test_a_directory_that_is_gone_has_room():
+    Room(Path("/nowhere/at/all"), min_free=1, max_bytes=1).claim(5)
 
 
 def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import threading
@@ -284,6 +285,25 @@ def test_a_server_that_says_nothing_is_waited_for_once_and_then_left_alone(
     assert len(api.asked) == asked < 64  # not even all of the first batch
     assert waited < 30
     assert caplog.text.count("is not asked for 60 s") == 1
+
+
+@pytest.mark.parametrize("where", ["in the head", "in the body"])
+def test_a_server_that_drips_is_not_waited_for(api, cdx, where):
+    over = threading.Event()
+
+    def drip(handler):
+        if where == "in the body":
+            handler.send_response(200)
+            handler.end_headers()
+        with contextlib.suppress(OSError):
+            while not over.wait(0.02):
+                handler.wfile.write(b"x")
+
+    api.answer = drip
+    servers = cdx(timeout=0.2)
+    assert servers.lookup([wanted()]) == {}
+    assert servers.asked.failed == 1
+    over.set()
 
 
 def test_a_server_is_asked_again_after_the_pause(api, cdx, caplog, monkeypatch):
