@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from frontier.model import Exchange
 
+HTTP = ("http://", "https://")
+"""What the URL of an HTTP exchange begins with."""
 DOWNLOAD_SLOT = "download_slot"
 """Where Scrapy keeps the slot of a request, in its ``meta``."""
 
@@ -57,7 +59,8 @@ class CaptureMiddleware:
     ) -> Response | Request:
         """Hand the exchange to the archive; its record is awaited by the ack."""
         wire = self._connection.wires.pop(request, None)
-        if "cached" not in response.flags:  # of HttpCacheMiddleware: nothing was sent
+        # A cached response was not sent; data: and file: are no exchange at all.
+        if "cached" not in response.flags and request.url.startswith(HTTP):
             started = self._connection.sent.get(request) or time.time()
             exchange = capture(request, response, wire, started)
             self._archive(request, self._conditional.settle(request, exchange))

@@ -42,9 +42,10 @@ def test_what_the_settings_say_is_what_is_stored(tmp_path, cluster):
     cluster.close()
     site.close()
 
-    assert list(cluster.warc_dir.glob("*.warc.gz")) == []
+    assert list(cluster.warc_dir.iterdir()) == []
     stored = {}
-    for path in there.iterdir():
+    for path in there.glob("*.warc.gz"):
+        assert path.with_name(path.name.replace(".warc.gz", ".cdxj")).stat().st_size
         assert_sound(path)
         for kind, headers, http, payload in read_warcio(path):
             if kind == "response":

@@ -8,6 +8,8 @@ import textwrap
 import pytest
 import warm
 
+from tests.archive.judges import read_warcio
+
 SCRAPY = [sys.executable, "-m", "scrapy"]
 SPIDER = """
 import scrapy
@@ -39,6 +41,7 @@ class PlainSpider(scrapy.Spider):
             formdata={"a": "1", "b": "\\u00e9"},
             callback=self.parse_form,
         )
+        yield scrapy.Request("data:,hello", self.parse_data)
         for _ in range(2):
             yield scrapy.Request(f"{base}/empty", self.parse_empty, dont_filter=True)
 
@@ -63,6 +66,9 @@ class PlainSpider(scrapy.Spider):
 
     def parse_empty(self, response):
         yield {"kind": "empty", "url": response.url, "size": len(response.body)}
+
+    def parse_data(self, response):
+        yield {"kind": "data", "url": response.url, "text": response.text}
 
     def failed(self, failure):
         yield {
@@ -131,4 +137,12 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
 
     assert cluster.wait() == [0, 0]
     assert items(*outputs) == items(alone)
-    assert len(items(alone)) == 4 * (1 + 3 + 1 + 1 + 2 + 3)
+    assert len(items(alone)) == 4 * (1 + 3 + 1 + 1 + 2 + 3) + 1
+    archived = [
+        headers["WARC-Target-URI"]
+        for path in cluster.warc_dir.glob("*.warc.gz")
+        for kind, headers, *_ in read_warcio(path)
+        if kind == "response"
+    ]
+    assert len(archived) > 20
+    assert all(url.startswith("http://") for url in archived)  # no `data:`
