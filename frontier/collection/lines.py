@@ -26,6 +26,12 @@ _DATE = re.compile(
     r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
     r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)(?:[0-9]{3}(?:[0-9]{3})?)?"
 )
+_NOT_STORED = re.compile(r"(?:^|,)(?:warcRevisit:|Revisit:|duplicate(?![A-Za-z]))")
+"""Notes of a crawl.log on revisits: Heritrix's own, and those of its DeDuplicator,
+``Revisit:IdenticalPayloadDigest`` in 3.1 and ``duplicate``, alone or with a colon
+and its origin, before."""
+_UNWRITTEN = re.compile(r"(?:^|,)unwritten(?![A-Za-z])")
+"""The note on what is in no WARC file at all."""
 _decode = json.JSONDecoder().raw_decode
 _USUAL = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})|(?:sha-?1:)?([A-Z2-7]{32})")
 
@@ -113,7 +119,9 @@ def crawl_log(line: bytes) -> Capture | None:
     started = fields[8].partition("+")[0]
     date = started if _DATE.fullmatch(started) else re.sub(r"[-T:.Z]", "", fields[0])
     notes = fields[11] if len(fields) > 11 else ""
-    revisit = "warcRevisit:" in notes or "duplicate:" in notes
+    if _UNWRITTEN.search(notes):
+        return None
+    revisit = _NOT_STORED.search(notes) is not None
     return _capture(digest, date, url, "0" if size == "-" else size, revisit=revisit)
 
 

@@ -321,6 +321,38 @@ def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("notes", "originals", "revisits"),
+    [
+        ("-", 1, 0),
+        ("", 1, 0),
+        ("3t", 1, 0),
+        ("duplicates.css", 1, 0),
+        ("content-size:9,lenTrunc", 1, 0),
+        ("warcRevisit:digest", 0, 1),
+        ("3t,warcRevisit:notModified", 0, 1),
+        ("Revisit:IdenticalPayloadDigest", 0, 1),
+        ('2t,Revisit:IdenticalPayloadDigest {"revisit-uri":"http://a/"}', 0, 1),
+        ("duplicate", 0, 1),
+        ("3t,duplicate", 0, 1),
+        ('duplicate:"2009-1"', 0, 1),
+        ("duplicate,3t", 0, 1),
+        ("unwritten:status", 0, 0),
+    ],
+)
+def test_what_a_crawl_log_says_was_not_stored_is_no_original(
+    index, tmp_path, notes, originals, revisits
+):
+    (tmp_path / "crawl.log").write_text(
+        "2020-02-03T04:05:06.789Z   200       5000 http://log.example/b L "
+        "http://log.example/ text/html #012 20200203040506123+45 "
+        f"sha1:B7YMOBC5JNPUHQWZ5YIPZCEO4VXXYQFR - {notes}\n"
+    )
+    done = index.put(tmp_path / "crawl.log")
+
+    assert (done.originals, done.revisits) == (originals, revisits)
+
+
 @pytest.fixture
 def warc(tmp_path):
     """A WARC file with three originals and a revisit of the first."""
