@@ -5,7 +5,7 @@ What always holds:
 1.  A request takes about the time-out at most, `MAX_ANSWER` bytes of an answer are
     read, and redirects are not followed.
 2.  After `FAILURES` in a row, or where a server says that it is overloaded, it is
-    to be left alone for `PAUSE` seconds.
+    to be left alone for `PAUSE` seconds, then for ever longer.
 3.  What the address says of users and passwords is sent to the server and stands
     in no log and no record; nor does its query.
 """
@@ -37,6 +37,8 @@ CONNECTIONS = 16
 FAILURES = 3
 """In a row, after which a server is left alone for `PAUSE` seconds."""
 PAUSE = 60.0
+LONGEST_PAUSE = 960.0
+"""Seconds of the pauses that follow while none of its answers can be used."""
 MAX_ANSWER = 1 << 20
 """Bytes of an answer that is read; some 3,000 captures of a URL."""
 LIMIT = 200
@@ -82,6 +84,7 @@ class CdxServer:
         self._pool = _pool(parts.scheme, parts.hostname or "", timeout)
         self._lock = threading.Lock()  # guards what follows
         self._failures = 0
+        self._rests = 0
         self._resting_until = 0.0
         self._told = False
 
@@ -109,16 +112,18 @@ class CdxServer:
             self._failures += 1
             if self._failures < FAILURES and not overloaded:
                 return
-            known = time.monotonic() < self._resting_until
-            self._resting_until = time.monotonic() + PAUSE
-        if not known:
-            logger.warning(
-                "the CDX server %s is not asked for %d s, and payloads are stored "
-                "in full: %s",
-                self.name,
-                PAUSE,
-                why,
-            )
+            if time.monotonic() < self._resting_until:
+                return  # what was under way when it began to rest
+            pause = min(PAUSE * 2 ** min(self._rests, 9), LONGEST_PAUSE)
+            self._rests += 1
+            self._resting_until = time.monotonic() + pause
+        logger.warning(
+            "the CDX server %s is not asked for %d s, and payloads are stored in "
+            "full: %s",
+            self.name,
+            pause,
+            why,
+        )
 
     def tell_algorithm(self, theirs: str, ours: str) -> None:
         """Say once that its digests are of another algorithm than the crawl's."""
@@ -135,7 +140,7 @@ class CdxServer:
 
     def _succeeded(self) -> None:
         with self._lock:
-            again, self._failures = self._failures >= FAILURES, 0
+            again, self._failures, self._rests = self._rests > 0, 0, 0
             self._resting_until = 0.0
         if again:
             logger.info("the CDX server %s answers again", self.name)

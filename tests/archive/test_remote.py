@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -306,17 +307,33 @@ def test_a_server_that_drips_is_not_waited_for(api, cdx, where):
     over.set()
 
 
-def test_a_server_is_asked_again_after_the_pause(api, cdx, caplog, monkeypatch):
+def test_a_server_is_asked_again_after_a_pause_that_grows(
+    api, cdx, caplog, monkeypatch
+):
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(cdxserver, "PAUSE", 0.0)
-    servers = cdx()
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(cdxserver, "time", clock)
+    server = cdxserver.CdxServer(api.address, 30.0)
     api.answer = (500, "")
-    for number in range(3):
-        assert servers.lookup([wanted(f"{URL}{number}")]) == {}
-    assert "answers again" not in caplog.text
+    pauses = []
+    for _ in range(7):
+        for _ in range(cdxserver.FAILURES):
+            if not server.is_resting():
+                with pytest.raises(cdxserver.NoAnswer) as caught:
+                    server.captures(wanted())
+                server.failed(str(caught.value))
+        began = now[0]
+        while server.is_resting():
+            now[0] += 1
+        pauses.append(now[0] - began)
+    assert pauses == [60, 120, 240, 480, 960, 960, 960]
+    assert caplog.text.count("it answers 500") == 7
+
     api.answer = ndjson()
-    assert servers.lookup([wanted()])
+    assert server.captures(wanted())
     assert "answers again" in caplog.text
+    assert not server.is_resting()
 
 
 def test_a_server_that_is_overloaded_is_left_alone_at_once(api, cdx):
