@@ -118,6 +118,7 @@ def crawl_log(line: bytes) -> Capture | None:
         return None
     started = fields[8].partition("+")[0]
     date = started if _DATE.fullmatch(started) else re.sub(r"[-T:.Z]", "", fields[0])
+    date = date[:14]  # Heritrix's WARC-Date has whole seconds, its log has more
     notes = fields[11] if len(fields) > 11 else ""
     if _UNWRITTEN.search(notes):
         return None

@@ -316,7 +316,7 @@ def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
     assert done.revisits == 1
     assert index.hash(index.keys.crawl("h3")) == {
         sha1: "0 20200101000000 http://old.example/a 777",
-        sha1.replace("B7", "C7"): "1 20200203040506123 http://log.example/b 5000",
+        sha1.replace("B7", "C7"): "1 20200203040506 http://log.example/b 5000",
         seven: "2 20190101000000 http://old.example/7 555",
     }
 
