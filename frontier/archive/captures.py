@@ -84,7 +84,7 @@ def _whole(file: IO[bytes], name: str, progress: Callable[[int], None]) -> int:
 
 def _facts(record: Any, digest: str) -> tuple[int, str, dict[str, str]]:
     headers = record.headers
-    date = re.sub(r"[-T:Z]|\..*", "", headers.get("WARC-Date") or "")
+    date = _digits(headers.get("WARC-Date") or "")
     facts = {
         "url": (headers.get("WARC-Target-URI") or "").strip("<>"),
         "digest": headers.get("WARC-Payload-Digest") or "",
@@ -94,6 +94,15 @@ def _facts(record: Any, digest: str) -> tuple[int, str, dict[str, str]]:
     elif not _will_do(facts["digest"], digest):
         facts["digest"] = _computed(record, digest or ALGORITHM) or facts["digest"]
     return record.stream_pos, date, facts
+
+
+def _digits(date: str) -> str:
+    """The digits of a WARC-Date, as precise as it is where an index can have it so.
+
+    An index has 14, 17 or 20 of them; a revisit is to name the date as it is.
+    """
+    whole, _, fraction = date.rstrip("Z").partition(".")
+    return re.sub(r"[-T:]", "", whole) + (fraction if len(fraction) in {3, 6} else "")
 
 
 def _will_do(given: str, wanted: str) -> bool:

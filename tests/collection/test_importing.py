@@ -374,13 +374,17 @@ def test_a_warc_file_is_imported_without_an_index(index, warc):
     assert (done.originals, done.revisits, done.wrong_lines) == (3, 1, 0)
     found = index.hash(index.keys.crawl("old"))
     assert set(found) == {sha256_hex(b"%d" % n * 1000) for n in (1, 2, 3)}
-    offsets = {}
+    offsets, dates = {}, {}
     with warc.open("rb") as stream:
         for record in ArchiveIterator(stream, parse_http=False):
+            dates[record.headers.get("WARC-Target-URI")] = record.headers["WARC-Date"]
             offsets[record.stream_pos] = record.headers.get("WARC-Target-URI")
     ends = [*sorted(offsets)[1:], warc.stat().st_size]
     sizes = {end - start for start, end in zip(sorted(offsets), ends, strict=True)}
     assert {decode(value).length for value in found.values()} <= sizes
+    values = [decode(value) for value in found.values()]
+    assert {(each.url, each.date) for each in values} <= dates.items()
+    assert all("." in each.date for each in values)
     (entry,) = index.waczs("old")
     assert entry["filename"] == warc.name
     assert entry["size"] == warc.stat().st_size
@@ -405,6 +409,26 @@ def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):
     plain.write_bytes(plain.read_bytes()[:-7])
     shutil.copy(plain, tmp_path / "cut.warc")
     assert "cut off" in index.put(tmp_path / "cut.warc", crawl_id="old").broken[0]
+
+
+@pytest.mark.parametrize(
+    ("date", "digits"),
+    [
+        ("2019-01-02T03:04:05Z", "20190102030405"),
+        ("2019-01-02T03:04:05.678Z", "20190102030405678"),
+        ("2019-01-02T03:04:05.678901Z", "20190102030405678901"),
+        ("2019-01-02T03:04:05.678901234Z", "20190102030405"),
+    ],
+)
+def test_a_date_is_as_precise_as_the_records(index, tmp_path, date, digits):
+    plain = gzip.decompress(a_record(OK)).replace(
+        b"2019-01-01T00:00:00Z", date.encode()
+    )
+    (tmp_path / "a.warc").write_bytes(plain)
+    index.put(tmp_path / "a.warc", crawl_id="a")
+
+    (value,) = index.hash(index.keys.crawl("a")).values()
+    assert value.split(" ")[1] == digits
 
 
 def a_record(block, *headers, version="1.0", kind="application/http; msgtype=response"):
