@@ -196,14 +196,14 @@ class BatchWriter:
         size = sum(len(x.exchange.response_body) for x in items) if self._room else 0
         while True:
             try:
-                if self._room is not None and not stored:
-                    self._room.claim(size)
                 if attempt:
                     self._writer.rollback()
                     while stored and not self._writer.keeps(stored[-1]):
                         undone = stored.pop()
                         if self._listing is not None:
                             self._listing.forget(undone)
+                if not stored:
+                    self._claim(size)
                 self._append(items, known, stored)
                 self._settle()
             except OSError as error:
@@ -215,6 +215,15 @@ class BatchWriter:
             self.blocked = False
             logger.info("WARC files in %s are written again", self._writer.directory)
         return stored
+
+    def _claim(self, size: int) -> None:
+        """Have room for *size* bytes; or close the file, so that it can be moved."""
+        if self._room is not None:
+            try:
+                self._room.claim(size)
+            except OSError:
+                self._writer.close()
+                raise
 
     def _append(
         self, items: list[Item], known: dict[str, Original], stored: list[Stored]

@@ -3,8 +3,9 @@
 What always holds:
 
 1.  Nothing is begun that would leave less than *min_free* bytes of the disk, or
-    make the directory's files more than *max_bytes*; what has no room is an
-    `OSError`, which the archive waits out like that of a full disk.
+    make the directory's files more than *max_bytes*, unless there are none, for
+    what is larger would wait for ever. What has no room is an `OSError`, which the
+    archive waits out like that of a full disk.
 2.  The limit on free bytes is looked at each time. That on the files is exact to
     what other nodes write into the directory in `INTERVAL` seconds, and to the
     framing of records.
@@ -61,7 +62,7 @@ class Room:
         if time.monotonic() >= self._due or self._taken + size > self._max_bytes:
             self._taken = self._count()
             self._due = time.monotonic() + INTERVAL
-        if self._taken + size > self._max_bytes:
+        if self._taken and self._taken + size > self._max_bytes:
             raise OSError(
                 errno.EDQUOT,
                 f"its files have {self._taken:,} bytes, and "
