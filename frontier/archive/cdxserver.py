@@ -16,6 +16,7 @@ import base64
 import logging
 import threading
 import time
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -43,6 +44,7 @@ MAX_ANSWER = 1 << 20
 """Bytes of an answer that is read; some 3,000 captures of a URL."""
 LIMIT = 200
 """Captures of a URL that are asked for, the latest."""
+_GZIP = b"\x1f\x8b"
 _OVERLOADED = frozenset({429, 503})
 
 
@@ -76,7 +78,7 @@ class CdxServer:
         self._query = parse_qsl(parts.query, keep_blank_values=True)
         self.name = self._base
         """Its address, without what may be secret."""
-        self._headers = {"User-Agent": software(), "Accept-Encoding": "identity"}
+        self._headers = {"User-Agent": software(), "Accept-Encoding": "gzip"}
         if credentials:
             user = unquote(credentials).encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
@@ -194,7 +196,21 @@ class CdxServer:
                 raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
             if time.monotonic() > ends:
                 raise NoAnswer(f"its answer takes over {self._timeout:g} s")
-        return bytes(data)
+        return _inflated(data) if data.startswith(_GZIP) else bytes(data)
+
+
+def _inflated(data: bytearray) -> bytes:
+    """What Wayback's servers send, who compress whatever they are asked to do."""
+    inflate = zlib.decompressobj(31)
+    try:
+        text = inflate.decompress(data, MAX_ANSWER + 1)
+    except zlib.error as error:
+        raise NoAnswer(f"its answer is no gzip: {error}") from None
+    if len(text) > MAX_ANSWER:
+        raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
+    if not inflate.eof:
+        raise NoAnswer("its answer is cut off")
+    return text
 
 
 def _pool(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:

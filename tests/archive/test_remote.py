@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import gzip
 import json
 import logging
 import threading
@@ -55,10 +56,13 @@ def api():
                 answer(self)
                 return
             status, body = answer if isinstance(answer, tuple) else (200, answer)
+            body = body if isinstance(body, bytes) else body.encode()
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body.encode())))
+            if body.startswith(b"\x1f\x8b"):
+                self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body.encode())
+            self.wfile.write(body)
 
         def log_message(self, *args):
             pass
@@ -120,6 +124,7 @@ EXPECTED = (URL, DATED, "")
         json.dumps([json.loads(ndjson())]),
         f'{KEY} {DATE} {{"url": "{URL}", "mime": "text/html", "digest": "{SHA1}"}}\n',
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} 500\n",
+        gzip.compress(ndjson().encode()),
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} - - 500 7 a.warc.gz\n",
     ],
 )
@@ -199,6 +204,9 @@ def test_what_is_not_a_capture_of_the_payload_is_none(api, answer, cdx):
         '"text"',
         "{" + '"a":' * 5,
         ndjson() * 8_000,
+        gzip.compress(ndjson().encode() * 8_000),
+        gzip.compress(ndjson().encode())[:-9],
+        gzip.compress(ndjson().encode())[:20] + b"damaged" * 9,
     ],
 )
 def test_an_answer_of_another_kind_is_a_failure_and_nothing_more(api, answer, cdx):
