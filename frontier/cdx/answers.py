@@ -57,23 +57,29 @@ def _line(line: str) -> Iterator[Answer]:
     fields = line.split(" ")
     if len(fields) < len(COLUMNS):
         raise ValueError(f"a line that is neither CDXJ nor CDX: {line[:60]!r}")
+    yield from _named(_by_place(fields))
+
+
+def _by_place(fields: list[Any]) -> dict[str, Any]:
+    """The facts of a line or row of 6, 7, 9 or 11 columns, or more."""
     facts = dict(zip(COLUMNS, fields, strict=False))
-    if len(fields) > _OF_ELEVEN:
-        facts["length"] = fields[_OF_ELEVEN] if len(fields) >= 11 else ""
+    if len(fields) >= 11:
+        facts["length"] = fields[_OF_ELEVEN]
     elif len(fields) == len(COLUMNS) + 1:
         facts["length"] = fields[-1]
-    yield from _named(facts)
+    return facts
 
 
 def _rows(rows: Any) -> Iterator[Answer]:
-    names: tuple[str, ...] = COLUMNS
+    names: tuple[str, ...] = ()  # OutbackCDX gives none
     for number, row in enumerate(rows):
         if isinstance(row, dict):
             yield from _named(row)
         elif isinstance(row, list) and number == 0 and "digest" in row:
             names = tuple(map(str, row))
         elif isinstance(row, list):
-            yield from _named(dict(zip(names, row, strict=False)))
+            named = dict(zip(names, row, strict=False))
+            yield from _named(named if names else _by_place(row))
         else:
             raise ValueError("a row that is neither an array nor an object")
 

@@ -37,6 +37,9 @@ NAMES = ["urlkey", "timestamp", "original", "mimetype", "statuscode", "digest"]
 KEY = "com,example)/0"
 
 
+OUTBACK = [KEY, int(DATE), URL, "text/html", 200, SHA1, "-", "-", 500, 7, "a.warc.gz"]
+
+
 def ndjson(url=URL, date=DATE, digest=SHA1, mime="text/html", **more):
     facts = {"urlkey": KEY, "timestamp": date, "url": url, "mime": mime}
     return json.dumps({**facts, "status": "200", "digest": digest, **more}) + "\n"
@@ -122,6 +125,7 @@ EXPECTED = (URL, DATED, "")
         json.dumps([NAMES, [KEY, DATE, URL, "text/html", "200", SHA1]]),
         json.dumps([[KEY, DATE, URL, "text/html", "200", SHA1, "500"]]),
         json.dumps([json.loads(ndjson())]),
+        json.dumps([OUTBACK]),
         f'{KEY} {DATE} {{"url": "{URL}", "mime": "text/html", "digest": "{SHA1}"}}\n',
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} 500\n",
         gzip.compress(ndjson().encode()),
