@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import re
 import threading
 import time
 import zlib
@@ -45,6 +46,8 @@ MAX_ANSWER = 1 << 20
 LIMIT = 200
 """Captures of a URL that are asked for, the latest."""
 _GZIP = b"\x1f\x8b"
+_NONE = re.compile(rb"no captures? found", re.IGNORECASE)
+"""What Common Crawl's server and older pywb say with a 404 where there are none."""
 _OVERLOADED = frozenset({429, 503})
 
 
@@ -186,7 +189,7 @@ class CdxServer:
         return data
 
     def _read(self, answer: urllib3.BaseHTTPResponse, ends: float) -> bytes:
-        if answer.status != 200:
+        if answer.status not in {200, 404}:
             overloaded = answer.status in _OVERLOADED
             raise NoAnswer(f"it answers {answer.status}", overloaded=overloaded)
         data = bytearray()
@@ -196,7 +199,12 @@ class CdxServer:
                 raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
             if time.monotonic() > ends:
                 raise NoAnswer(f"its answer takes over {self._timeout:g} s")
-        return _inflated(data) if data.startswith(_GZIP) else bytes(data)
+        text = _inflated(data) if data.startswith(_GZIP) else bytes(data)
+        if answer.status == 200:
+            return text
+        if _NONE.search(text):
+            return b""
+        raise NoAnswer("it answers 404")
 
 
 def _inflated(data: bytearray) -> bytes:

@@ -176,6 +176,7 @@ def test_the_address_may_say_more_and_has_its_secrets_kept(api, caplog, cdx):
     [
         "",
         "[]",
+        (404, '{"message": "No Captures found for: http://example.com/0"}'),
         ndjson(digest=digest_of(b"other", "sha1")),
         ndjson(digest="-"),
         ndjson(digest="what?"),
