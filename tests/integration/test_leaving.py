@@ -27,6 +27,8 @@ def running(serve, cluster):
         until(lambda: by_both(server), "pages")
         server.delay = 60
         until(lambda: share(cluster, "node-1") and share(cluster, "node-2"), "shares")
+        waiting = server.waiting
+        until(lambda: waiting["node-1"] and waiting["node-2"], "pages under way")
         return server
 
     return running
