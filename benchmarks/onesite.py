@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 NODES, SHARDS = 4, 256
+SPIDER = "benchmarks/links_spider.py"
 CONCURRENT = 1
 PER_HOST = 16
 """Requests to the host at once that are allowed: more than the nodes make."""
 RESPONSE = 0.05
-URLS, QUICK_URLS = 2_000, 400
+URLS, QUICK_URLS = 1_000, 400
 LAST = 0.05
 """Part of the pages, at the end, that is not counted."""
 DEADLINE = 300.0
@@ -120,4 +121,4 @@ def _start(
         "FEEDS": json.dumps({}),
     }
     seeds = ["-a", f"seeds={','.join(site.seeds)}"]
-    return Process(name, name, ["crawl", "site", *seeds], settings, home)
+    return Process(name, name, ["runspider", SPIDER, *seeds], settings, home)
