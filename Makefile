@@ -27,7 +27,7 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -m bench tests/test_benchmarks.py
 
 chaos: .venv/.installed-dev
-	$(BIN)/python -m pytest -q -m chaos tests/chaos
+	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider, signals
 from scrapy.crawler import CrawlerProcess
 
+from benchmarks.holding import Holding
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
@@ -33,6 +35,8 @@ ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 HREF = re.compile(rb'href="([^"]+)"')
 WARM = CONCURRENT
 """Pages before the clock starts: the first are there before one is parsed."""
+WATCHED = "frontier_watched"
+"""The frontier with a watch on how long it holds the reactor at once."""
 LAG = 0.001
 """Seconds between two looks at the clock by the one who measures stalls."""
 
@@ -63,6 +67,7 @@ class Watch:
         self.count = 0
         self.first = self.last = self.cpu_first = self.cpu_last = 0.0
         self.stall = 0.0
+        self.holding: Holding | None = None
         crawler.signals.connect(self._opened, signals.spider_opened)
 
     def _opened(self) -> None:
@@ -82,6 +87,8 @@ class Watch:
         self.count += 1
         self.last, self.cpu_last = time.perf_counter(), time.process_time()
         if self.count == WARM:
+            if self.holding is not None:
+                self.holding.longest = 0.0
             self.first, self.cpu_first = self.last, self.cpu_last
         if self.count == self._pages:
             self._task.cancel()
@@ -92,12 +99,15 @@ class Watch:
         """What was measured."""
         seconds, cpu = self.last - self.first, self.cpu_last - self.cpu_first
         pages = self.count - WARM
-        return {
+        figures = {
             "pages": self.count,
             "pages_per_s": pages / seconds,
             "node_ms_per_page": cpu / pages * 1000,
             "stall_ms_max": self.stall * 1000,
         }
+        if self.holding is not None:
+            figures["frontier_stall_ms_max"] = self.holding.longest * 1000
+        return figures
 
 
 def crawl(name: str, site: str, pages: int, url: str, warcs: str) -> dict[str, float]:
@@ -129,6 +139,8 @@ def crawl(name: str, site: str, pages: int, url: str, warcs: str) -> dict[str, f
     process = CrawlerProcess(settings)
     crawler = process.create_crawler(LinksSpider)
     LinksSpider.watch = watch = Watch(crawler, pages)
+    if name == WATCHED:
+        watch.holding = Holding()
     process.crawl(crawler, site=site)
     process.start()
     return watch.figures()

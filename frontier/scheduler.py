@@ -63,6 +63,9 @@ SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 TRAPPED = {PATH: "frontier/trap/path", QUERY: "frontier/trap/query"}
 """Trap to stat."""
+AT_ONCE = 16
+"""Requests that the engine is given before others have their turn in the reactor:
+each is decoded, and after a burst of responses it asks for as many."""
 MAX_PENDING = 10_000
 """URLs that wait for the store above which this node starts nothing new."""
 
@@ -85,6 +88,7 @@ class Scheduler(BaseScheduler):
         self._leaving = False
         self._looking = False
         self._held_back = False
+        self._handed = 0
         self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
@@ -188,7 +192,7 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """The next request to start, or ``None`` if there is none right now."""
-        if self._archive_is_full():
+        if self._archive_is_full() or self._handed == AT_ONCE:
             return None
         if self._local:
             return self._local.popleft()
@@ -204,8 +208,17 @@ class Scheduler(BaseScheduler):
             self._delivered.add(request, reservation)
             self._connection.reservations[request] = reservation
             self._stats.inc_value("scheduler/dequeued")
+            if not self._handed:
+                asyncio.get_running_loop().call_soon(self._end_turn)
+            self._handed += 1
             return request
         return None
+
+    def _end_turn(self) -> None:
+        """Let the engine ask again, after what else the reactor had to do."""
+        was_full, self._handed = self._handed == AT_ONCE, 0
+        if was_full:
+            self._connection.wake_engine()
 
     def _archive_is_full(self) -> bool:
         """Whether the disk has to catch up; if so, the engine is woken later."""

@@ -42,7 +42,8 @@ RATIOS = {
         "cpu_per_page_vs_scrapy",
         "server_us_per_page",
         "reactor_stall_ms_max",
-        "reactor_stall_ms_scrapy",
+        "reactor_stall_ms_with_scrapy",
+        "reactor_stall_ms_scrapy_alone",
     },
     "endurance": {
         "node_mb",

@@ -130,7 +130,8 @@ def test_live_nodes_share_the_ring_and_others_are_told_apart(
     join(crawl, "node-1", REPORT)
     join(crawl, "node-10", REPORT, weight=2)
     join(crawl, "node-2", REPORT, ago=60)
-    db("HSET", crawl.reports(), "node-3", json.dumps(REPORT))
+    db("HSET", crawl.reports(), "node-3", json.dumps({**REPORT, "left": True}))
+    db("HSET", crawl.reports(), "node-4", json.dumps(REPORT))
     for partition in (0, 299):
         db("HSET", crawl.partition(partition).lease, "token", 1, "holder", "node-1")
 
@@ -141,13 +142,14 @@ def test_live_nodes_share_the_ring_and_others_are_told_apart(
         ("node-1", ("live", 1)),
         ("node-2", ("silent", 1)),
         ("node-3", ("left", 0)),
+        ("node-4", ("lost", 0)),
         ("node-10", ("live", 2)),
     ]
     owned = [node.owned for node in seen.nodes]
     assert sum(owned) == seen.partitions == 300
-    assert owned[1] == owned[2] == 0
-    assert owned[3] > owned[0] > 0
-    assert [node.held for node in seen.nodes] == [2, 0, 0, 0]
+    assert owned[1] == owned[2] == owned[3] == 0
+    assert owned[4] > owned[0] > 0
+    assert [node.held for node in seen.nodes] == [2, 0, 0, 0, 0]
 
 
 def test_reports_are_read_and_added_up(crawl, create, join, look):

@@ -57,7 +57,7 @@ def list_nodes(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the nodes of a crawl: live, leaving, silent, or gone.
+    """List the nodes of a crawl: live, leaving, silent, lost, or left.
 
     With --watch and --json there is one object on each line.
     """

@@ -103,6 +103,6 @@ class Membership:
         node_id = self._member.node_id
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
         names.append(keys.order(node_id))
-        args = [node_id, json.dumps(report)]
+        args = [node_id, json.dumps({**report, "left": True})]
         (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])
         return int(left)

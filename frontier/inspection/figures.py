@@ -63,6 +63,7 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         seen=_read(SeenFigures, report.get("seen")),
         archive=_read(ArchiveFigures, report.get("archive")),
         shares=_read_shares(report.get("shares")),
+        left=report.get("left") is True,
     )
 
 

@@ -246,9 +246,12 @@ def _views(
     shares = Ring(live, partitions).shares()
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
-        state = "silent" if node_id in beats else "left"
         if node_id in shares:
             state = "live" if beats[node_id][1] else "leaving"
+        elif node_id in beats:
+            state = "silent"
+        else:
+            state = "left" if figures[node_id].left else "lost"
         views.append(
             NodeView(
                 node_id=node_id,

@@ -118,6 +118,8 @@ class Figures:
     seen: SeenFigures = field(default_factory=SeenFigures)
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
     shares: Shares = field(default_factory=dict)
+    left: bool = False
+    """Whether it is the last report of a node that closed by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +129,10 @@ class NodeView:
     node_id: str
     state: str
     """``live``, ``leaving`` (it closes, and owns nothing any more), ``silent`` (no
-    heartbeat for longer than a lease) or ``left``."""
+    heartbeat for longer than a lease), ``lost`` (the others took it off the map for
+    that) or ``left``."""
     weight: int
-    """0 if it has left."""
+    """0 if it is not on the map."""
     owned: int
     """Partitions that are the node's according to the ring of live nodes."""
     held: int

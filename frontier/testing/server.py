@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -61,6 +62,8 @@ class SiteServer:
         self.log = log
         self.delay = delay
         self.host_delays = dict(host_delays or {})
+        self.waiting: Counter[str | None] = Counter()
+        """Requests that are not answered yet, by their ``X-Frontier-Node``."""
         self._port = port
         self._sockets: list[socket.socket] = []
         self._ready = threading.Event()
@@ -174,10 +177,10 @@ class SiteServer:
         while True:
             whole = self.delay + self.host_delays.get(host, 0.0) + wait
             left = whole - (time.monotonic() - begin)
+            if left <= 0:
+                return await reader.is_gone_within(0)
             if await reader.is_gone_within(min(left, STEP)):
                 return True
-            if left <= STEP:
-                return False
 
     async def _answer(
         self,
@@ -187,7 +190,8 @@ class SiteServer:
         writer: asyncio.StreamWriter,
     ) -> bool:
         """Send what *request* asks for and log it; return whether all was sent."""
-        start = self._now()
+        start, node = self._now(), request.headers.get("x-frontier-node")
+        self.waiting[node] += 1
         if request.malformed:
             resource = failure(request.malformed, "That was no request.")
         elif request.method == "GET":
@@ -206,6 +210,7 @@ class SiteServer:
         except ConnectionError:
             pass  # logged as aborted
         finally:
+            self.waiting[node] -= 1
             base = self.site.bases[host]
             self._log.write(
                 Entry(
@@ -216,7 +221,7 @@ class SiteServer:
                     method=request.method,
                     status=resource.status,
                     bytes=len(resource.body) if sent and request.has_body else 0,
-                    node=request.headers.get("x-frontier-node"),
+                    node=node,
                     ua=request.headers.get("user-agent"),
                     aborted=not sent,
                 )

@@ -7,7 +7,6 @@ tries twenty. Replay one that fails: ``python -m benchmarks chaos --seed N``.
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,7 +17,6 @@ from benchmarks.chaos.peer import PeerTrial
 from benchmarks.chaos.plan import Plan
 
 SEEDS = range(1, 21)
-SECONDS = 240.0
 NONE = {
     "pages_lost": 0,
     "extra_fetches_beyond_inflight": 0,
@@ -66,12 +64,10 @@ def test_the_judge_finds_no_loss_where_scrapy_redis_is_left_alone():
 
 
 @pytest.mark.chaos
-def test_twenty_seeds_without_a_fault_within_four_minutes():
-    begin = time.monotonic()
+def test_twenty_seeds_without_a_fault():
     failed = []
     for _, outcome in outcomes([(seed, False) for seed in SEEDS]):
         if outcome.faults:
             failed += outcome.lines()
 
     assert failed == [], "\n" + "\n".join(failed)
-    assert time.monotonic() - begin < SECONDS

@@ -162,7 +162,7 @@ async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl)
 
     db("RPUSH", crawl.hints("a"), "7 0:a")
     await a.leave({"pages": 2})
-    assert json.loads(db("HGET", crawl.reports(), "a")) == {"pages": 2}
+    assert json.loads(db("HGET", crawl.reports(), "a")) == {"pages": 2, "left": True}
     assert db("EXISTS", crawl.hints("a")) == 0
 
 

@@ -27,6 +27,8 @@ SHORT = {"FRONTIER_LEASE_TTL": "4"}
 
 On a busy machine a living node may be, too; other tests may not see that.
 """
+LAST_LINES = 60
+"""Of each node's log, in the report of a test that failed."""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 
 
@@ -220,3 +222,15 @@ def serve(tmp_path):
             return server
 
         yield start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Show what the nodes of a test that failed have logged last."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and cluster is not None:
+        for node_id in cluster.nodes:
+            lines = cluster.text_of(node_id).splitlines()[-LAST_LINES:]
+            report.sections.append((f"last lines of {node_id}", "\n".join(lines)))
+    return report

@@ -27,6 +27,8 @@ def running(serve, cluster):
         until(lambda: by_both(server), "pages")
         server.delay = 60
         until(lambda: share(cluster, "node-1") and share(cluster, "node-2"), "shares")
+        waiting = server.waiting
+        until(lambda: waiting["node-1"] and waiting["node-2"], "pages under way")
         return server
 
     return running
@@ -142,6 +144,7 @@ def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
 
     assert done.returncode == 0, done.stderr
     assert "2 nodes will go" in done.stderr
+    server.delay = 0
     assert cluster.wait() == [0, 0]
     for node in cluster.nodes:
         assert "Spider closed (frontier_canceled)" in cluster.text_of(node)

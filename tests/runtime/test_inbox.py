@@ -179,8 +179,7 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
     db("HSET", crawl.partition(0).lease, "token", 1)
     node.inbox.learn(0, ["0:a.example"])
 
-    await until(lambda: not node.leases.held, "the loss")
-    assert not node.inbox.knows(0)
+    await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
 
 
 async def test_a_lease_that_has_ended_and_comes_back_costs_nothing_that_is_under_way(

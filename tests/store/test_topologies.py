@@ -273,7 +273,7 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
 
 
 async def test_sentinels_new_primary_is_found(connect, stack, unique):
-    servers = SentinelServers()
+    servers = SentinelServers(down_after_ms=500)
     stack.callback(servers.remove)
     await asyncio.to_thread(servers.start)
     store = connect(servers, socket_timeout=300)

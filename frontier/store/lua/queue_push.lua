@@ -38,6 +38,7 @@
 -- asked about what the present one does not have.
 
 local floor = math.floor
+local AT_ONCE = 8 -- marks per BITFIELD
 
 -- The first bit of a mark in a filter of so many, and what takes it to the next;
 -- a number in Lua keeps the first 53 bits of a mark. As in frontier.bloom.
@@ -103,18 +104,19 @@ local function note(filter, made, marks)
     if #marks > 0 then redis.call('BF.MADD', filter, unpack(marks)) end
     return
   end
-  local ops, n = {}, 0
+  -- Only the offsets change from one command to the next.
+  local ops, n, most = {}, 0, 4 * hashes * math.min(#marks, AT_ONCE)
+  for i = 1, most, 4 do ops[i], ops[i + 1], ops[i + 3] = 'SET', 'u1', 1 end
   for _, mark in ipairs(marks) do
     local x, a, b = steps(mark, size)
-    for i = 1, hashes do
-      ops[n + 1], ops[n + 2], ops[n + 3], ops[n + 4] = 'SET', 'u1', x, 1
-      n = n + 4
-      x = x + a
+    for at = n + 3, n + 4 * hashes, 4 do
+      ops[at] = x
+      x, a, b = x + a, a + b, b + 1
       if x >= size then x = x - size end
-      a = a + b + i - 1
-      while a >= size do a = a - size end
+      if a >= size then a = a % size end
     end
-    if n > 4000 then
+    n = n + 4 * hashes
+    if n == most then
       redis.call('BITFIELD', filter, unpack(ops, 1, n))
       n = 0
     end
@@ -178,62 +180,33 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
   end
   if #members == 0 then members = marks end
 
-  local verdicts = {}
-  if #places > 0 then
-    local groups, noted = {}, {}
-    for i = 1, urls do
-      if modes:byte(i) == 102 then -- f
-        verdicts[i] = 'f'
+  local verdicts, noted = {}, {}
+  for i = 1, urls do
+    local mode, verdict = modes:byte(i), 'n'
+    if mode == 102 then -- f
+      verdict = 'f'
+    elseif #places == 0 then
+      if has_bloom and ask(keys, made, blooms, marks[i]) then verdict = 'b' end
+    elseif era == 0 then
+      if redis.call('SADD', keys[places[i]], members[i]) == 1 then
+        noted[#noted + 1] = marks[i]
       else
-        local group = groups[places[i]]
-        if not group then
-          group = {{}, {}}
-          groups[places[i]] = group
-        end
-        local at = #group[1] + 1
-        group[1][at], group[2][at] = i, members[i]
+        verdict = 's'
       end
+    elseif redis.call('SISMEMBER', keys[places[i]], members[i]) == 1 then
+      verdict = 's'
+    elseif has_bloom and ask(keys, made, blooms, marks[i]) then
+      verdict = 'b'
+    else
+      redis.call('SADD', keys[places[i]], members[i])
+      count = count + 1
     end
-    for place, group in pairs(groups) do
-      local fresh, mine, asked, known = {}, {}, group[2], nil
-      if #asked == 1 and era == 0 then -- one command is enough
-        known = {1 - redis.call('SADD', keys[place], asked[1])}
-      else
-        known = redis.call('SMISMEMBER', keys[place], unpack(asked))
-      end
-      for j, i in ipairs(group[1]) do
-        local member, verdict = asked[j], 'n'
-        if known[j] == 1 or mine[member] then
-          verdict = 's'
-        elseif era > 0 and has_bloom and ask(keys, made, blooms, marks[i]) then
-          verdict = 'b'
-        else
-          mine[member], fresh[#fresh + 1] = true, member
-          if has_bloom then noted[#noted + 1] = marks[i] end
-        end
-        verdicts[i] = modes:byte(i) == 109 and 'f' or verdict -- m
-      end
-      count = count + #fresh
-      if #fresh > 0 and (#asked > 1 or era > 0) then
-        redis.call('SADD', keys[place], unpack(fresh))
-      end
-    end
-    if has_bloom then
-      last = last + #noted
-      if era == 0 then note(keys[3 + blooms], made[blooms], noted) end
-    end
-  else
-    for i = 1, urls do
-      local mode, verdict = modes:byte(i), 'f'
-      if mode ~= 102 then
-        verdict = 'n'
-        if has_bloom then
-          if ask(keys, made, blooms, marks[i]) then verdict = 'b' else last = last + 1 end
-        end
-        if mode == 109 then verdict = 'f' end
-      end
-      verdicts[i] = verdict
-    end
+    if has_bloom and verdict == 'n' then last = last + 1 end
+    verdicts[i] = mode == 109 and 'f' or verdict -- m
+  end
+  if #noted > 0 then
+    count = count + #noted
+    if has_bloom then note(keys[3 + blooms], made[blooms], noted) end
   end
 
   local risen = {}
