@@ -128,7 +128,7 @@ EXPECTED = (URL, DATED, "")
         json.dumps([OUTBACK]),
         f'{KEY} {DATE} {{"url": "{URL}", "mime": "text/html", "digest": "{SHA1}"}}\n',
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} 500\n",
-        gzip.compress(ndjson().encode()),
+        gzip.compress(ndjson().encode(), mtime=0),
         f"{KEY} {DATE} {URL} text/html 200 {SHA1} - - 500 7 a.warc.gz\n",
     ],
 )
@@ -209,9 +209,9 @@ def test_what_is_not_a_capture_of_the_payload_is_none(api, answer, cdx):
         '"text"',
         "{" + '"a":' * 5,
         ndjson() * 8_000,
-        gzip.compress(ndjson().encode() * 8_000),
-        gzip.compress(ndjson().encode())[:-9],
-        gzip.compress(ndjson().encode())[:20] + b"damaged" * 9,
+        gzip.compress(ndjson().encode() * 8_000, mtime=0),
+        gzip.compress(ndjson().encode(), mtime=0)[:-9],
+        gzip.compress(ndjson().encode(), mtime=0)[:20] + b"damaged" * 9,
     ],
 )
 def test_an_answer_of_another_kind_is_a_failure_and_nothing_more(api, answer, cdx):
