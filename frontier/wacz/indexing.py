@@ -14,12 +14,13 @@ import heapq
 import json
 import logging
 import os
+import re
 from typing import TYPE_CHECKING
 
 from frontier.archive.listing import beside_of
 from frontier.cdx.lines import line_of
 from frontier.cdx.reader import records
-from frontier.cdx.sorting import Captures, canonical
+from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.wacz import layout
 from frontier.wacz.listed import Unusable, listed
 from frontier.wacz.pages import page_of
@@ -35,8 +36,16 @@ logger = logging.getLogger(__name__)
 
 MERGED = 200
 """Indexes that are read at the same time."""
+# No value has these bytes: quotes in JSON strings are escaped.
 _DIGEST = b'"digest": "'
+_NAME = b'"filename": "'
 _REVISIT = b'"mime": "warc/revisit"'
+_NOTED = re.compile(
+    rb'(?:, "(?:refers-to|refers-to-date|date|title)": '
+    rb'"(?:[^"\\]++|\\.)*+")++\}\n'
+)
+_USUAL = re.compile(rb"sha256:[0-9a-f]{64}")
+_MASK = (1 << 22) - 1
 
 
 class Indexing:
@@ -55,6 +64,7 @@ class Indexing:
         self._listings: list[Path] = []
         self._captures = Captures(scratch("db"))
         self._stack.callback(self._captures.close)
+        self._needed = bytearray(_MASK + 1)
         self._pages = self.temporary("pages")
         self._pages.write(json.dumps(layout.PAGES_HEADER).encode() + b"\n")
 
@@ -82,9 +92,9 @@ class Indexing:
         """
         mark, pages = self._pages.tell(), self.pages
         try:
-            for revisit, key, page in listed(path, descriptor, self._seeds):
-                if revisit is not None:
-                    self._captures.refer(path.name, key, revisit)
+            for offset, need, page in listed(path, descriptor, self._seeds):
+                if need is not None:
+                    self._refer(path.name, offset, need)
                 self._put(page)
         except Unusable as error:
             logger.info("%s is read: %s", path.name, error)
@@ -101,7 +111,8 @@ class Indexing:
             if line is not None:
                 self._captures.add(line)
                 if found.kind == "revisit":
-                    self._captures.refer(path.name, line.key, found)
+                    need = need_of(found, line.key)
+                    self._refer(path.name, found.offset, need)
                 self._put(page_of(found, self._seeds))
 
     def lines(self) -> Iterator[bytes]:
@@ -112,12 +123,13 @@ class Indexing:
                 file.writelines(self._merged(paths[:MERGED]))
             paths = [*paths[MERGED:], self._made[-1]]
         merged = heapq.merge(self._merged(paths), self._captures.sorted())
-        if not self._captures.revisits:
-            yield from merged
-            return
         for raw in merged:
-            self._hold(raw)
-            yield raw
+            at = raw.find(_DIGEST) + len(_DIGEST)
+            digest = raw[at : raw.find(b'"', at)]
+            if self._is_needed(digest) and at >= len(_DIGEST) and _REVISIT not in raw:
+                key = raw[: raw.find(b" ")].decode()
+                self._captures.hold(canonical(digest.decode()), key)
+            yield _bare(raw)
 
     def needs(self) -> Iterator[Need]:
         """What revisits refer to that is in none of the files."""
@@ -138,14 +150,24 @@ class Indexing:
             files = [stack.enter_context(path.open("rb")) for path in paths]
             yield from files[0] if len(files) == 1 else heapq.merge(*files)
 
-    def _hold(self, raw: bytes) -> None:
-        # No value has these bytes: quotes in JSON strings are escaped.
-        at = raw.find(_DIGEST) + len(_DIGEST)
-        if at < len(_DIGEST) or _REVISIT in raw:
-            return
-        digest = raw[at : raw.find(b'"', at)].decode()
-        key = raw[: raw.find(b" ")].decode()
-        self._captures.hold(canonical(digest), key)
+    def _refer(self, file: str, offset: int, need: Need) -> None:
+        self._captures.refer(file, offset, need)
+        self._needed[hash(need.digest) & _MASK] = 1
+
+    def _is_needed(self, digest: bytes) -> bool:
+        """Whether a revisit may need it; spares most others the way to the disk."""
+        if not _USUAL.fullmatch(digest):
+            digest = canonical(digest.decode("utf-8", "replace"))
+        return self._needed[hash(digest) & _MASK] == 1
+
+
+def _bare(raw: bytes) -> bytes:
+    """A line without its notes, which are not for an index that others read."""
+    at = raw.find(_NAME) + len(_NAME)
+    end = raw.find(b'"', at) + 1
+    if at < len(_NAME) or not _NOTED.fullmatch(raw, end):
+        return raw
+    return raw[:end] + b"}\n"
 
 
 def _blocks(descriptor: int) -> Iterator[bytes]:

@@ -6,7 +6,8 @@ What always holds:
     between its captures are whole gzip members with records that no index lists.
     So one that is of another file, older than its file, or lacks a capture, is
     not used.
-2.  Bodies are not inflated, but for the begin of pages, and for revisits.
+2.  What is noted in an index (`frontier.cdx.notes`) is not read from the records.
+    Where nothing is, or what cannot be, the begin of pages and of revisits is.
 3.  Memory is bounded by `LISTING_LIMIT`, whatever the file's size.
 
 What is not seen here is a damaged body, and a line that says something else of
@@ -17,20 +18,27 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import zlib
+from json.encoder import encode_basestring_ascii as _json
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from isal import isal_zlib
 
 from frontier.archive.listing import beside_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
+from frontier.cdx.notes import HTML, TITLE_LIMIT, digits, title_of
 from frontier.cdx.reader import HEAD_LIMIT, Found, Head, records
+from frontier.cdx.sorting import need, need_of
 from frontier.errors import BadWarc, FrontierError
-from frontier.wacz.pages import HTML, line, page_of, title_of
+from frontier.wacz.pages import line, page_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from frontier.cdx.sorting import Need
 
 LISTING_LIMIT = 64 << 20
 """Largest index that is used, in bytes: some 200,000 captures."""
@@ -41,18 +49,29 @@ _NEAR = 1 << 10
 """Compressed bytes of a page that are read at first: a title is near the begin."""
 _FURTHER = 1 << 13
 """Those that are read if it is not there; four times as many each time."""
-_PIECE = 1 << 20
 _GAP = 1 << 16
-"""Bytes between captures that are inflated at once."""
+"""Bytes between captures that are read at once."""
+_TEXT = 1 << 10
+"""What one makes, mostly, in bytes."""
+_SMALL = 1 << 13
+"""Compressed bytes of a request record that are inflated at once; they make at most
+some 8 MB."""
 _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
 _RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
 _DATE = b"\r\nWARC-Date: "
 # As `frontier.archive.listing` writes it; any other line is parsed as JSON.
+_WHEN = rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z"
 _USUAL = re.compile(
-    rb'([^ ]+) ([0-9]{14}) \{"url": "[^"\\]+", "mime": "([^"\\]*)", '
-    rb'"status": "([0-9]*)", "digest": "[^"\\]*", "length": "([0-9]{1,15})", '
-    rb'"offset": "([0-9]{1,15})", "filename": "([^"\\]*)"\}\n'
+    rb'([^ ]+) ([0-9]{14}) \{"url": "([!#-\[\]-~]+)", "mime": "([^"\\]*)", '
+    rb'"status": "([0-9]*)", "digest": "([^"\\]*)", "length": "([0-9]{1,15})", '
+    rb'"offset": "([0-9]{1,15})", "filename": "([^"\\]*)"'
+    rb'(?:, "refers-to": "([!#-\[\]-~]+)", "refers-to-date": "(%b)")?'
+    rb'(?:, "date": "(%b)", "title": '
+    rb'("(?:[ !#-\[\]-~]++|\\["\\]|\\u(?!d[89a-f])[0-9a-f]{4})*+"))?\}\n'
+    % (_WHEN, _WHEN)
 )
+_PAGES = frozenset(mime.encode() for mime in HTML)
+_REVISIT = REVISIT.encode()
 
 
 class Unusable(FrontierError):
@@ -65,39 +84,24 @@ class Unusable(FrontierError):
 
 
 class Listed(NamedTuple):
-    """A page or a revisit."""
+    """A page, a revisit, or a revisit of a page."""
 
-    revisit: Found | None
-    key: str
+    offset: int
+    need: Need | None
+    """What it refers to; ``None`` if it is no revisit."""
     page: bytes | None
-    """Its line in the list of pages."""
-
-
-class _Window:
-    """Reads a file onwards, a few large pieces in place of many small ones."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = bytearray(_PIECE)
-        self._start = self._held = 0
-
-    def read(self, offset: int, size: int) -> bytes:
-        """*size* bytes from *offset*; fewer at the end of the file."""
-        at = offset - self._start
-        if at < 0 or at + size > self._held:
-            if size > _PIECE:
-                return os.pread(self._descriptor, size, offset)
-            self._held = os.preadv(self._descriptor, [self._buffer], offset)
-            self._start, at = offset, 0
-        return bytes(self._buffer[at : min(at + size, self._held)])
+    """Its line in the list of pages; ``None`` if it is no page."""
 
 
 class _Place(NamedTuple):
     offset: int
     length: int
-    key: str
+    key: str = ""
     """Of captures whose record has to be looked at; else empty."""
-    revisit: bool
+    revisit: bool = False
+    need: Need | None = None
+    """What is noted, as in `Listed`."""
+    page: bytes | None = None
 
 
 def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Listed]:
@@ -111,11 +115,9 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
         OSError: Something cannot be read.
     """
     beside = beside_of(path)
-    places = _places(path, beside)
-    window = _Window(descriptor)
     end = 0
-    for place in places:
-        offset, length, key, revisit = place
+    for place in _places(path, beside, seeds):
+        offset, length, key, revisit, noted, page = place
         gap = offset - end
         if gap < 0:
             raise Unusable(beside, f"two captures share byte {offset}")
@@ -123,7 +125,7 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
         if key:
             near = min(length, HEAD_LIMIT if revisit else _NEAR)
         if gap <= _GAP:
-            data = window.read(end, gap + near)
+            data = os.pread(descriptor, gap + near, end)
             between, data = data[:gap], data[gap:]
             if between and not _is_request(between):
                 _look_between(beside, end, iter([between]))
@@ -132,20 +134,22 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
             data = os.pread(descriptor, near, offset)
         if not data.startswith(GZIP) or len(data) < near:
             raise Unusable(beside, f"no record begins at byte {offset}")
-        if revisit:
+        end = offset + length
+        if revisit and key:
             found = _begin(beside, place, _inflate(beside, place, data))
-            yield Listed(found, key, page_of(found, seeds))
+            yield Listed(offset, need_of(found, key), page_of(found, seeds))
         elif key:
             url, date, title = _page(beside, descriptor, place, data)
-            yield Listed(None, key, line(url, date, title, url in seeds))
-        end = offset + length
+            yield Listed(offset, None, line(url, date, _json(title), url in seeds))
+        elif noted is not None or page is not None:
+            yield Listed(offset, noted, page)
     rest = os.fstat(descriptor).st_size - end
     if rest < 0:
         raise Unusable(beside, "the file is shorter than its index says")
     _look_between(beside, end, _blocks(descriptor, end, rest))
 
 
-def _places(path: Path, beside: Path) -> list[_Place]:
+def _places(path: Path, beside: Path, seeds: frozenset[str]) -> list[_Place]:
     try:
         file = beside.open("rb")
     except FileNotFoundError:
@@ -158,41 +162,78 @@ def _places(path: Path, beside: Path) -> list[_Place]:
             if raw < last:
                 raise Unusable(beside, f"is not sorted at {raw[:200]!r}")
             last = raw
-            if usual := _USUAL.fullmatch(raw):
-                key, _, mime, status, length, offset, filename = usual.groups()
-            else:
-                try:
-                    read = parse(raw)
-                except ValueError as error:
-                    raise Unusable(beside, f"{error}: {raw[:200]!r}") from None
-                key, mime, status = read.key.encode(), read.mime.encode(), b""
-                status, filename = read.status.encode(), read.filename.encode()
-                length, offset = str(read.length).encode(), str(read.offset).encode()
-            if filename != name:
-                raise Unusable(beside, f"is of {filename[:200]!r}")
-            revisit = mime == REVISIT.encode()
-            needed = revisit or (status == b"200" and mime in _PAGES)
-            places.append(
-                _Place(
-                    int(offset), int(length), key.decode() if needed else "", revisit
-                )
-            )
-    places.sort()
+            place = _usual(raw, name, seeds) or _other(raw, beside, name, seeds)
+            places.append(place)
+    places.sort(key=itemgetter(0))
     return places
 
 
-_PAGES = frozenset(mime.encode() for mime in HTML)
+def _usual(raw: bytes, name: bytes, seeds: frozenset[str]) -> _Place | None:
+    """What a line says that is as we write them, of the file *name*."""
+    usual = _USUAL.fullmatch(raw)
+    if usual is None:
+        return None
+    (key, time, url, mime, status, digest, length, offset, file) = usual.group(
+        1, 2, 3, 4, 5, 6, 7, 8, 9
+    )
+    if file != name:
+        return None
+    revisit = mime == _REVISIT
+    if not revisit and (status != b"200" or mime not in _PAGES):
+        return _Place(int(offset), int(length))
+    original, original_date, date, title = usual.group(10, 11, 12, 13)
+    if (revisit and original is None) or (not revisit and date is None):
+        return _Place(int(offset), int(length), key.decode(), revisit)
+    own, page, needed = url.decode(), None, None
+    if date is not None:
+        moment = date.decode()
+        if len(title) > TITLE_LIMIT or digits(moment) != time.decode():
+            return None
+        page = line(own, moment, title.decode(), own in seeds)
+    if revisit:
+        words = (digest, key, url, original, original_date)
+        needed = need(*(word.decode() for word in words))
+    return _Place(int(offset), int(length), "", revisit, needed, page)
+
+
+def _other(raw: bytes, beside: Path, name: bytes, seeds: frozenset[str]) -> _Place:
+    """The same of any line."""
+    try:
+        read = parse(raw)
+    except ValueError as error:
+        raise Unusable(beside, f"{error}: {raw[:200]!r}") from None
+    if read.filename.encode("utf-8", "surrogatepass") != name:
+        raise Unusable(beside, f"is of {read.filename[:200]!r}")
+    revisit, noted = read.mime == REVISIT, read.notes
+    if not revisit and (read.status != "200" or read.mime not in HTML):
+        return _Place(read.offset, read.length)
+    if not (noted.original if revisit else noted.date):
+        return _Place(read.offset, read.length, read.key, revisit)
+    page, needed = None, None
+    if noted.date:
+        url = read.url
+        page = line(url, noted.date, _json(noted.title), url in seeds)
+    if revisit:
+        needed = need(
+            read.digest, read.key, read.url, noted.original, noted.original_date
+        )
+    return _Place(read.offset, read.length, "", revisit, needed, page)
 
 
 def _is_request(data: bytes) -> bool:
-    """Whether *data* is one request record, as our writer makes them."""
-    inflate = zlib.decompressobj(_WBITS)
-    try:
-        text = inflate.decompress(data, 4 * _GAP)
-    except zlib.error:
+    """Whether *data* is one request record, as our writer makes them.
+
+    A member ends with its CRC-32 and size: if *data* ends with those of the first
+    member in it, it has no second.
+    """
+    if len(data) > _SMALL:
         return False
-    whole = inflate.eof and not inflate.unused_data
-    return whole and text.startswith(_REQUEST)
+    try:
+        text = isal_zlib.decompress(data, _WBITS, _TEXT)
+    except _ZlibError:
+        return False
+    end = struct.pack("<II", isal_zlib.crc32(text), len(text))
+    return text.startswith(_REQUEST) and data.endswith(end)
 
 
 def _look_between(beside: Path, start: int, blocks: Iterator[bytes]) -> None:
