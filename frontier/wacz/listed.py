@@ -28,7 +28,7 @@ from isal import isal_zlib
 
 from frontier.archive.listing import beside_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
-from frontier.cdx.notes import HTML, TITLE_LIMIT, digits, title_of
+from frontier.cdx.notes import HTML, TITLE_LIMIT, title_of
 from frontier.cdx.reader import HEAD_LIMIT, Found, Head, records
 from frontier.cdx.sorting import need, need_of
 from frontier.errors import BadWarc, FrontierError
@@ -37,18 +37,22 @@ from frontier.wacz.pages import line, page_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
     from frontier.cdx.sorting import Need
 
 LISTING_LIMIT = 64 << 20
 """Largest index that is used, in bytes: some 200,000 captures."""
 GZIP = b"\x1f\x8b"
+_MAGIC = len(GZIP)
 _WBITS = 31  # gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 _NEAR = 1 << 10
 """Compressed bytes of a page that are read at first: a title is near the begin."""
 _FURTHER = 1 << 13
 """Those that are read if it is not there; four times as many each time."""
+_WINDOW = 1 << 18
+"""Bytes that are read further than needed: many captures are small."""
 _GAP = 1 << 16
 """Bytes between captures that are read at once."""
 _TEXT = 1 << 10
@@ -70,6 +74,11 @@ _USUAL = re.compile(
     rb'("(?:[ !#-\[\]-~]++|\\["\\]|\\u(?!d[89a-f])[0-9a-f]{4})*+"))?\}\n'
     % (_WHEN, _WHEN)
 )
+_NOTED = re.compile(
+    rb'(?:, "(?:refers-to|refers-to-date|date|title)": '
+    rb'"(?:[^"\\]++|\\.)*+")++\}\n\Z'
+)
+_NOT_DIGITS = b"-:T.Z"
 _PAGES = frozenset(mime.encode() for mime in HTML)
 _REVISIT = REVISIT.encode()
 
@@ -104,35 +113,39 @@ class _Place(NamedTuple):
     page: bytes | None = None
 
 
-def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Listed]:
+def listed(
+    path: Path, descriptor: int, seeds: frozenset[str], bare: BinaryIO
+) -> Iterator[Listed]:
     """Yield the pages and revisits of the WARC file *path*, open as *descriptor*.
 
     They come in the order of the file. If it ends without an error, the index
-    beside the file is whole, and sorted.
+    beside the file is whole and sorted, and its lines are in *bare*, without notes.
 
     Raises:
         Unusable: There is no index, or it is not of this file.
-        OSError: Something cannot be read.
+        OSError: Something cannot be read or written.
     """
     beside = beside_of(path)
-    end = 0
-    for place in _places(path, beside, seeds):
+    end = start = stop = 0  # of what was looked at; from where to where *window* is
+    window = b""
+    for place in _places(path, beside, seeds, bare):
         offset, length, key, revisit, noted, page = place
         gap = offset - end
         if gap < 0:
             raise Unusable(beside, f"two captures share byte {offset}")
-        near = len(GZIP)
-        if key:
-            near = min(length, HEAD_LIMIT if revisit else _NEAR)
+        near = _MAGIC if not key else min(length, HEAD_LIMIT if revisit else _NEAR)
         if gap <= _GAP:
-            data = os.pread(descriptor, gap + near, end)
-            between, data = data[:gap], data[gap:]
+            if offset + near > stop:
+                start, window = end, os.pread(descriptor, gap + near + _WINDOW, end)
+                stop = start + len(window)
+            between = window[end - start : offset - start]
+            data = window[offset - start : offset - start + near]
             if between and not _is_request(between):
                 _look_between(beside, end, iter([between]))
         else:
             _look_between(beside, end, _blocks(descriptor, end, gap))
             data = os.pread(descriptor, near, offset)
-        if not data.startswith(GZIP) or len(data) < near:
+        if len(data) < near or not data.startswith(GZIP):
             raise Unusable(beside, f"no record begins at byte {offset}")
         end = offset + length
         if revisit and key:
@@ -149,7 +162,9 @@ def listed(path: Path, descriptor: int, seeds: frozenset[str]) -> Iterator[Liste
     _look_between(beside, end, _blocks(descriptor, end, rest))
 
 
-def _places(path: Path, beside: Path, seeds: frozenset[str]) -> list[_Place]:
+def _places(
+    path: Path, beside: Path, seeds: frozenset[str], bare: BinaryIO
+) -> list[_Place]:
     try:
         file = beside.open("rb")
     except FileNotFoundError:
@@ -162,42 +177,46 @@ def _places(path: Path, beside: Path, seeds: frozenset[str]) -> list[_Place]:
             if raw < last:
                 raise Unusable(beside, f"is not sorted at {raw[:200]!r}")
             last = raw
-            place = _usual(raw, name, seeds) or _other(raw, beside, name, seeds)
+            found = _USUAL.fullmatch(raw)
+            place = found and _usual(found, name, seeds)
+            if found and place:
+                bare.write(raw[: found.end(9) + 1] + b"}\n")
+            else:
+                place, without = _other(raw, beside, name, seeds)
+                bare.write(without)
             places.append(place)
     places.sort(key=itemgetter(0))
     return places
 
 
-def _usual(raw: bytes, name: bytes, seeds: frozenset[str]) -> _Place | None:
-    """What a line says that is as we write them, of the file *name*."""
-    usual = _USUAL.fullmatch(raw)
-    if usual is None:
-        return None
-    (key, time, url, mime, status, digest, length, offset, file) = usual.group(
-        1, 2, 3, 4, 5, 6, 7, 8, 9
-    )
+def _usual(found: re.Match[bytes], name: bytes, seeds: frozenset[str]) -> _Place | None:
+    """What a line says that is as we write them, if it is of the file *name*."""
+    key, time, url, mime, status, digest, *place, file = found.group(*range(1, 10))
     if file != name:
         return None
+    offset, size = int(place[1]), int(place[0])
+    original, original_date, date, title = found.group(10, 11, 12, 13)
     revisit = mime == _REVISIT
     if not revisit and (status != b"200" or mime not in _PAGES):
-        return _Place(int(offset), int(length))
-    original, original_date, date, title = usual.group(10, 11, 12, 13)
-    if (revisit and original is None) or (not revisit and date is None):
-        return _Place(int(offset), int(length), key.decode(), revisit)
-    own, page, needed = url.decode(), None, None
+        return _Place(offset, size)
+    if original is None if revisit else date is None:
+        return _Place(offset, size, key.decode(), revisit)
+    page, needed = None, None
     if date is not None:
-        moment = date.decode()
-        if len(title) > TITLE_LIMIT or digits(moment) != time.decode():
+        if len(title) > TITLE_LIMIT or date.translate(None, _NOT_DIGITS)[:14] != time:
             return None
-        page = line(own, moment, title.decode(), own in seeds)
+        own = url.decode()
+        page = line(own, date.decode(), title.decode(), own in seeds)
     if revisit:
         words = (digest, key, url, original, original_date)
         needed = need(*(word.decode() for word in words))
-    return _Place(int(offset), int(length), "", revisit, needed, page)
+    return _Place(offset, size, "", revisit, needed, page)
 
 
-def _other(raw: bytes, beside: Path, name: bytes, seeds: frozenset[str]) -> _Place:
-    """The same of any line."""
+def _other(
+    raw: bytes, beside: Path, name: bytes, seeds: frozenset[str]
+) -> tuple[_Place, bytes]:
+    """The same of any line; and the line without notes."""
     try:
         read = parse(raw)
     except ValueError as error:
@@ -205,19 +224,18 @@ def _other(raw: bytes, beside: Path, name: bytes, seeds: frozenset[str]) -> _Pla
     if read.filename.encode("utf-8", "surrogatepass") != name:
         raise Unusable(beside, f"is of {read.filename[:200]!r}")
     revisit, noted = read.mime == REVISIT, read.notes
+    bare = _NOTED.sub(b"}\n", raw)
     if not revisit and (read.status != "200" or read.mime not in HTML):
-        return _Place(read.offset, read.length)
+        return _Place(read.offset, read.length), bare
     if not (noted.original if revisit else noted.date):
-        return _Place(read.offset, read.length, read.key, revisit)
-    page, needed = None, None
+        return _Place(read.offset, read.length, read.key, revisit), bare
+    page, needed, url = None, None, read.url
     if noted.date:
-        url = read.url
         page = line(url, noted.date, _json(noted.title), url in seeds)
     if revisit:
-        needed = need(
-            read.digest, read.key, read.url, noted.original, noted.original_date
-        )
-    return _Place(read.offset, read.length, "", revisit, needed, page)
+        to = (noted.original, noted.original_date)
+        needed = need(read.digest, read.key, url, *to)
+    return _Place(read.offset, read.length, "", revisit, needed, page), bare
 
 
 def _is_request(data: bytes) -> bool:

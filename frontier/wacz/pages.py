@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from frontier.cdx.notes import title_in
 
 if TYPE_CHECKING:
     from frontier.cdx.reader import Found
-
-NAMESPACE = UUID("5d0c1fd4-6b55-5a2e-9a45-0b8d35b2d0d6")
 
 
 def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
@@ -38,10 +35,5 @@ def line(url: str, date: str, title: str, is_seed: bool) -> bytes:
 
 
 def _identifier(name: str) -> str:
-    """A UUID of version 5, as `uuid.uuid5` makes it, at a quarter of the time."""
-    data = NAMESPACE.bytes + name.encode()
-    made = bytearray(hashlib.sha1(data, usedforsecurity=False).digest()[:16])
-    made[6] = made[6] & 0x0F | 0x50
-    made[8] = made[8] & 0x3F | 0x80
-    x = made.hex()
-    return f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}"
+    """A name of 32 digits that follows from the URL and the date."""
+    return hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:32]
