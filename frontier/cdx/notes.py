@@ -102,17 +102,26 @@ def make(
 def read(facts: Mapping[str, object], timestamp: str) -> Notes:
     """What an index notes of a capture at *timestamp*, 14 digits, in *facts*.
 
-    Notes that are of another time, or not as `Notes.encode` writes them, are none.
+    If some are of another time, or not as `Notes.encode` writes them, there are none.
     """
-    date, title, original, original_date = (
-        value if isinstance(value := facts.get(name), str) else None
-        for name in ("date", "title", "refers-to", "refers-to-date")
-    )
-    if date is None or digits(date) != timestamp:
+    said = [
+        facts.get(name) for name in ("date", "title", "refers-to", "refers-to-date")
+    ]
+    date, title, original, original_date = said
+    if date is None:
         date = title = None
-    if title is not None:
+    elif not isinstance(date, str) or not isinstance(title, str):
+        return NONE
+    else:
         title = title.encode("utf-8", "replace").decode()[:TITLE_LIMIT]
-    return make(date or "", title, original or "", original_date or "")
+        if digits(date) != timestamp or not _DATE.fullmatch(date):
+            return NONE
+    if original is None:
+        return make(date or "", title)
+    if not isinstance(original, str) or not isinstance(original_date, str):
+        return NONE
+    made = make(date or "", title, original, original_date)
+    return made if made.original else NONE
 
 
 def digits(date: str) -> str:

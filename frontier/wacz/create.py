@@ -10,19 +10,22 @@ What always holds:
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
-The index is made first (`frontier.wacz.listed`), then the files are copied, hashed
-and read back by threads (`frontier.wacz.packing`).
+The index is made (`frontier.wacz.listed`) while other threads copy the files, hash
+them and read them back (`frontier.wacz.packing`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
 import json
 import os
 import re
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,10 +41,12 @@ from frontier.wacz.packing import Pack
 from frontier.wacz.requires import Required, requires
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
 OPEN = ".open"
+TURN = 0.0005
+"""Seconds for which a thread has Python's lock while another waits for it."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 
 
@@ -176,19 +181,26 @@ class _Maker:
 
     def make(self, warcs: Sequence[Path]) -> Made:
         scratch = functools.partial(out_of, self._out)
-        with self._pack, Indexing(scratch, self._options.seeds) as indexing:
-            # One after the other: beside the copy's threads the index takes longer
-            # than alone, since they wait for each other to have Python's lock.
-            for path in warcs:
-                with path.open("rb", buffering=0) as source:
-                    indexing.add(path, source.fileno())
-            data, second = map(indexing.temporary, ("cdx", "idx"))
-            total = self._write_index(indexing, data, second)
-            needed, missing = requires(indexing.needs(), self._options.against)
-            for path in warcs:
-                with path.open("rb", buffering=0) as source:
-                    name = layout.ARCHIVE + path.name
-                    self._pack.copy(name, source, self._progress)
+        with (
+            self._pack,
+            Indexing(scratch, self._options.seeds) as indexing,
+            _taking_turns(),
+            ThreadPoolExecutor(1, "frontier-wacz-copy") as pool,
+        ):
+            copying = pool.submit(self._copy, warcs)
+            try:
+                for path in warcs:
+                    with path.open("rb", buffering=0) as source:
+                        indexing.add(path, source.fileno())
+                    if copying.done():
+                        copying.result()  # which raises it, if it has failed
+                data, second = map(indexing.temporary, ("cdx", "idx"))
+                total = self._write_index(indexing, data, second)
+                needed, missing = requires(indexing.needs(), self._options.against)
+            except BaseException:
+                self._pack.give_up()
+                raise
+            copying.result()
             for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
                 file.seek(0)
                 self._pack.copy(index, file)
@@ -204,6 +216,12 @@ class _Maker:
             return Made(
                 self._out, total, indexing.pages, needed, len(missing), indexing.read
             )
+
+    def _copy(self, warcs: Sequence[Path]) -> None:
+        for path in warcs:
+            with path.open("rb", buffering=0) as source:
+                name = layout.ARCHIVE + path.name
+                self._pack.copy(name, source, self._progress)
 
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name
@@ -230,6 +248,21 @@ class _Maker:
         value = f"sha256:{hashlib.sha256(data).hexdigest()}"
         digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
         self._pack.add(layout.DIGEST, [digest])
+
+
+@contextlib.contextmanager
+def _taking_turns() -> Iterator[None]:
+    """Have threads that copy wait no longer than 0.5 ms for the one that indexes.
+
+    They need Python's lock for a moment between two calls that do without it, and by
+    default get it from a thread that computes after 5 ms.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, TURN))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def is_of(name: str, crawl_id: str) -> bool:

@@ -21,7 +21,6 @@ import re
 import struct
 import zlib
 from json.encoder import encode_basestring_ascii as _json
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from isal import isal_zlib
@@ -78,7 +77,7 @@ _NOTED = re.compile(
     rb'(?:, "(?:refers-to|refers-to-date|date|title)": '
     rb'"(?:[^"\\]++|\\.)*+")++\}\n\Z'
 )
-_NOT_DIGITS = b"-:T.Z"
+_MARKS = b"-:T.Z"
 _PAGES = frozenset(mime.encode() for mime in HTML)
 _REVISIT = REVISIT.encode()
 
@@ -102,17 +101,6 @@ class Listed(NamedTuple):
     """Its line in the list of pages; ``None`` if it is no page."""
 
 
-class _Place(NamedTuple):
-    offset: int
-    length: int
-    key: str = ""
-    """Of captures whose record has to be looked at; else empty."""
-    revisit: bool = False
-    need: Need | None = None
-    """What is noted, as in `Listed`."""
-    page: bytes | None = None
-
-
 def listed(
     path: Path, descriptor: int, seeds: frozenset[str], bare: BinaryIO
 ) -> Iterator[Listed]:
@@ -126,21 +114,24 @@ def listed(
         OSError: Something cannot be read or written.
     """
     beside = beside_of(path)
+    index = _Index(path, beside, seeds)
+    index.read(bare)
+    pages, needs, unread = index.pages, index.needs, index.unread
     end = start = stop = 0  # of what was looked at; from where to where *window* is
     window = b""
-    for place in _places(path, beside, seeds, bare):
-        offset, length, key, revisit, noted, page = place
+    for offset, length in sorted(index.lengths.items()):
         gap = offset - end
         if gap < 0:
             raise Unusable(beside, f"two captures share byte {offset}")
-        near = _MAGIC if not key else min(length, HEAD_LIMIT if revisit else _NEAR)
+        near, key = _MAGIC, unread.get(offset)
+        if key is not None:
+            near = min(length, HEAD_LIMIT if key else _NEAR)
         if gap <= _GAP:
             if offset + near > stop:
                 start, window = end, os.pread(descriptor, gap + near + _WINDOW, end)
                 stop = start + len(window)
-            between = window[end - start : offset - start]
             data = window[offset - start : offset - start + near]
-            if between and not _is_request(between):
+            if gap and not _is_request(between := window[end - start : offset - start]):
                 _look_between(beside, end, iter([between]))
         else:
             _look_between(beside, end, _blocks(descriptor, end, gap))
@@ -148,94 +139,115 @@ def listed(
         if len(data) < near or not data.startswith(GZIP):
             raise Unusable(beside, f"no record begins at byte {offset}")
         end = offset + length
-        if revisit and key:
-            found = _begin(beside, place, _inflate(beside, place, data))
+        if key:
+            found = _begin(beside, offset, _inflate(beside, offset, data), length)
             yield Listed(offset, need_of(found, key), page_of(found, seeds))
-        elif key:
-            url, date, title = _page(beside, descriptor, place, data)
+        elif key is not None:
+            url, date, title = _page(beside, descriptor, offset, length, data)
             yield Listed(offset, None, line(url, date, _json(title), url in seeds))
-        elif noted is not None or page is not None:
-            yield Listed(offset, noted, page)
+        elif offset in pages or offset in needs:
+            yield Listed(offset, needs.get(offset), pages.get(offset))
     rest = os.fstat(descriptor).st_size - end
     if rest < 0:
         raise Unusable(beside, "the file is shorter than its index says")
     _look_between(beside, end, _blocks(descriptor, end, rest))
 
 
-def _places(
-    path: Path, beside: Path, seeds: frozenset[str], bare: BinaryIO
-) -> list[_Place]:
-    try:
-        file = beside.open("rb")
-    except FileNotFoundError:
-        raise Unusable(beside, "is not there") from None
-    places, last, name = [], b"", path.name.encode()
-    with file:
+class _Index:
+    """What an index says, by the offsets of the captures.
+
+    Not as an object each: Python's collector of cycles would look through all of
+    them again and again, which takes longer than all else.
+    """
+
+    def __init__(self, path: Path, beside: Path, seeds: frozenset[str]) -> None:
+        self.lengths: dict[int, int] = {}
+        self.pages: dict[int, bytes] = {}
+        """Lines in the list of pages, of what is noted."""
+        self.needs: dict[int, Need] = {}
+        self.unread: dict[int, str] = {}
+        """Records that have to be read: of a revisit its key, of a page nothing."""
+        self._name = path.name
+        self._beside = beside
+        self._seeds = seeds
+
+    def read(self, bare: BinaryIO) -> None:
+        """Read all lines; write them to *bare*, without notes."""
+        last, name = b"", self._name.encode()
+        with self._open() as file:
+            while raw := file.readline(LINE_LIMIT):
+                if raw < last:
+                    raise Unusable(self._beside, f"is not sorted at {raw[:200]!r}")
+                last = raw
+                usual = _USUAL.fullmatch(raw)
+                if usual is not None and usual[9] == name and self._usual(usual):
+                    bare.write(raw[: usual.end(9) + 1] + b"}\n")
+                else:
+                    self._other(raw)
+                    bare.write(_NOTED.sub(b"}\n", raw))
+
+    def _open(self) -> BinaryIO:
+        try:
+            file = self._beside.open("rb")
+        except FileNotFoundError:
+            raise Unusable(self._beside, "is not there") from None
         if os.fstat(file.fileno()).st_size > LISTING_LIMIT:
-            raise Unusable(beside, "is too large")
-        while raw := file.readline(LINE_LIMIT):
-            if raw < last:
-                raise Unusable(beside, f"is not sorted at {raw[:200]!r}")
-            last = raw
-            found = _USUAL.fullmatch(raw)
-            place = found and _usual(found, name, seeds)
-            if found and place:
-                bare.write(raw[: found.end(9) + 1] + b"}\n")
+            file.close()
+            raise Unusable(self._beside, "is too large")
+        return file
+
+    def _usual(self, found: re.Match[bytes]) -> bool:
+        """Take a line in; return ``False`` if it has notes that are odd."""
+        key, time, url, mime, status, digest, length, at, _, *noted = found.groups()
+        original, original_date, date, title = noted
+        offset = int(at)
+        if mime == _REVISIT:
+            if original is None:
+                self.unread[offset] = key.decode()
             else:
-                place, without = _other(raw, beside, name, seeds)
-                bare.write(without)
-            places.append(place)
-    places.sort(key=itemgetter(0))
-    return places
+                words = (digest, key, url, original, original_date)
+                self.needs[offset] = need(*(word.decode() for word in words))
+        elif status != b"200" or mime not in _PAGES:
+            date = None
+        elif date is None:
+            self.unread[offset] = ""
+        if date is not None and offset not in self.unread:
+            if len(title) > TITLE_LIMIT or date.translate(None, _MARKS)[:14] != time:
+                return False
+            self._page(offset, url.decode(), date.decode(), title.decode())
+        self._put(offset, int(length))
+        return True
 
+    def _other(self, raw: bytes) -> None:
+        """Take any line in."""
+        try:
+            read = parse(raw)
+        except ValueError as error:
+            raise Unusable(self._beside, f"{error}: {raw[:200]!r}") from None
+        if read.filename != self._name:
+            raise Unusable(self._beside, f"is of {read.filename[:200]!r}")
+        offset, noted, is_page = read.offset, read.notes, bool(read.notes.date)
+        if read.mime == REVISIT:
+            if noted.original:
+                to = (noted.original, noted.original_date)
+                self.needs[offset] = need(read.digest, read.key, read.url, *to)
+            else:
+                self.unread[offset] = read.key
+        elif read.status != "200" or read.mime not in HTML:
+            is_page = False
+        elif not is_page:
+            self.unread[offset] = ""
+        if is_page:
+            self._page(offset, read.url, noted.date, _json(noted.title))
+        self._put(offset, read.length)
 
-def _usual(found: re.Match[bytes], name: bytes, seeds: frozenset[str]) -> _Place | None:
-    """What a line says that is as we write them, if it is of the file *name*."""
-    key, time, url, mime, status, digest, *place, file = found.group(*range(1, 10))
-    if file != name:
-        return None
-    offset, size = int(place[1]), int(place[0])
-    original, original_date, date, title = found.group(10, 11, 12, 13)
-    revisit = mime == _REVISIT
-    if not revisit and (status != b"200" or mime not in _PAGES):
-        return _Place(offset, size)
-    if original is None if revisit else date is None:
-        return _Place(offset, size, key.decode(), revisit)
-    page, needed = None, None
-    if date is not None:
-        if len(title) > TITLE_LIMIT or date.translate(None, _NOT_DIGITS)[:14] != time:
-            return None
-        own = url.decode()
-        page = line(own, date.decode(), title.decode(), own in seeds)
-    if revisit:
-        words = (digest, key, url, original, original_date)
-        needed = need(*(word.decode() for word in words))
-    return _Place(offset, size, "", revisit, needed, page)
+    def _page(self, offset: int, url: str, date: str, title: str) -> None:
+        self.pages[offset] = line(url, date, title, url in self._seeds)
 
-
-def _other(
-    raw: bytes, beside: Path, name: bytes, seeds: frozenset[str]
-) -> tuple[_Place, bytes]:
-    """The same of any line; and the line without notes."""
-    try:
-        read = parse(raw)
-    except ValueError as error:
-        raise Unusable(beside, f"{error}: {raw[:200]!r}") from None
-    if read.filename.encode("utf-8", "surrogatepass") != name:
-        raise Unusable(beside, f"is of {read.filename[:200]!r}")
-    revisit, noted = read.mime == REVISIT, read.notes
-    bare = _NOTED.sub(b"}\n", raw)
-    if not revisit and (read.status != "200" or read.mime not in HTML):
-        return _Place(read.offset, read.length), bare
-    if not (noted.original if revisit else noted.date):
-        return _Place(read.offset, read.length, read.key, revisit), bare
-    page, needed, url = None, None, read.url
-    if noted.date:
-        page = line(url, noted.date, _json(noted.title), url in seeds)
-    if revisit:
-        to = (noted.original, noted.original_date)
-        needed = need(read.digest, read.key, url, *to)
-    return _Place(read.offset, read.length, "", revisit, needed, page), bare
+    def _put(self, offset: int, length: int) -> None:
+        if offset in self.lengths:
+            raise Unusable(self._beside, f"two captures share byte {offset}")
+        self.lengths[offset] = length
 
 
 def _is_request(data: bytes) -> bool:
@@ -273,39 +285,37 @@ def _blocks(descriptor: int, start: int, size: int) -> Iterator[bytes]:
 
 
 def _page(
-    beside: Path, descriptor: int, place: _Place, data: bytes
+    beside: Path, descriptor: int, offset: int, length: int, data: bytes
 ) -> tuple[str, str, str]:
-    """URL, date and title of the page at *place*, of which *data* is the begin.
+    """URL, date and title of the page at *offset*, of which *data* is the begin.
 
     So much is inflated that the title is there.
     """
-    text = _inflate(beside, place, data)
-    facts = _facts(beside, place, text)
+    text = _inflate(beside, offset, data)
+    facts = _facts(beside, offset, text)
     known = len(data)
-    if facts[2] or known == place.length:
+    if facts[2] or known == length:
         return facts
     inflate = isal_zlib.decompressobj(_WBITS)
     text, known = b"", 0
     while True:
-        size = min(max(_FURTHER, 3 * known), place.length - known)
-        data = inflate.unconsumed_tail + os.pread(
-            descriptor, size, place.offset + known
-        )
+        size = min(max(_FURTHER, 3 * known), length - known)
+        data = inflate.unconsumed_tail + os.pread(descriptor, size, offset + known)
         known += size
         try:
             text += inflate.decompress(data, HEAD_LIMIT - len(text))
         except _ZlibError as error:
-            raise _no_member(beside, place, error) from None
-        facts = _facts(beside, place, text)
-        whole = known == place.length or inflate.eof
+            raise _no_member(beside, offset, error) from None
+        facts = _facts(beside, offset, text)
+        whole = known == length or inflate.eof
         if facts[2] or whole or len(text) >= HEAD_LIMIT:
             return facts
 
 
-def _facts(beside: Path, place: _Place, text: bytes) -> tuple[str, str, str]:
+def _facts(beside: Path, offset: int, text: bytes) -> tuple[str, str, str]:
     top, gap, block = text.partition(b"\r\n\r\n")
     if not top.startswith(_RESPONSE):  # as our writer has it
-        found = _begin(beside, place, text)
+        found = _begin(beside, offset, text, 0)
         headers = found.headers
         url, date = headers.get("warc-target-uri"), headers.get("warc-date")
     else:
@@ -323,22 +333,22 @@ def _value(top: bytes, begin: bytes) -> str:
     return (top[at:end] if end >= 0 else top[at:]).decode("utf-8", "replace")
 
 
-def _inflate(beside: Path, place: _Place, data: bytes) -> bytes:
+def _inflate(beside: Path, offset: int, data: bytes) -> bytes:
     try:
         return zlib.decompressobj(_WBITS).decompress(data, HEAD_LIMIT)
     except zlib.error as error:
-        raise _no_member(beside, place, error) from None
+        raise _no_member(beside, offset, error) from None
 
 
-def _no_member(beside: Path, place: _Place, error: Exception) -> Unusable:
-    return Unusable(beside, f"no gzip member at byte {place.offset} ({error})")
+def _no_member(beside: Path, offset: int, error: Exception) -> Unusable:
+    return Unusable(beside, f"no gzip member at byte {offset} ({error})")
 
 
-def _begin(beside: Path, place: _Place, text: bytes) -> Found:
+def _begin(beside: Path, offset: int, text: bytes, length: int) -> Found:
     top, gap, block = text.partition(b"\r\n\r\n")
     headers = Head(top if gap and top.startswith(b"WARC/") else b"")
     if headers.get("warc-type") not in INDEXED:
-        raise Unusable(beside, f"another record is at byte {place.offset}")
+        raise Unusable(beside, f"another record is at byte {offset}")
     said = headers.get("content-length", "")
     size = int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
-    return Found(place.offset, place.length, headers, block[:size])
+    return Found(offset, length, headers, block[:size])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 """Bytes that are copied at a time. The buffers for them are made once: to have
 memory mapped anew for each costs more than to copy them."""
-FLUSH = 64 << 20
+FLUSH = 16 << 20
 """Bytes after which the disk is set to work."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 
@@ -57,6 +57,7 @@ class Pack:
         self._flusher = ThreadPoolExecutor(1, "frontier-wacz-sync")
         self._flushed: Future[None] | None = None
         self._unflushed = 0
+        self._given_up = False
         self._names: set[str] = set()
 
     def copy(
@@ -84,6 +85,8 @@ class Pack:
             reading = pool.submit(back.run)
             try:
                 while count := source.readinto(self._buffer):  # type: ignore[union-attr]
+                    if self._given_up:
+                        raise BadWacz(self._name, "was given up")
                     block = self._buffer[:count]
                     self._file.write(block)
                     self._file.flush()
@@ -106,6 +109,10 @@ class Pack:
         self._zip.NameToInfo[name] = info
         self._zip.start_dir = start + size
         self._list(name, digest, size)
+
+    def give_up(self) -> None:
+        """Have `copy`, in another thread, raise `BadWacz` soon."""
+        self._given_up = True
 
     def add(self, name: str, blocks: Iterable[bytes]) -> None:
         """Put *blocks* into the file as *name*, compressed."""
