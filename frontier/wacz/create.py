@@ -10,22 +10,19 @@ What always holds:
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
-The index is made (`frontier.wacz.listed`) while other threads copy the files, hash
-them and read them back (`frontier.wacz.packing`).
+The index is made (`frontier.wacz.listed`) while another process copies the files,
+hashes them and reads them back (`frontier.wacz.copying`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import hashlib
 import json
 import os
 import re
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,12 +38,12 @@ from frontier.wacz.packing import Pack
 from frontier.wacz.requires import Required, requires
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import BinaryIO
 
 OPEN = ".open"
-TURN = 0.0005
-"""Seconds for which a thread has Python's lock while another waits for it."""
+LOCK_TRIES = 20
+"""How often an output is tried to be locked, every 50 ms."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 
 
@@ -127,11 +124,7 @@ def create(
     temporary = out.with_name(out.name + OPEN)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     with os.fdopen(os.open(temporary, flags, 0o644), "rb+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = os.path.samestat(temporary.stat(), os.fstat(file.fileno()))
-        except (BlockingIOError, FileNotFoundError):
-            ours = False
+        ours = _lock(file) and _is_at(temporary, file)
         if not ours:  # or renamed since it was opened: it is a finished WACZ now
             raise BadWacz(str(out), "another process is making it")
         file.truncate(0)
@@ -149,6 +142,29 @@ def create(
     finally:
         os.close(descriptor)
     return made
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock *file*; ``False`` if another process has it.
+
+    The process that copies has the lock of the one that began it, and ends right after
+    that one, but not in the same moment.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _verify(temporary: Path, out: Path, options: Options) -> None:
@@ -181,26 +197,20 @@ class _Maker:
 
     def make(self, warcs: Sequence[Path]) -> Made:
         scratch = functools.partial(out_of, self._out)
+        files = [(layout.ARCHIVE + path.name, path) for path in warcs]
         with (
             self._pack,
             Indexing(scratch, self._options.seeds) as indexing,
-            _taking_turns(),
-            ThreadPoolExecutor(1, "frontier-wacz-copy") as pool,
+            self._pack.begin(files, self._progress) as copyist,
         ):
-            copying = pool.submit(self._copy, warcs)
-            try:
-                for path in warcs:
-                    with path.open("rb", buffering=0) as source:
-                        indexing.add(path, source.fileno())
-                    if copying.done():
-                        copying.result()  # which raises it, if it has failed
-                data, second = map(indexing.temporary, ("cdx", "idx"))
-                total = self._write_index(indexing, data, second)
-                needed, missing = requires(indexing.needs(), self._options.against)
-            except BaseException:
-                self._pack.give_up()
-                raise
-            copying.result()
+            for path in warcs:
+                with path.open("rb", buffering=0) as source:
+                    indexing.add(path, source.fileno())
+                copyist.check()
+            data, second = map(indexing.temporary, ("cdx", "idx"))
+            total = self._write_index(indexing, data, second)
+            needed, missing = requires(indexing.needs(), self._options.against)
+            self._pack.settle(copyist)
             for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
                 file.seek(0)
                 self._pack.copy(index, file)
@@ -216,12 +226,6 @@ class _Maker:
             return Made(
                 self._out, total, indexing.pages, needed, len(missing), indexing.read
             )
-
-    def _copy(self, warcs: Sequence[Path]) -> None:
-        for path in warcs:
-            with path.open("rb", buffering=0) as source:
-                name = layout.ARCHIVE + path.name
-                self._pack.copy(name, source, self._progress)
 
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name
@@ -248,21 +252,6 @@ class _Maker:
         value = f"sha256:{hashlib.sha256(data).hexdigest()}"
         digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
         self._pack.add(layout.DIGEST, [digest])
-
-
-@contextlib.contextmanager
-def _taking_turns() -> Iterator[None]:
-    """Have threads that copy wait no longer than 0.5 ms for the one that indexes.
-
-    They need Python's lock for a moment between two calls that do without it, and by
-    default get it from a thread that computes after 5 ms.
-    """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, TURN))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def is_of(name: str, crawl_id: str) -> bool:
