@@ -2,7 +2,8 @@
 
 `main` is a process of its own (`frontier.wacz.copyist` starts it): the index is made
 at the same time, and two threads of one process would wait for each other to have
-Python's lock. So nothing is imported here that takes time.
+Python's lock. What takes long to import is not imported here: half of the rest is
+`json` and `typing`.
 
 What always holds:
 
@@ -16,16 +17,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
-import signal
 import sys
 import threading
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
 
 from isal import isal_zlib
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO, Self
@@ -35,20 +34,25 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 """Bytes that are copied at a time; with more, Linux takes twice as long to find memory
 for them. The buffers are made once: to have memory mapped anew takes longer still."""
+TOLD = 8 << 20
+"""Bytes after which progress is told."""
 FLUSH = 16 << 20
 """Bytes after which the disk is set to work, so that it is not idle until the end."""
 
 
-class Copied(NamedTuple):
+class Copied:
     """What was copied of one file."""
 
-    size: int
-    crc_read: int
-    """CRC-32 of what was read from it."""
-    crc: int
-    """CRC-32 of what was read back."""
-    sha256: str
-    """In hex, of what was read back."""
+    __slots__ = ("crc", "crc_read", "sha256", "size")
+
+    def __init__(self, size: int, crc_read: int, crc: int, sha256: str) -> None:
+        self.size = size
+        self.crc_read = crc_read
+        """CRC-32 of what was read from it."""
+        self.crc = crc
+        """CRC-32 of what was read back."""
+        self.sha256 = sha256
+        """In hex, of what was read back."""
 
 
 class Copier:
@@ -163,33 +167,49 @@ class _ReadBack(threading.Thread):
 
 
 def main() -> None:
-    """Copy what the first line of standard input tells, and tell what was done.
+    """Copy what standard input tells, and tell what was done.
 
-    That line is a list of paths, places and sizes; the argument is the descriptor of
-    the file. The answer is a line for each piece, its size; for each file, a `Copied`;
-    and for an `OSError`, its facts, which is the last.
+    The argument is the descriptor of the file. The input is a line with the size of
+    the rest, which is of each file its place, its size and its path, with a NUL after
+    each. The answer has a line for each `TOLD` bytes, ``n`` and how many; for each
+    file, ``f`` and what a `Copied` has, with a byte more if the file has more; and at
+    the end ``d``, or of an `OSError` ``e``, its number, and the number of the file that
+    cannot be opened, or -1.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other one tells when to end
-    jobs = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
+    stream = sys.stdin.buffer
+    words = stream.read(int(stream.readline())).split(b"\0")
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    number, copied = -1, 0
+
+    def told(count: int) -> None:
+        nonlocal copied
+        copied += count
+        if copied >= TOLD:
+            _say("n", copied)
+            copied = 0
+
     try:
         with Copier(int(sys.argv[1])) as copier:
-            for path, at, size in jobs:
-                with open(path, "rb", buffering=0) as source:  # noqa: PTH123 (imports)
-                    made = copier.copy(source, at, size, _say)
-                    if made.size != size or os.fstat(source.fileno()).st_size != size:
-                        reason = "its size changes while it is copied"
-                        raise OSError(errno.EIO, reason, path)  # noqa: TRY301
-                _say(made)
+            for number in range(len(words) // 3):
+                at, size = map(int, words[3 * number : 3 * number + 2])
+                with open(words[3 * number + 2], "rb", buffering=0) as source:  # noqa: PTH123
+                    made = copier.copy(source, at, size, told)
+                    more = len(source.read(1))
+                _say("f", made.size + more, made.crc_read, made.crc, made.sha256)
     except OSError as error:
-        _say({"errno": error.errno, "text": error.strerror, "path": error.filename})
+        _say("e", error.errno or errno.EIO, number if error.filename else -1)
+    else:
+        _say("n", copied)
+        _say("d")
+    os._exit(0)  # what is left to be tidied up takes longer than to begin anew
 
 
-def _say(what: object) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
+def _say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
 
 
-def _end_with(stream: IO[bytes]) -> None:
-    stream.read()
+def _end_with_input() -> None:
+    while os.read(0, BLOCK):  # not with `sys.stdin`, which it would lock for good
+        pass
     os._exit(1)

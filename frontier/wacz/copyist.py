@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import isal
 
-import frontier
 from frontier.errors import BadWacz
 from frontier.wacz.copying import Copied
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-_PLACES = [str(Path(str(each.__file__)).parents[1]) for each in (frontier, isal)]
+_PLACES = [str(Path(__file__).parents[2]), str(Path(isal.__file__).parents[1])]
 _CODE = "import sys; sys.path[:0] = {!r}; import frontier.wacz.copying as c; c.main()"
 
 
@@ -47,7 +46,7 @@ class Copyist:
         """
         self._name = name
         self._progress = progress
-        self._expected = len(jobs)
+        self._done = False
         self._made: list[Copied] = []
         self._error: BaseException | None = None
         # No site packages but those: it begins in half the time.
@@ -57,10 +56,10 @@ class Copyist:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[descriptor],
+            process_group=0,  # Ctrl-C is for this one, which ends the other
         )
-        told = [(os.fspath(path.absolute()), at, size) for path, at, size in jobs]
         self._thread = threading.Thread(
-            target=self._listen, args=(told,), name="frontier-wacz-copyist"
+            target=self._listen, args=(list(jobs),), name="frontier-wacz-copyist"
         )
         self._thread.start()
 
@@ -71,7 +70,8 @@ class Copyist:
         if self._process.poll() is None:
             self._process.kill()
         self._thread.join()
-        self._process.__exit__(None, None, None)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.__exit__(None, None, None)
 
     def check(self) -> None:
         """Raise what has gone wrong, if something has."""
@@ -87,31 +87,44 @@ class Copyist:
         """
         self._thread.join()
         self.check()
-        if len(self._made) < self._expected:
+        if not self._done:
             code = self._process.wait()
             raise BadWacz(self._name, f"the process that copies has ended with {code}")
         return self._made
 
-    def _listen(self, jobs: list[tuple[str, int, int]]) -> None:
+    def _listen(self, jobs: list[tuple[Path, int, int]]) -> None:
+        told = b"".join(
+            b"%d\0%d\0%b\0" % (at, size, os.fsencode(path.absolute()))
+            for path, at, size in jobs
+        )
         try:
             to, answers = self._process.stdin, self._process.stdout
             if to is None or answers is None:
                 return
-            to.write(json.dumps(jobs).encode() + b"\n")
+            to.write(b"%d\n%b" % (len(told), told))
             to.flush()
-            while len(self._made) < self._expected and (line := answers.readline()):
-                self._take(json.loads(line))
+            for line in answers:
+                if line == b"d\n":
+                    self._done = True
+                    break
+                self._take(line.split(), jobs)
         except BrokenPipeError:
             pass  # it has ended; `wait` tells
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._error = error
 
-    def _take(self, said: int | list[object] | dict[str, object]) -> None:
-        if isinstance(said, int):
-            self._progress(said)
-        elif isinstance(said, list):
-            self._made.append(Copied(*said))  # type: ignore[arg-type]
+    def _take(self, said: list[bytes], jobs: list[tuple[Path, int, int]]) -> None:
+        kind, *words = said
+        if kind == b"n":
+            self._progress(int(words[0]))
+        elif kind == b"f":
+            path, _, size = jobs[len(self._made)]
+            copied, crc_read, crc = map(int, words[:3])
+            made = Copied(copied, crc_read, crc, words[3].decode())
+            if made.size != size:
+                raise BadWacz(str(path), "its size changes while it is copied")
+            self._made.append(made)
         else:
-            number, text, path = said["errno"], said["text"], said["path"]
-            error = OSError(number, text, path) if path else OSError(number, text)
-            self._error = error
+            number, job = map(int, words)
+            about = str(jobs[job][0]) if job >= 0 else self._name
+            raise OSError(number, os.strerror(number), about)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 OPEN = ".open"
-LOCK_TRIES = 20
+LOCK_TRIES = 100
 """How often an output is tried to be locked, every 50 ms."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 

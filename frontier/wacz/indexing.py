@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from frontier.cdx.lines import line_of
 from frontier.cdx.reader import records
-from frontier.cdx.sorting import Captures, canonical, need_of
+from frontier.cdx.sorting import BATCH, Captures, canonical, need_of
 from frontier.wacz import layout
 from frontier.wacz.listed import Unusable, listed
 from frontier.wacz.pages import page_of
@@ -114,11 +114,14 @@ class Indexing:
 
     def lines(self) -> Iterator[bytes]:
         """The lines of all captures, in order; afterwards `needs` can tell."""
-        merged = self._runs()
+        runs = self._runs()
+        if self.read:
+            lines = itertools.chain.from_iterable(runs)
+            both = heapq.merge(lines, self._captures.sorted())
+            runs = iter(lambda: list(itertools.islice(both, BATCH)), [])
         if self._captures.revisits:
-            merged = map(self._hold, merged)
-        lines = itertools.chain.from_iterable(merged)
-        return heapq.merge(lines, self._captures.sorted()) if self.read else lines
+            runs = map(self._hold, runs)
+        return itertools.chain.from_iterable(runs)
 
     def needs(self) -> Iterator[Need]:
         """What revisits refer to that is in none of the files."""
