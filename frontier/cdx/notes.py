@@ -29,7 +29,7 @@ HTML = ("text/html", "application/xhtml+xml")
 URL_LIMIT = 1 << 14
 """Longest URL that is noted, in characters."""
 
-_NEAR, _FAR = 1 << 14, 1 << 18
+_NEAR, _FAR = 1 << 12, 1 << 18
 """Bytes that are inflated of a body at first, and at most."""
 # Letter by letter: to ignore case costs the search for "<" its speed. In two steps:
 # in one, a page of nothing but "<title>" takes time with the square of its size.
