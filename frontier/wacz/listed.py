@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
     from frontier.cdx.sorting import Need
 
-LISTING_LIMIT = 64 << 20
-"""Largest index that is used, in bytes: some 200,000 captures."""
+LISTING_LIMIT = 96 << 20
+"""Largest index that is used, in bytes: some 200,000 captures. Of those less than as
+much is kept."""
 GZIP = b"\x1f\x8b"
 _MAGIC = len(GZIP)
 _WBITS = 31  # gzip framing

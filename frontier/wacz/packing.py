@@ -20,6 +20,8 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isal import isal_zlib
+
 from frontier.errors import BadWacz
 from frontier.wacz import layout
 from frontier.wacz.copying import Copier
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from frontier.wacz.copying import Copied, Write
 
+LEVEL = 2
+"""Of ISA-L, for what is compressed here."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 
 
@@ -100,14 +104,28 @@ class Pack:
         self._put(info, made)
 
     def add(self, name: str, blocks: Iterable[bytes]) -> None:
-        """Put *blocks* into the file as *name*, compressed."""
-        info, digest = self._info(name, deflate=True), hashlib.sha256()
-        with self._zip.open(info, "w", force_zip64=True) as to:
-            for block in blocks:
-                to.write(block)
-                digest.update(block)
-        if name not in {layout.PACKAGE, layout.DIGEST}:
-            self._list(name, digest.hexdigest(), info.file_size)
+        """Put *blocks* into the file as *name*, compressed.
+
+        Raises:
+            BadWacz: *name* is there.
+            OSError: The file cannot be written.
+        """
+        info, digest, crc, size = self._new(name, deflate=True), hashlib.sha256(), 0, 0
+        info.header_offset = self._file.tell()
+        self._file.write(info.FileHeader(zip64=True))  # again when all is known
+        start = self._file.tell()
+        deflate = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
+        for block in blocks:
+            self._file.write(deflate.compress(block))
+            digest.update(block)
+            crc = isal_zlib.crc32(block, crc)
+            size += len(block)
+        self._file.write(deflate.flush())
+        packed = self._file.tell() - start
+        if name in {layout.PACKAGE, layout.DIGEST}:
+            self._end(info, crc, size, packed)
+        else:
+            self._end(info, crc, size, packed, digest.hexdigest())
 
     def finish(self) -> None:
         """Write the zip's directory and wait until everything is on disk."""
@@ -121,26 +139,33 @@ class Pack:
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def _new(self, name: str) -> zipfile.ZipInfo:
-        info = self._info(name)
+    def _new(self, name: str, *, deflate: bool = False) -> zipfile.ZipInfo:
+        info = self._info(name, deflate=deflate)
         if name in self._zip.NameToInfo:
             raise BadWacz(self._name, f"{name} would be there twice")
-        # Not with `ZipFile.open`: its CRC-32 takes three times as long.
+        # Not with `ZipFile.open`: its CRC-32 takes three times as long, DEFLATE ten.
         self._zip.NameToInfo[name] = info
         info.CRC = 0
         return info
 
     def _put(self, info: zipfile.ZipInfo, made: Copied) -> None:
-        name, size = info.filename, made.size
         if made.crc != made.crc_read:
-            raise BadWacz(self._name, f"{name}: what was written is not what was read")
-        info.CRC, info.file_size, info.compress_size = made.crc, size, size
+            reason = f"{info.filename}: what was written is not what was read"
+            raise BadWacz(self._name, reason)
+        self._end(info, made.crc, made.size, made.size, made.sha256)
+
+    def _end(
+        self, info: zipfile.ZipInfo, crc: int, size: int, packed: int, sha256: str = ""
+    ) -> None:
+        """Write the header of a member that is there; list it, if it has a SHA-256."""
+        info.CRC, info.file_size, info.compress_size = crc, size, packed
         self._file.seek(info.header_offset)
         self._file.write(info.FileHeader(zip64=True))
-        self._file.seek(size, os.SEEK_CUR)
+        self._file.seek(packed, os.SEEK_CUR)
         self._zip.filelist.append(info)
         self._zip.start_dir = self._file.tell()
-        self._list(name, made.sha256, size)
+        if sha256:
+            self._list(info.filename, sha256, size)
 
     def _list(self, name: str, digest: str, size: int) -> None:
         # A resource's name is unique and has no capitals (Data Package, "name").
