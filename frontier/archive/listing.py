@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING
 from frontier.archive.records import target_uri
 from frontier.archive.selection import mime_of
 from frontier.archive.writer import OPEN
+from frontier.cdx import notes
 from frontier.cdx.declared import meta_line
 from frontier.cdx.keys import key_under, sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
@@ -83,6 +84,7 @@ class Listing:
             length=stored.length,
             offset=stored.offset,
             filename=stored.file,
+            notes=_notes(exchange, stored, mime),
         )
         lines = self._lines[stored.file]
         lines.append(line.encode())
@@ -143,7 +145,21 @@ class Listing:
             for found in records(name, blocks):
                 line = line_of(found, name)
                 if line is not None:
-                    yield replace(line, key=self._key(line.url)).encode()
+                    noted = notes.notes_of(found)
+                    line = replace(line, key=self._key(line.url), notes=noted)
+                    yield line.encode()
+
+
+def _notes(exchange: Exchange, stored: Stored, mime: str) -> notes.Notes:
+    """What `frontier.cdx.notes.notes_of` finds in the record, without reading it."""
+    title, original = None, stored.original
+    if exchange.status == 200 and mime in notes.HTML and exchange.unmodified is None:
+        body = exchange.response_body if original is None else b""
+        title = notes.title_in(exchange.response_head + body[: notes.TITLE_REACH])
+    if original is None:
+        return notes.make(stored.date, title)
+    refers_to = target_uri(original.url)
+    return notes.make(stored.date, title, refers_to, original.date)
 
 
 def beside_of(path: Path) -> Path:

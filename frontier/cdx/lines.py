@@ -1,7 +1,8 @@
 """CDXJ lines as cdxj-indexer and pywb write them.
 
 ``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
-JSON are strings, and a revisit has the mime ``warc/revisit``.
+JSON are strings, and a revisit has the mime ``warc/revisit``. Those that are
+beside our WARC files have notes after all else, see `frontier.cdx.notes`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.cdx import notes
 from frontier.cdx.keys import sort_key
+from frontier.cdx.notes import NONE, Notes
 from frontier.cdx.reader import http
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ INDEXED = frozenset({"response", "revisit", "resource"})
 LINE_LIMIT = 1 << 20
 """Longest line that is read, in bytes."""
 
+_USUAL = 7
+"""Members of a line without notes."""
 _DIGITS = re.compile(r"[0-9]+")
 _DATE = re.compile(r"[0-9]{14}")
 
@@ -40,6 +45,7 @@ class Line:
     length: int
     offset: int
     filename: str
+    notes: Notes = NONE
 
     def encode(self) -> bytes:
         """The line with its line feed."""
@@ -53,7 +59,8 @@ class Line:
             "offset": str(self.offset),
             "filename": self.filename,
         }
-        return f"{self.key} {self.timestamp} {json.dumps(facts)}\n".encode()
+        text = json.dumps(facts).removesuffix("}") + self.notes.encode()
+        return f"{self.key} {self.timestamp} {text}}}\n".encode()
 
 
 def line_of(found: Found, filename: str) -> Line | None:
@@ -103,4 +110,7 @@ def parse(raw: bytes) -> Line:
         raise ValueError("a CDXJ line without url, length or offset")
     length, offset = map(int, numbers)
     url, mime, status, digest, filename = words
-    return Line(key, timestamp, url, mime, status, digest, length, offset, filename)
+    noted = notes.read(facts, timestamp) if len(facts) > _USUAL else NONE
+    return Line(
+        key, timestamp, url, mime, status, digest, length, offset, filename, noted
+    )

@@ -11,6 +11,7 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.cdx.keys import sort_key
+from frontier.cdx.notes import digits
 from frontier.digest import parse
 
 if TYPE_CHECKING:
@@ -49,6 +50,31 @@ class Need(NamedTuple):
     """14 digits of the original's date; empty where the revisit has none."""
 
 
+def need_of(found: Found, key: str) -> Need:
+    """What the revisit *found*, of the URL with *key*, refers to."""
+    headers = found.headers
+    own, target, date, digest = (
+        headers.get(f"warc-{name}", "")
+        for name in (
+            "target-uri",
+            "refers-to-target-uri",
+            "refers-to-date",
+            "payload-digest",
+        )
+    )
+    return need(digest, key, own.strip("<>"), target.strip("<>"), date)
+
+
+def need(digest: str, key: str, own: str, target: str, date: str) -> Need:
+    """What a revisit of the URL *own* with *key* refers to.
+
+    One that does not say whose payload it has, has that of its own URL.
+    """
+    if target and target != own:
+        key = sort_key(target)
+    return Need(canonical(digest), key, digits(date))
+
+
 class Captures:
     """The captures of a set of WARC files."""
 
@@ -74,18 +100,9 @@ class Captures:
         for (line,) in self._db.execute("SELECT line FROM capture ORDER BY line"):
             yield line
 
-    def refer(self, file: str, key: str, found: Found) -> None:
-        """Add a revisit of the URL with *key*, for `unresolved`.
-
-        One that does not say whose payload it has, has that of its own URL.
-        """
-        headers = found.headers
-        target = headers.get("warc-refers-to-target-uri", "").strip("<>")
-        if target and target != headers.get("warc-target-uri", "").strip("<>"):
-            key = sort_key(target)
-        time = "".join(filter(str.isdigit, headers.get("warc-refers-to-date", "")))
-        digest = canonical(headers.get("warc-payload-digest", ""))
-        self._referred.append((file, found.offset, digest, key, time[:14]))
+    def refer(self, file: str, offset: int, need: Need) -> None:
+        """Add the revisit at *offset* of *file*, for `unresolved`."""
+        self._referred.append((file, offset, *need))
         self.revisits += 1
         if len(self._referred) == BATCH:
             self._flush()

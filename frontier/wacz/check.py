@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cdx.lines import line_of, parse
 from frontier.cdx.plain import plain_records
 from frontier.cdx.reader import records
-from frontier.cdx.sorting import Captures, canonical
+from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.errors import BadWarc
 from frontier.wacz import canonicalization, layout, rules
 from frontier.wacz.blocks import wrong_blocks
@@ -154,7 +154,9 @@ class _Check:
                     continue
                 captures.fact(line)
                 if found.kind == "revisit":
-                    captures.refer(line.filename, line.key, found)
+                    captures.refer(
+                        line.filename, found.offset, need_of(found, line.key)
+                    )
                 else:
                     captures.hold(canonical(line.digest), line.key)
         except BadWarc as error:

@@ -10,8 +10,8 @@ What always holds:
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
-The index is made first (`frontier.wacz.listed`), then the files are copied, hashed
-and read back by threads (`frontier.wacz.packing`).
+The index is made (`frontier.wacz.listed`) while another process copies the files,
+hashes them and reads them back (`frontier.wacz.copying`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 OPEN = ".open"
+LOCK_TRIES = 100
+"""How often an output is tried to be locked, every 50 ms."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 
 
@@ -122,11 +124,7 @@ def create(
     temporary = out.with_name(out.name + OPEN)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     with os.fdopen(os.open(temporary, flags, 0o644), "rb+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = os.path.samestat(temporary.stat(), os.fstat(file.fileno()))
-        except (BlockingIOError, FileNotFoundError):
-            ours = False
+        ours = _lock(file) and _is_at(temporary, file)
         if not ours:  # or renamed since it was opened: it is a finished WACZ now
             raise BadWacz(str(out), "another process is making it")
         file.truncate(0)
@@ -144,6 +142,29 @@ def create(
     finally:
         os.close(descriptor)
     return made
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Lock *file*; ``False`` if another process has it.
+
+    The process that copies has the lock of the one that began it, and ends right after
+    that one, but not in the same moment.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _verify(temporary: Path, out: Path, options: Options) -> None:
@@ -176,19 +197,20 @@ class _Maker:
 
     def make(self, warcs: Sequence[Path]) -> Made:
         scratch = functools.partial(out_of, self._out)
-        with self._pack, Indexing(scratch, self._options.seeds) as indexing:
-            # One after the other: beside the copy's threads the index takes longer
-            # than alone, since they wait for each other to have Python's lock.
+        files = [(layout.ARCHIVE + path.name, path) for path in warcs]
+        with (
+            self._pack,
+            Indexing(scratch, self._options.seeds) as indexing,
+            self._pack.begin(files, self._progress) as copyist,
+        ):
             for path in warcs:
                 with path.open("rb", buffering=0) as source:
                     indexing.add(path, source.fileno())
+                copyist.check()
             data, second = map(indexing.temporary, ("cdx", "idx"))
             total = self._write_index(indexing, data, second)
             needed, missing = requires(indexing.needs(), self._options.against)
-            for path in warcs:
-                with path.open("rb", buffering=0) as source:
-                    name = layout.ARCHIVE + path.name
-                    self._pack.copy(name, source, self._progress)
+            self._pack.settle(copyist)
             for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
                 file.seek(0)
                 self._pack.copy(index, file)

@@ -4,10 +4,8 @@ What always holds:
 
 1.  A member's SHA-256 is that of its bytes as they were read back from the file,
     and their CRC-32 is that of what was read from the source.
-2.  One member is written at a time, by one thread. A second thread reads it
-    back, a third has it forced to disk meanwhile, so that the disk is not idle
-    until the end.
-3.  Memory does not grow with the members: two blocks are kept.
+2.  The file is written in one place at a time, by this process or by the one that
+    copies (`frontier.wacz.copying`).
 
 Nothing here knows what is in a member.
 """
@@ -17,132 +15,157 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Queue
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
 from frontier.errors import BadWacz
 from frontier.wacz import layout
+from frontier.wacz.copying import Copier
+from frontier.wacz.copyist import Copyist
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from concurrent.futures import Future
-    from io import FileIO
+    from collections.abc import Callable, Iterable, Sequence
     from typing import BinaryIO, Self
 
-BLOCK = 1 << 20
-"""Bytes that are copied at a time. The buffers for them are made once: to have
-memory mapped anew for each costs more than to copy them."""
-FLUSH = 64 << 20
-"""Bytes after which the disk is set to work."""
+    from frontier.wacz.copying import Copied, Write
+
+LEVEL = 2
+"""Of ISA-L, for what is compressed here."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 
 
 class Pack:
     """Writes members, and knows their sizes and hashes in the end."""
 
-    def __init__(self, file: BinaryIO, name: str, date: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        name: str,
+        date: tuple[int, ...],
+        write: Write = os.pwrite,
+    ) -> None:
         """Begin a zip in *file*, which is empty; *date* is that of all members."""
         self.resources: list[dict[str, object]] = []
         self._file = file
         self._name = name
         self._date = date
+        self._write = write
         self._zip = zipfile.ZipFile(file, "w", allowZip64=True)
-        self._buffer = memoryview(bytearray(BLOCK))
-        self._second = memoryview(bytearray(BLOCK))
-        self._flusher = ThreadPoolExecutor(1, "frontier-wacz-sync")
-        self._flushed: Future[None] | None = None
-        self._unflushed = 0
+        self._begun: list[zipfile.ZipInfo] = []
         self._names: set[str] = set()
 
-    def copy(
-        self,
-        name: str,
-        source: FileIO | BinaryIO,
-        progress: Callable[[int], object] = lambda _: None,
-    ) -> None:
+    def begin(
+        self, files: Sequence[tuple[str, Path]], progress: Callable[[int], object]
+    ) -> Copyist:
+        """Begin to put *files* into the file as they are, under names, before others.
+
+        Another process copies them; `settle` waits for it, and has to be next.
+
+        Raises:
+            BadWacz: A name is there.
+            OSError: One is not there, or there can be no process.
+        """
+        jobs, at = [], self._file.tell()
+        for name, path in files:
+            info, size = self._new(name), path.stat().st_size
+            info.header_offset = at
+            at += len(info.FileHeader(zip64=True))
+            jobs.append((path, at, size))
+            at += size
+            self._begun.append(info)
+        return Copyist(self._file.fileno(), self._name, jobs, progress)
+
+    def settle(self, copyist: Copyist) -> None:
+        """Wait until what was begun is in the file.
+
+        Raises:
+            BadWacz: What is in the file is not what was read.
+            OSError: Something cannot be read or written.
+        """
+        for info, made in zip(self._begun, copyist.wait(), strict=True):
+            self._put(info, made)
+
+    def copy(self, name: str, source: BinaryIO) -> None:
         """Put the rest of *source* into the file as *name*, as it is.
 
         Raises:
             BadWacz: What is in the file is not what was read, or *name* is there.
             OSError: Something cannot be read or written.
         """
-        info = self._info(name)
-        if name in self._zip.NameToInfo:
-            raise BadWacz(self._name, f"{name} would be there twice")
-        info.CRC = 0
+        info = self._new(name)
+        info.header_offset = self._file.tell()
+        at = info.header_offset + len(info.FileHeader(zip64=True))
+        with Copier(self._file.fileno(), self._write) as copier:
+            made = copier.copy(source, at, sys.maxsize, lambda _: None)
+        self._put(info, made)
+
+    def add(self, name: str, blocks: Iterable[bytes]) -> None:
+        """Put *blocks* into the file as *name*, compressed.
+
+        Raises:
+            BadWacz: *name* is there.
+            OSError: The file cannot be written.
+        """
+        info, digest, crc, size = self._new(name, deflate=True), hashlib.sha256(), 0, 0
         info.header_offset = self._file.tell()
         self._file.write(info.FileHeader(zip64=True))  # again when all is known
         start = self._file.tell()
-        size = crc = 0
-        with ThreadPoolExecutor(1, "frontier-wacz-back") as pool:
-            back = _ReadBack(self._file.fileno(), start, self._second)
-            reading = pool.submit(back.run)
-            try:
-                while count := source.readinto(self._buffer):  # type: ignore[union-attr]
-                    block = self._buffer[:count]
-                    self._file.write(block)
-                    self._file.flush()
-                    back.written.put(count)
-                    crc = isal_zlib.crc32(block, crc)
-                    size += count
-                    self._flush(count)
-                    progress(count)
-            finally:
-                back.written.put(0)
-            digest, found = reading.result()
-        if found != crc:
-            raise BadWacz(self._name, f"{name}: what was written is not what was read")
-        info.CRC, info.file_size, info.compress_size = crc, size, size
-        self._file.seek(info.header_offset)
-        self._file.write(info.FileHeader(zip64=True))
-        self._file.seek(start + size)
-        # Not with `ZipFile.open`: its CRC-32 takes three times as long.
-        self._zip.filelist.append(info)
-        self._zip.NameToInfo[name] = info
-        self._zip.start_dir = start + size
-        self._list(name, digest, size)
-
-    def add(self, name: str, blocks: Iterable[bytes]) -> None:
-        """Put *blocks* into the file as *name*, compressed."""
-        info, digest = self._info(name, deflate=True), hashlib.sha256()
-        with self._zip.open(info, "w", force_zip64=True) as to:
-            for block in blocks:
-                to.write(block)
-                digest.update(block)
-        if name not in {layout.PACKAGE, layout.DIGEST}:
-            self._list(name, digest.hexdigest(), info.file_size)
+        deflate = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
+        for block in blocks:
+            self._file.write(deflate.compress(block))
+            digest.update(block)
+            crc = isal_zlib.crc32(block, crc)
+            size += len(block)
+        self._file.write(deflate.flush())
+        packed = self._file.tell() - start
+        if name in {layout.PACKAGE, layout.DIGEST}:
+            self._end(info, crc, size, packed)
+        else:
+            self._end(info, crc, size, packed, digest.hexdigest())
 
     def finish(self) -> None:
         """Write the zip's directory and wait until everything is on disk."""
         self._zip.close()
         self._file.flush()
-        self._flusher.shutdown()
-        if self._flushed is not None:
-            self._flushed.result()
         os.fsync(self._file.fileno())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._flusher.shutdown()
         self._zip.close()
 
-    def _flush(self, count: int) -> None:
-        self._unflushed += count
-        if self._unflushed < FLUSH or not (
-            self._flushed is None or self._flushed.done()
-        ):
-            return
-        if self._flushed is not None:
-            self._flushed.result()
-        self._unflushed = 0
-        self._flushed = self._flusher.submit(os.fdatasync, self._file.fileno())
+    def _new(self, name: str, *, deflate: bool = False) -> zipfile.ZipInfo:
+        info = self._info(name, deflate=deflate)
+        if name in self._zip.NameToInfo:
+            raise BadWacz(self._name, f"{name} would be there twice")
+        # Not with `ZipFile.open`: its CRC-32 takes three times as long, DEFLATE ten.
+        self._zip.NameToInfo[name] = info
+        info.CRC = 0
+        return info
+
+    def _put(self, info: zipfile.ZipInfo, made: Copied) -> None:
+        if made.crc != made.crc_read:
+            reason = f"{info.filename}: what was written is not what was read"
+            raise BadWacz(self._name, reason)
+        self._end(info, made.crc, made.size, made.size, made.sha256)
+
+    def _end(
+        self, info: zipfile.ZipInfo, crc: int, size: int, packed: int, sha256: str = ""
+    ) -> None:
+        """Write the header of a member that is there; list it, if it has a SHA-256."""
+        info.CRC, info.file_size, info.compress_size = crc, size, packed
+        self._file.seek(info.header_offset)
+        self._file.write(info.FileHeader(zip64=True))
+        self._file.seek(packed, os.SEEK_CUR)
+        self._zip.filelist.append(info)
+        self._zip.start_dir = self._file.tell()
+        if sha256:
+            self._list(info.filename, sha256, size)
 
     def _list(self, name: str, digest: str, size: int) -> None:
         # A resource's name is unique and has no capitals (Data Package, "name").
@@ -158,29 +181,3 @@ class Pack:
         info.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
         return info
-
-
-class _ReadBack:
-    """Reads what another thread writes, shortly after it."""
-
-    def __init__(self, descriptor: int, start: int, buffer: memoryview) -> None:
-        self.written: Queue[int] = Queue()
-        """Sizes of blocks that are in the file now; 0 after the last."""
-        self._descriptor = descriptor
-        self._at = start
-        self._buffer = buffer
-
-    def run(self) -> tuple[str, int]:
-        """The SHA-256 and the CRC-32 of what is in the file."""
-        digest, crc = hashlib.sha256(), 0
-        buffer = self._buffer
-        while left := self.written.get():
-            while left:
-                count = os.preadv(self._descriptor, [buffer[:left]], self._at)
-                if not count:
-                    raise OSError("the file is shorter than what was written")
-                digest.update(buffer[:count])
-                crc = isal_zlib.crc32(buffer[:count], crc)
-                self._at += count
-                left -= count
-        return digest.hexdigest(), crc

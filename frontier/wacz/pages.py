@@ -3,84 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-import html
-import re
-import zlib
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from frontier.cdx.reader import http
+from frontier.cdx.notes import title_in
 
 if TYPE_CHECKING:
-    from frontier.cdx.reader import Found, Head
-
-NAMESPACE = UUID("5d0c1fd4-6b55-5a2e-9a45-0b8d35b2d0d6")
-TITLE_LIMIT = 300
-"""Longest title, in characters."""
-HTML = ("text/html", "application/xhtml+xml")
-
-_TITLE = re.compile(
-    rb"<title[^>]{0,200}>(.{0,4000}?)</title", re.DOTALL | re.IGNORECASE
-)
-_PLAIN = re.compile(rb"[\t\n\r -%'-*,-}]*")
-"""The same in all charsets, but UTF-16: no entity, no shift of UTF-7 or HZ."""
-_CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
+    from frontier.cdx.reader import Found
 
 
 def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
     """Return the line of a page; ``None`` if the capture is no page."""
-    status, headers, body = http(found.block)
-    mime = headers.get("content-type").partition(";")[0].strip().lower()
-    if found.kind not in {"response", "revisit"} or status != "200" or mime not in HTML:
+    if found.kind not in {"response", "revisit"}:
+        return None
+    title = title_in(found.block)
+    if title is None:
         return None
     url = found.headers.get("warc-target-uri").strip("<>")
-    date = found.headers.get("warc-date")
-    return line(url, date, title_of(headers, body), url in seeds)
+    return line(url, found.headers.get("warc-date"), _json(title), url in seeds)
 
 
 def line(url: str, date: str, title: str, is_seed: bool) -> bytes:
-    """Return the line of a page."""
+    """Return the line of a page; its *title* is a JSON string."""
     text = f'{{"id": "{_identifier(f"{url} {date}")}", "url": {_json(url)}'
     text += f', "ts": {_json(date)}'
-    if title:
-        text += f', "title": {_json(title)}'
+    if title != '""':
+        text += f', "title": {title}'
     if is_seed:
         text += ', "seed": true'
     return f"{text}}}\n".encode()
 
 
 def _identifier(name: str) -> str:
-    """A UUID of version 5, as `uuid.uuid5` makes it, at a quarter of the time."""
-    data = NAMESPACE.bytes + name.encode()
-    made = bytearray(hashlib.sha1(data, usedforsecurity=False).digest()[:16])
-    made[6] = made[6] & 0x0F | 0x50
-    made[8] = made[8] & 0x3F | 0x80
-    x = made.hex()
-    return f"{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}"
-
-
-def title_of(headers: Head, body: bytes) -> str:
-    """Return the title in the begin of an HTML body, or the empty string."""
-    coding = headers.get("content-encoding").lower()
-    if coding in {"gzip", "x-gzip", "deflate"}:
-        try:
-            inflate = zlib.decompressobj(47 if "gzip" in coding else 15)
-            body = inflate.decompress(body, 1 << 18)
-        except zlib.error:
-            return ""
-    elif coding not in {"", "identity"}:
-        return ""
-    match = _TITLE.search(body)
-    if match is None:
-        return ""
-    if _PLAIN.fullmatch(match[1]):
-        return " ".join(match[1].decode("ascii").split())[:TITLE_LIMIT]
-    sources = (headers.get("content-type").encode(), body[:4096])
-    named = next(filter(None, map(_CHARSET.search, sources)), None)
-    charset = named[1].decode() if named else "utf-8"
-    try:
-        text = match[1].decode(charset, "replace")
-    except LookupError:
-        text = match[1].decode("utf-8", "replace")
-    return " ".join(html.unescape(text).split())[:TITLE_LIMIT]
+    """A name of 32 digits that follows from the URL and the date."""
+    return hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:32]

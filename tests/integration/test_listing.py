@@ -1,10 +1,12 @@
 """The CDXJ beside each WARC file lists what others' indexers find in it."""
 
 import signal
+from dataclasses import replace
 
 from conftest import SHORT, until
 
 from frontier.cdx.lines import line_of, parse
+from frontier.cdx.notes import notes_of
 from frontier.cdx.reader import records
 
 
@@ -22,8 +24,9 @@ def listed(path):
 def found(path):
     with path.open("rb") as file:
         blocks = iter(lambda: file.read(1 << 20), b"")
-        made = (line_of(one, path.name) for one in records(path.name, blocks))
-        return sorted((one for one in made if one), key=lambda line: line.encode())
+        made = ((line_of(one, path.name), one) for one in records(path.name, blocks))
+        lines = [replace(line, notes=notes_of(one)) for line, one in made if line]
+        return sorted(lines, key=lambda line: line.encode())
 
 
 def test_it_is_what_reading_the_file_finds_also_after_a_kill(serve, cluster):
@@ -43,3 +46,6 @@ def test_it_is_what_reading_the_file_finds_also_after_a_kill(serve, cluster):
     assert not list(cluster.warc_dir.glob("*.open"))
     mimes = {line.mime for path in every for line in listed(path)}
     assert {"warc/revisit", "text/html"} <= mimes
+    noted = [line.notes for path in every for line in listed(path)]
+    assert any(note.title for note in noted)
+    assert any(note.original for note in noted)

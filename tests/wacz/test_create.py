@@ -14,9 +14,11 @@ import pytest
 import warm
 from fastwarc.warc import ArchiveIterator
 
+from frontier.archive.listing import Listing
 from frontier.cdx.lines import parse
 from frontier.errors import BadWacz
 from frontier.wacz.check import check
+from frontier.wacz.copyist import Copyist
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.requires import index_lines
 
@@ -75,8 +77,11 @@ def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):
     create(other, warc_files([directory], crawl_id="x-1"))
     write_warc("c-2", [PAGES[0], b"<p>changed</p>", PAGES[2]])
     warcs = warc_files([directory], crawl_id="c-2")
+    for path in warcs:  # what is noted of the revisits is as good as their records
+        Listing().write(path)
 
     made = create(second, warcs, Options(against=(other, first)))
+    assert made.read == 0
 
     digest = hashlib.sha256(first.read_bytes()).hexdigest()
     assert [each.facts() for each in made.requires] == [
@@ -85,6 +90,8 @@ def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):
     assert made.missing == 0
     assert check(second, [first]) == []
 
+    for path in directory.glob("*.cdxj"):
+        path.unlink()
     alone = tmp_path / "alone.wacz"
     assert create(alone, warcs).missing == 2
     assert [text[:10] for text in check(alone)] == ["unresolved"] * 2
@@ -115,6 +122,33 @@ def test_a_cut_warc_file_is_named_and_nothing_is_left(tmp_path, write_warc):
 
     assert path.name in str(e.value)
     assert [p.name for p in tmp_path.iterdir()] == ["warcs"]
+
+
+def test_what_the_process_that_copies_meets_is_told(tmp_path, write_warc):
+    (path,) = write_warc("c-1", PAGES).iterdir()
+    size = path.stat().st_size
+    (tmp_path / "out").touch()
+
+    def end_of(change, jobs):
+        with (tmp_path / "out").open("rb+") as file:
+            copyist = Copyist(file.fileno(), "out", jobs, lambda _: None)
+            with copyist:
+                change(copyist)
+                copyist.wait()
+
+    def kill(copyist):
+        copyist._process.kill()
+
+    def nothing(_):
+        pass
+
+    with pytest.raises(BadWacz, match="the process that copies has ended with -9"):
+        end_of(kill, [(path, 0, size)] * 100_000)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        end_of(nothing, [(path, 0, size), (tmp_path / "nowhere", size, 1)])
+    for other in (size - 1, size + 1):
+        with pytest.raises(BadWacz, match="its size changes while it is copied"):
+            end_of(nothing, [(path, 0, other)])
 
 
 def test_two_files_of_one_name_are_refused(tmp_path, write_warc):

@@ -3,12 +3,16 @@
 import gzip
 import hashlib
 import io
+import json
+import os
+import re
 import zipfile
 
 import pytest
 
 from frontier.archive.listing import Listing, beside_of
 from frontier.archive.writer import WarcWriter
+from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, BadWarc
 from frontier.model import Original
 from frontier.wacz.check import check
@@ -39,7 +43,8 @@ def warc(tmp_path):
         writer = WarcWriter(
             tmp_path / directory, "c-1", "a", 10**9, {}, lambda: 1_780_000_000.0
         )
-        known = {}
+        known, listing = {}, Listing()
+        writer.before_closing.append(listing.write)
         for number, (headers, body) in enumerate(bodies):
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
             exchange = an_exchange(
@@ -50,10 +55,15 @@ def warc(tmp_path):
             )
             digest = hashlib.sha256(body).hexdigest()
             stored = writer.append(exchange, digest, known.get(digest))
+            listing.note(exchange, stored)
             original = Original(exchange.url, stored.date, "c-1", stored.length)
             known.setdefault(digest, original)
         writer.close()
-        return next((tmp_path / directory).glob("*.warc.gz"))
+        path = next((tmp_path / directory).glob("*.warc.gz"))
+        written = beside_of(path).read_bytes()
+        Listing().write(path)  # which reads it, as after a crash
+        assert beside_of(path).read_bytes() == written
+        return path
 
     return write
 
@@ -61,14 +71,15 @@ def warc(tmp_path):
 @pytest.fixture
 def plain(tmp_path, warc):
     """The WACZ of a file that has no index beside it."""
-    made = create(tmp_path / "plain.wacz", [warc("plain")], Options(created=1.0))
-    assert (made.read, made.captures, made.pages) == (1, 7, 5)
+    path = warc("plain")
+    beside_of(path).unlink()
+    made = create(tmp_path / "plain.wacz", [path], Options(created=1.0))
+    assert (made.read, made.captures, made.pages, made.missing) == (1, 7, 5, 0)
     return made.path.read_bytes()
 
 
 def test_both_are_the_same_byte_for_byte(tmp_path, warc, plain):
     path = warc("listed")
-    Listing().write(path)
 
     made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
 
@@ -79,6 +90,88 @@ def test_both_are_the_same_byte_for_byte(tmp_path, warc, plain):
         pages = archive.read("pages/pages.jsonl").decode()
     for title in ("near", "far", "packed \\u00e9"):
         assert f'"title": "{title}"' in pages
+
+
+def noted(line):
+    """An index line in three parts, of which the second is its notes."""
+    found = re.search(
+        rb'(?:, "(?:refers-to|refers-to-date|date|title)": "[^"]*")+', line
+    )
+    return (line[: found.start()], found[0], b"}\n") if found else (line, b"", b"")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda note: b"",  # as before there were any
+        lambda note: note.replace(b'"date": "2', b'"date": "1'),
+        lambda note: note.replace(b'"date": "', b'"date": "x'),
+        lambda note: note.replace(b'"title": "', b'"title": 1, "x": "'),
+        lambda note: note.replace(b'"title"', b'"tit"'),
+        lambda note: note.replace(b'"refers-to"', b'"refers"'),
+        lambda note: note.replace(b'"refers-to-date": "', b'"refers-to-date": "x'),
+        lambda note: note.replace(b'"refers-to": "', b'"refers-to": "\xc3\xa9'),
+    ],
+)
+def test_where_nothing_usable_is_noted_the_record_is_read(
+    tmp_path, warc, plain, change
+):
+    path = warc("listed")
+    lines = beside_of(path).read_bytes().splitlines(keepends=True)
+    parts = [noted(line) for line in lines]
+    assert sum(bool(note) for _, note, _ in parts) == 5
+    changed = [begin + change(note) + end for begin, note, end in parts]
+    assert changed != lines
+    beside_of(path).write_bytes(b"".join(changed))
+
+    made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
+
+    with zipfile.ZipFile(made.path) as ours, zipfile.ZipFile(io.BytesIO(plain)) as is_:
+        assert ours.read("pages/pages.jsonl") == is_.read("pages/pages.jsonl")
+    assert (made.read, made.missing) == (0, 0)
+
+
+def test_what_is_noted_is_not_read(tmp_path, warc, plain):
+    path = warc("listed")
+    data = bytearray(path.read_bytes())
+    for line in map(parse, beside_of(path).read_bytes().splitlines()):
+        if line.notes.date:
+            end = line.offset + line.length
+            data[line.offset + 2 : end] = bytes(line.length - 2)
+    path.write_bytes(data)
+
+    made = create(tmp_path / "listed.wacz", [path], Options(created=1.0))
+
+    assert (made.read, made.pages, made.missing) == (0, 5, 0)
+    with zipfile.ZipFile(made.path) as ours, zipfile.ZipFile(io.BytesIO(plain)) as is_:
+        for name in ("pages/pages.jsonl", "indexes/index.cdx.gz"):
+            assert ours.read(name) == is_.read(name)
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (rb"\"}\u003c/script>{", '"}</script>{'),
+        (b"x" * 301, "x" * 300),
+        (rb"\u00e9" * 301, "\u00e9" * 300),
+        (rb"\ud83d\ude00 ok", "\U0001f600 ok"),
+        (rb"\ud83d alone", "? alone"),
+        (b"\xc3\xa9", "\u00e9"),
+    ],
+)
+def test_a_title_that_lies_is_escaped_and_capped(tmp_path, warc, said, title):
+    path = warc("listed", BODIES[:1])
+    before = beside_of(path).read_bytes()
+    beside_of(path).write_bytes(before.replace(b'"near"', b'"%b"' % said))
+
+    made = create(tmp_path / "listed.wacz", [path])
+
+    assert (made.read, check(made.path)) == (0, [])
+    with zipfile.ZipFile(made.path) as archive:
+        (page,) = archive.read("pages/pages.jsonl").splitlines()[1:]
+        assert b"title" not in gzip.decompress(archive.read("indexes/index.cdx.gz"))
+    assert page.isascii()
+    assert json.loads(page)["title"] == title
 
 
 def swapped(lines):
@@ -108,7 +201,6 @@ def moved(old, new):
 )
 def test_an_index_that_does_not_fit_is_not_used(tmp_path, warc, plain, change):
     path = warc("listed")
-    Listing().write(path)
     lines = beside_of(path).read_bytes().splitlines(keepends=True)
     beside_of(path).write_bytes(b"".join(change(lines)))
 
@@ -120,7 +212,6 @@ def test_an_index_that_does_not_fit_is_not_used(tmp_path, warc, plain, change):
 
 def test_the_index_of_an_older_file_is_not_used(tmp_path, warc):
     path = warc("listed")
-    Listing().write(path)
     with path.open("ab") as file:
         file.write(warc("more", BODIES[:1]).read_bytes())
 
@@ -131,7 +222,6 @@ def test_the_index_of_an_older_file_is_not_used(tmp_path, warc):
 
 def test_a_file_that_was_cut_is_named_though_it_has_an_index(tmp_path, warc):
     path = warc("listed")
-    Listing().write(path)
     path.write_bytes(path.read_bytes()[:-9])
 
     with pytest.raises(BadWarc, match="the last record is cut off"):
@@ -140,7 +230,6 @@ def test_a_file_that_was_cut_is_named_though_it_has_an_index(tmp_path, warc):
 
 def test_an_index_that_says_something_else_is_seen_by_the_strict(tmp_path, warc):
     path = warc("listed")
-    Listing().write(path)
     lines = beside_of(path).read_bytes()
     beside_of(path).write_bytes(lines.replace(b"com/4", b"com/9"))
     out = tmp_path / "listed.wacz"
@@ -152,21 +241,15 @@ def test_an_index_that_says_something_else_is_seen_by_the_strict(tmp_path, warc)
     assert create(out, [path]).read == 0  # it is not looked at so closely
 
 
-class BadDisk(io.FileIO):
-    """Keeps one bit in a million wrong."""
-
-    def write(self, data):
-        wrong = bytearray(data)
-        if len(wrong) > 1_000:
-            wrong[999] ^= 1
-        return super().write(wrong)
-
-
 def test_what_was_not_written_as_it_was_read_is_seen(tmp_path):
+    def write(descriptor, data, at):
+        wrong = bytearray(data)
+        wrong[999] ^= 1
+        return os.pwrite(descriptor, wrong, at)
+
     with (
-        BadDisk(tmp_path / "out.zip", "w+") as raw,
-        io.BufferedRandom(raw) as file,
-        Pack(file, "out.zip", (2026, 1, 1, 0, 0, 0)) as pack,
+        (tmp_path / "out.zip").open("wb+") as file,
+        Pack(file, "out.zip", (2026, 1, 1, 0, 0, 0), write) as pack,
         pytest.raises(BadWacz, match="what was written is not what was read"),
     ):
         pack.copy("archive/a.warc.gz", io.BytesIO(bytes(100_000)))

@@ -1,0 +1,58 @@
+"""The title that is noted of a page, whatever its server sends."""
+
+import time
+import zlib
+
+import pytest
+
+from frontier.cdx.notes import TITLE_LIMIT, title_in
+
+HTML = "Content-Type: text/html"
+
+
+def response(body, *headers, status=200):
+    lines = "\r\n".join((f"HTTP/1.1 {status} OK", *headers))
+    return f"{lines}\r\n\r\n".encode() + body
+
+
+@pytest.mark.parametrize(
+    ("block", "title"),
+    [
+        (response(b"<TITLE lang=x> a\n b </Title>", HTML), "a b"),
+        (response(b"<title>a", HTML), ""),
+        (response(b"<p>", HTML), ""),
+        (response(b"<title>a</title>", HTML, status=404), None),
+        (response(b"<title>a</title>", "Content-Type: text/plain"), None),
+        (b"<title>a</title>", None),
+        (response(b"<title>\xe9</title>", HTML + "; charset=latin-1"), "\u00e9"),
+        (response(b"<title>\xe9</title>", HTML + "; charset=idna"), "\ufffd"),
+        (response(b"<title>\xe9</title>", HTML + "; charset=undefined"), "\ufffd"),
+        (response(b"<title>\xe9</title>", HTML + "; charset=hex"), "\ufffd"),
+        (response(b"<title>&#xd800;</title>", HTML), "\ufffd"),
+        (response(b"<title>%b</title>" % (b"x" * 999), HTML), "x" * TITLE_LIMIT),
+        (response(b"<title>%b</title>" % (b"x" * 9999), HTML), ""),
+        (response(b"x" * 200_000 + b"<title>a</title>", HTML), ""),
+        (response(b"no gzip", HTML, "Content-Encoding: gzip"), ""),
+        (response(b"<title>a</title>", HTML, "Content-Encoding: br"), ""),
+        (
+            response(
+                zlib.compress(b"<p>" * 20_000 + b"<title>a</title>"),
+                HTML,
+                "Content-Encoding: deflate",
+            ),
+            "a",
+        ),
+    ],
+)
+def test_it_is_that_of_the_page_or_none(block, title):
+    assert title_in(block) == title
+
+
+@pytest.mark.parametrize("piece", [b"<title>", b"<title", b"<title>x</titl", b"<"])
+def test_a_hostile_page_takes_no_more_time_than_a_long_one(piece):
+    block = response(piece * (1_000_000 // len(piece)), HTML)
+    began = time.thread_time()
+
+    assert not title_in(block)
+
+    assert time.thread_time() - began < 1  # with the square of its size: 3 s and more
