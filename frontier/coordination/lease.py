@@ -113,12 +113,7 @@ class Leases:
                 self._held[partition] = lease
                 taken.append(Acquired(lease, ready, reserved))
 
-        batches = _batches(partitions)
-        results = await asyncio.gather(*map(take, batches), return_exceptions=True)
-        failures = [result for result in results if result is not None]
-        for failure in failures:
-            if not (taken and isinstance(failure, StoreUnavailable)):
-                raise failure
+        await _each(take, _batches(partitions), lambda: taken)
         return taken
 
     async def kept(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
@@ -127,13 +122,17 @@ class Leases:
         Each is named by partition and token. One that had merely ended comes back,
         and with it what is reserved under it.
         """
-        asked = {lease.partition: lease.token for lease in refused}
+        asked = {(lease.partition, lease.token) for lease in refused}
         if not asked:  # as nearly always: not to wait for a renewal under way
             return set()
+        # Not another lease on the same partition: who asks is told of these alone.
+        chosen = {number for number, _ in asked & self._tokens()}
         with suppress(StoreUnavailable):  # asked again when the call is repeated
-            await self.renew(asked)
-        held = {(p, lease.token) for p, lease in self._held.items()}
-        return held & set(asked.items())
+            await self.renew(chosen)
+        return asked & self._tokens()
+
+    def _tokens(self) -> set[tuple[int, int]]:
+        return {(number, lease.token) for number, lease in self._held.items()}
 
     async def renew(
         self, partitions: Iterable[int] | None = None
@@ -141,8 +140,8 @@ class Leases:
         """Renew all leases, or those on *partitions*.
 
         Returns the number of ready URLs of each partition that is still held,
-        and the leases that are lost. Of what one server of several did not answer
-        neither is said.
+        and the leases that are lost. Of what the store did not answer neither is said,
+        if it answered for some: who is not told of a loss would wait for ever.
         """
         ready: dict[int, int] = {}
         lost: list[Lease] = []
@@ -170,8 +169,8 @@ class Leases:
                     ready[lease.partition] = int(reply)
 
         async with self._changing:
-            chosen = self._held if partitions is None else partitions
-            await asyncio.gather(*map(extend, _batches(chosen)))
+            batches = _batches(self._held if partitions is None else partitions)
+            await _each(extend, batches, lambda: ready or lost)
         return ready, lost
 
     async def release(self, partitions: Iterable[int]) -> None:
@@ -194,6 +193,20 @@ class Leases:
         held = self._held.get(lease.partition)
         if held is not None and held.token == lease.token:
             del self._held[lease.partition]
+
+
+async def _each(
+    do: Callable[[list[int]], Awaitable[None]],
+    batches: list[list[int]],
+    found: Callable[[], object],
+) -> None:
+    """Do all *batches*; what the store did not answer counts if nothing was *found*."""
+    results = await asyncio.gather(*map(do, batches), return_exceptions=True)
+    for failure in results:
+        if failure is not None and not (
+            isinstance(failure, StoreUnavailable) and found()
+        ):
+            raise failure
 
 
 def _batches(partitions: Iterable[int]) -> list[list[int]]:

@@ -198,6 +198,7 @@ class Keeper:
                 back, dead = requeued(result, taken.lease)
             except LeaseLost:
                 self._leases.forget(taken.lease)
+                self._inbox.lose(taken.lease)
                 return
             self.reclaimed += back
             self.dead += dead

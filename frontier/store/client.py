@@ -38,7 +38,7 @@ from frontier.errors import (
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
 from frontier.store.calls import Argument, Call
 from frontier.store.routing import Batch, Router
-from frontier.store.sentinel import Watch, primary_of
+from frontier.store.sentinel import Watch, leave_others, primary_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -172,6 +172,9 @@ class Store:
         if self._runs.setdefault(server, run) != run:
             self._runs[server] = run
             self.changes += 1
+            if self._servers.has_sentinel:
+                pool = self._servers.client(server).connection_pool
+                leave_others(pool, (connection.host, connection.port))
         if self.watched and self.changes != _began.get():
             raise redis.exceptions.ConnectionError(CHANGED)
 

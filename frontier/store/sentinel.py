@@ -70,14 +70,24 @@ class Watch:
         Whether they name another one than before.
         """
         try:
-            named = await self._pool.get_master_address()  # ends those not in use
+            named = await self._pool.get_master_address()
         except (redis.exceptions.RedisError, OSError):
             return False  # no sentinel answers, or none has a primary just now
-        for connection in list(self._pool._in_use_connections):
-            if (connection.host, connection.port) != named:
-                _abort(connection)
+        leave_others(self._pool, named)
         before, self._primary = self._primary, named
         return before not in (None, named)
+
+
+def leave_others(pool: Any, named: tuple[str, int]) -> None:
+    """End the connections of an asynchronous *pool* that lead not to *named*.
+
+    Also those that are not in use just now. The pool ends them by itself when it is
+    told of another primary, but not one that is in use then and is given back later:
+    what is sent over that goes to an old primary, which may take it for seconds.
+    """
+    for connection in (*pool._available_connections, *pool._in_use_connections):
+        if (connection.host, connection.port) != named:
+            _abort(connection)
 
 
 def _abort(connection: Any) -> None:

@@ -3,6 +3,7 @@ import time
 import pytest
 
 from frontier.coordination.lease import BATCH, Leases
+from frontier.errors import StoreUnavailable
 
 TTL = 60.0
 
@@ -229,6 +230,45 @@ async def test_an_old_lease_is_not_forgotten_for_the_new_one(node):
 
     assert leases.covers(new)
     assert not leases.covers(old)
+
+
+async def test_a_refused_lease_is_looked_at_and_not_the_one_that_came_after_it(
+    node, end
+):
+    """Who asks is told of the old one alone; who renews has to hear of the new one."""
+    a, b = node("a"), node("b")
+    old = await take(a)
+    await a.release([7])
+    new = await take(a)
+    end()
+    await take(b)
+
+    assert await a.kept([old]) == set()
+    assert await a.renew() == ({}, [new])
+
+
+async def test_a_lost_lease_is_told_of_though_other_answers_are_missing(
+    store, crawl, node, end
+):
+    failing = False
+
+    async def run(calls):
+        if failing and any(crawl.partition(0).lease in call.parts for call in calls):
+            raise StoreUnavailable("here", "the connection was cut")
+        return await store.run(calls)
+
+    a, b = Leases(run, crawl, "a", ttl=TTL), node("b")
+    await a.acquire(range(2 * BATCH))
+    last = a.held[2 * BATCH - 1]
+    end(last.partition)
+    await take(b, last.partition)
+    failing = True
+
+    ready, lost = await a.renew()
+
+    assert lost == [last]
+    assert sorted(ready) == list(range(BATCH, 2 * BATCH - 1))
+    assert len(a.held) == 2 * BATCH - 1
 
 
 def test_of_thirty_two_that_ask_at_once_one_gets_it(in_threads, crawl):

@@ -5,10 +5,17 @@ import contextlib
 import signal
 
 import pytest
+from redis.exceptions import ResponseError
 
-from benchmarks.topologies import ClusterServers, SentinelServers, slot_of
+from benchmarks.topologies import (
+    SERVICE,
+    ClusterServers,
+    SentinelServers,
+    slot_of,
+    until,
+)
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.client import HERE, BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import (
     CRAWL_ALLOT,
@@ -17,6 +24,7 @@ from frontier.store.scripts import (
     QUEUE_RESERVE,
     START_ACQUIRE,
 )
+from frontier.store.sentinel import Watch
 
 
 @pytest.fixture(scope="module")
@@ -300,3 +308,31 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
     assert await store.call(Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
     await store.call(Call.command("SET", unique, "y"))
     assert thread.call(Call.command("GET", unique)) == b"y"
+
+
+async def test_what_was_in_use_when_the_primary_changed_does_not_lead_back(
+    connect, stack
+):
+    """The old one takes writes for seconds more, until Sentinel makes it follow."""
+    servers = SentinelServers()
+    stack.callback(servers.remove)
+    await asyncio.to_thread(servers.start)
+    store = connect(servers)
+    client = store._servers.client(HERE)
+    stale = await client.connection_pool.get_connection()
+    new = servers.replica.shown
+
+    def begun():  # a Sentinel has to have heard of the replica lately
+        with contextlib.suppress(ResponseError):
+            return servers.sentinel.ask("SENTINEL", "FAILOVER", SERVICE)
+
+    await asyncio.to_thread(until, begun, "the order")
+    await asyncio.to_thread(until, lambda: servers.primary_port() == new, "a failover")
+
+    await client.connection_pool.get_master_address()  # as any new connection does
+    await client.connection_pool.release(stale)
+    await Watch(client).leave_replaced()
+
+    port = Call.command("CONFIG", "GET", "port")
+    found = await asyncio.gather(*(store.call(port) for _ in range(4)))
+    assert [int(one[b"port"]) for one in found] == [new] * 4
