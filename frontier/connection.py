@@ -89,6 +89,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.gate: Gate | None = None
+        """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
         self.origins: Any = None
@@ -138,7 +140,7 @@ class Connection:
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""
-        Gate(self._crawler, self)
+        self.gate = Gate(self._crawler, self)
 
     def shorten_output(self, drop: Callable[[Request], bool]) -> None:
         """Have *drop* asked of each request as soon as the spider has made it."""

@@ -2,7 +2,8 @@
 
 A request may wait in Scrapy's downloader slot for as long as the delay of its
 host says, and the node may be frozen meanwhile. So the lease is looked at when
-the handler is called, and not when the request enters the downloader.
+the handler is called, and not when the request enters the downloader; and our
+own handler looks at it again when the connection is made, which may take long.
 
 What always holds:
 
@@ -78,6 +79,21 @@ class Gate:
                 return await self._send_share(request, reservation)
             node.sent(reservation, self._delay(request))
         return await self._send_now(request)
+
+    def covers(self, request: Request) -> bool:
+        """Whether *request* needs no lease, or its lease is current."""
+        reservation = self._connection.reservations.get(request)
+        return reservation is None or self._connection.node.may_send(reservation)
+
+    async def covered(self, request: Request) -> None:
+        """Return once the lease that *request* stands on is current.
+
+        Raises:
+            IgnoreRequest: Another node has its partition now.
+        """
+        reservation = self._connection.reservations.get(request)
+        if reservation is not None:
+            await self._covered(request, reservation)
 
     async def _send_now(self, request: Request) -> Response:
         self._connection.sent[request] = time.time()

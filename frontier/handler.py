@@ -16,8 +16,10 @@ what Scrapy makes of them. What always holds:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.core.downloader.handlers.http11 import (
@@ -36,6 +38,7 @@ from scrapy.exceptions import (
 )
 from scrapy.utils._download_handlers import get_dataloss_msg, wrap_twisted_exceptions
 from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
 from twisted.web._newclient import STATUS, ParseError
 
 from frontier.capture import truncation
@@ -45,12 +48,16 @@ from frontier.tls import tls_of
 from frontier.wire import Wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
     from twisted.web.client import Agent, HTTPConnectionPool
     from twisted.web.iweb import IResponse
+
+    Guard = Callable[[], Coroutine[Any, Any, None] | None]
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +76,7 @@ class Handler(HTTP11DownloadHandler):
         super().__init__(crawler)
         self._pool._factory = _Factory
         connection = connection_of(crawler)
+        self._connection = connection
         self._wires = connection.wires
         self._spools = SpoolDirectory(connection.config)
 
@@ -87,6 +95,7 @@ class Handler(HTTP11DownloadHandler):
             tls_verbose_logging=self._tls_verbose_logging,
         )
         agent.wire = wire
+        agent.guard = partial(self._guard, request)
         agent.spool = self._spools.new()
         try:
             with wrap_twisted_exceptions():
@@ -106,6 +115,11 @@ class Handler(HTTP11DownloadHandler):
         wire.complete = True
         return response
 
+    def _guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """What to wait for before *request* is written, if its lease has ended."""
+        gate = self._connection.gate
+        return None if gate is None or gate.covers(request) else gate.covered(request)
+
     async def close(self) -> None:
         """Close idle connections, and wait for what still goes to disk."""
         await super().close()
@@ -116,11 +130,12 @@ class _Agent(_ScrapyAgent):
     """Scrapy's, with a wire that its connection writes to and a spool for the body."""
 
     wire: Wire
+    guard: Guard
     spool: Spool
 
     def _get_agent(self, request: Request, timeout: float) -> Agent:
         agent: Any = super()._get_agent(request, timeout)
-        agent._pool = _Pool(agent._pool, self.wire)
+        agent._pool = _Pool(agent._pool, self.wire, self.guard)
         if request.meta.get("proxy"):
             self.wire.proxied = True
         chosen: Agent = agent
@@ -170,27 +185,41 @@ class _Reader(_ResponseReader):
 class _Pool:
     """The pool of connections as one request sees it."""
 
-    def __init__(self, pool: HTTPConnectionPool, wire: Wire) -> None:
+    def __init__(self, pool: HTTPConnectionPool, wire: Wire, guard: Guard) -> None:
         self._pool = pool
         self._wire = wire
+        self._guard = guard
         self.persistent = pool.persistent
 
     def getConnection(self, key: Any, endpoint: Any) -> Deferred[_Wired]:  # noqa: N802
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
-        return made.addCallback(_Wired, self._wire)
+        return made.addCallback(_Wired, self._wire, self._guard)
 
 
 class _Wired:
     """A connection that tells *wire* of the one request that it is given."""
 
-    def __init__(self, connection: Any, wire: Wire) -> None:
+    def __init__(self, connection: Any, wire: Wire, guard: Guard) -> None:
         self._connection = connection
         self._wire = wire
+        self._guard = guard
 
     def request(self, request: Any) -> Deferred[IResponse]:
+        waits = self._guard()
+        if waits is None:
+            return self._send(request)
+        ready = Deferred.fromFuture(asyncio.ensure_future(waits))
+        return ready.addCallbacks(lambda _: self._send(request), self._give_up)
+
+    def _send(self, request: Any) -> Deferred[IResponse]:
         request.wire = self._wire
         answer: Deferred[IResponse] = self._connection.request(request)
         return answer
+
+    def _give_up(self, failure: Failure) -> Failure:
+        """Close the connection, which nobody will have given back to the pool."""
+        getattr(self._connection, "_clientProtocol", self._connection).abort()
+        return failure
 
 
 class _Tee:
