@@ -8,7 +8,9 @@ own handler looks at it again when the connection is made, which may take long.
 What always holds:
 
 1.  No request from the store is sent without a current lease on its partition.
-2.  Where a host is divided into shards, a node sends no faster than its part of
+2.  Requests that waited here for a lease are sent one after the other, with the
+    delay of their slot between them.
+3.  Where a host is divided into shards, a node sends no faster than its part of
     them allows: its delay is the host's, times shards, by shards held; and it has
     no more requests to it on the way than its part of what the host may have.
 """
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from frontier.queues.partition import Reservation
 
 MAX_TURNS = 10_000
-"""Hosts of which the next turn is known, before those that are over are dropped."""
+"""Hosts and slots of which the next turn is known; then those that are over go."""
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 
@@ -73,11 +75,11 @@ class Gate:
         """
         reservation = self._connection.reservations.get(request)
         if reservation is not None:
-            node = self._connection.node
-            await self._covered(request, reservation)
             if self._allowance.is_divided:
+                await self._covered(request, reservation)
                 return await self._send_share(request, reservation)
-            node.sent(reservation, self._delay(request))
+            await self._spaced(request, reservation)
+            self._connection.node.sent(reservation, self._delay(request))
         return await self._send_now(request)
 
     def covers(self, request: Request) -> bool:
@@ -93,7 +95,21 @@ class Gate:
         """
         reservation = self._connection.reservations.get(request)
         if reservation is not None:
-            await self._covered(request, reservation)
+            await self._spaced(request, reservation)
+
+    async def _spaced(self, request: Request, reservation: Reservation) -> None:
+        """Return when the lease is current, and the delay of the host is kept.
+
+        Scrapy's slots keep it up to here. But those that wait here for a lease would
+        all be sent at the moment when it comes back.
+        """
+        slot = str(request.meta.get("download_slot"))
+        waited = await self._covered(request, reservation)
+        while waited or self._next.get(slot, 0.0) > time.monotonic():
+            await self._turn(slot, self._delay(request))
+            waited = await self._covered(request, reservation)
+            if not waited:
+                return
 
     async def _send_now(self, request: Request) -> Response:
         self._connection.sent[request] = time.time()
@@ -104,10 +120,13 @@ class Gate:
         """Send *request*, which is of a shard, when it is this node's turn."""
         host = self._allowance.host_of(split_name(reservation.queue)[1])
         async with self._room(host):
-            delay = self._delay(request)
-            if delay:
-                delay = await self._turn(host, delay)
-            await self._covered(request, reservation)
+            waited = True
+            while waited:
+                delay = self._delay(request)
+                if delay:
+                    delay /= self._share(host)
+                    await self._turn(host, delay)
+                waited = await self._covered(request, reservation)
             self._connection.node.sent(reservation, delay)
             return await self._send_now(request)
 
@@ -125,27 +144,30 @@ class Gate:
             async with busy.changed:
                 busy.changed.notify_all()
 
-    async def _covered(self, request: Request, reservation: Reservation) -> None:
-        """Return once the lease that *reservation* stands on is current."""
-        node = self._connection.node
+    async def _covered(self, request: Request, reservation: Reservation) -> bool:
+        """Return once the lease that *reservation* stands on is current.
+
+        Whether it was not when this was called.
+        """
+        node, waited = self._connection.node, False
         while not node.may_send(reservation):
+            waited = True
             if reservation.key not in node.inbox.open:
                 # Another node has it now; this one's spider need not know.
                 request.errback = None
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise IgnoreRequest("the lease on its partition is lost")
             await asyncio.sleep(PATIENCE)
+        return waited
 
-    async def _turn(self, host: str, delay: float) -> float:
-        """Wait for the turn of this node's part of *host*; return its own delay."""
-        delay /= self._share(host)
+    async def _turn(self, name: str, delay: float) -> None:
+        """Wait until the last turn of *name*, a host or a slot, is *delay* ago."""
         now = time.monotonic()
-        at = max(now, self._next.get(host, now))
+        at = max(now, self._next.get(name, now))
         if len(self._next) >= MAX_TURNS:  # those that are over say nothing
             self._next = {h: then for h, then in self._next.items() if then > now}
-        self._next[host] = at + delay
+        self._next[name] = at + delay
         await asyncio.sleep(at - now)
-        return delay
 
     def _share(self, host: str) -> float:
         """Which part of the shards of *host* is held here."""
