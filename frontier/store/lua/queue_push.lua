@@ -21,7 +21,7 @@
 --                  lists    {key, queue, score} of each ready list
 --                  modes    a letter per URL: t (test and mark), m (queue and
 --                           mark) or f (queue)
---                  marks    of each URL, for Bloom; empty without that tier
+--                  marks    of each URL; empty without Bloom and set
 --                  members  of each URL, for the set; empty if as the marks
 --                  places   the key of each URL's bucket; empty without a set
 --                  targets  the place in `lists` of each URL's queue, or 0 to
@@ -189,7 +189,8 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
       if has_bloom and ask(keys, made, blooms, marks[i]) then verdict = 'b' end
     elseif era == 0 then
       if redis.call('SADD', keys[places[i]], members[i]) == 1 then
-        noted[#noted + 1] = marks[i]
+        count = count + 1
+        if has_bloom then noted[#noted + 1] = marks[i] end
       else
         verdict = 's'
       end
@@ -204,10 +205,7 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
     if has_bloom and verdict == 'n' then last = last + 1 end
     verdicts[i] = mode == 109 and 'f' or verdict -- m
   end
-  if #noted > 0 then
-    count = count + #noted
-    if has_bloom then note(keys[3 + blooms], made[blooms], noted) end
-  end
+  if #noted > 0 then note(keys[3 + blooms], made[blooms], noted) end
 
   local risen = {}
   if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts) end
