@@ -94,7 +94,11 @@ class Gate:
             IgnoreRequest: Another node has its partition now.
         """
         reservation = self._connection.reservations.get(request)
-        if reservation is not None:
+        if reservation is None:
+            return
+        if self._allowance.is_divided:
+            await self._in_turn(request, reservation)
+        else:
             await self._spaced(request, reservation)
 
     async def _spaced(self, request: Request, reservation: Reservation) -> None:
@@ -120,15 +124,21 @@ class Gate:
         """Send *request*, which is of a shard, when it is this node's turn."""
         host = self._allowance.host_of(split_name(reservation.queue)[1])
         async with self._room(host):
-            waited = True
-            while waited:
-                delay = self._delay(request)
-                if delay:
-                    delay /= self._share(host)
-                    await self._turn(host, delay)
-                waited = await self._covered(request, reservation)
+            delay = await self._in_turn(request, reservation)
             self._connection.node.sent(reservation, delay)
             return await self._send_now(request)
+
+    async def _in_turn(self, request: Request, reservation: Reservation) -> float:
+        """Wait for this node's turn at a divided host; return its own delay there."""
+        host = self._allowance.host_of(split_name(reservation.queue)[1])
+        waited, delay = True, 0.0
+        while waited:
+            delay = self._delay(request)
+            if delay:
+                delay /= self._share(host)
+                await self._turn(host, delay)
+            waited = await self._covered(request, reservation)
+        return delay
 
     @asynccontextmanager
     async def _room(self, host: str) -> AsyncIterator[None]:
