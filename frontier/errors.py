@@ -13,7 +13,8 @@ FrontierError
 │   │   └── StoreFull       its memory is full; it takes nothing until there is room
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   ├── NoStore             there is no embedded store where one was looked for
-│   └── LayoutStale         the seen-set has grown; compute its keys again
+│   ├── LayoutStale         the seen-set has grown; compute its keys again
+│   └── PushForgotten       the store has gone back to before what it confirmed
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── UnknownCrawl        there is no such crawl in the store
@@ -161,6 +162,16 @@ class LayoutStale(StoreError):
     def __init__(self, layout: Layout) -> None:
         super().__init__(f"the seen-set has another layout: {layout}")
         self.layout = layout
+
+
+class PushForgotten(StoreError):
+    """A partition lacks a push of this process that the store had confirmed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the store has gone back in time, by a failover or a restart, and has "
+            "forgotten what it had confirmed; load it again"
+        )
 
 
 class CoordinationError(FrontierError):

@@ -157,6 +157,11 @@ class PartitionKeys:
         """
         return f"{self.tag}:seen"
 
+    @property
+    def pushers(self) -> str:
+        """Hash: process to ``<number> <time, s> <verdicts>`` of its last push here."""
+        return f"{self.tag}:pushers"
+
     def bloom(self, generation: int) -> str:
         """Bitmap of one Bloom generation; or the server's own filter."""
         return f"{self.tag}:bloom:{generation}"
