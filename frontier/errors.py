@@ -28,6 +28,7 @@ FrontierError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── SourceBroken        a source cannot be imported; the others can
     ├── WriterStopped       the archive cannot take records any more
@@ -310,6 +311,14 @@ class BadWarc(ArchiveError):
         self.file = file
         self.offset = offset
         self.reason = reason
+
+
+class FileTaken(ArchiveError):
+    """There is a file already where one was to be made."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is there; it is not overwritten without being told")
+        self.path = path
 
 
 class BadWacz(ArchiveError):
