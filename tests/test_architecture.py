@@ -25,6 +25,7 @@ FACES = {
     "gate",
     "handler",
     "identity",
+    "launch",
     "links",
     "modes",
     "pipelines",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Server = tuple[str, int]
 """Host and port."""
 
-ENVIRONMENT = "FRONTIER_REDIS_URL"
+ENVIRONMENT = "NODE_REDIS_URL"
 """Variable in which nodes are told of a server that their settings do not name."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 CLUSTER, SENTINEL = "cluster", "sentinel"

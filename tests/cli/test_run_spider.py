@@ -87,7 +87,9 @@ def site(log):
 def items(directory):
     files = sorted(directory.glob("items-*.jsonl"))
     assert len(files) == 2, "one for each node"
-    return [json.loads(line) for file in files for line in file.open()]
+    return [
+        json.loads(line) for file in files for line in file.read_text().splitlines()
+    ]
 
 
 def one_line(done):
