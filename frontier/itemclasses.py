@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
 
-SETTING = "FRONTIER_ITEM_MODULES"
 _LONGEST_NAME = 500
 _MADE_BY_PYTHON = 1 << 9
 """Flag of classes that a ``class`` statement made (``Py_TPFLAGS_HEAPTYPE``)."""
@@ -112,7 +111,8 @@ class ItemClasses(Classes):
             raise CodecError(f"{module!s:.99}.{name!s:.99}, which is not in a module")
         if not self._allows(module):
             raise CodecError(
-                f"{module}.{name}, and {SETTING} allows no classes of {module}"
+                f"{module}.{name}, and FRONTIER_ITEM_MODULES allows no classes of "
+                f"{module}"
             )
         try:
             found: Any = importlib.import_module(module)
