@@ -152,6 +152,8 @@ class Config:
     """Depth below which a duplicate page is not followed; -1 for none."""
     revisit_statuses: str = _setting("200", parsers.listed(parsers.statuses))
     """HTTP statuses whose payloads may become revisits."""
+    run_id: str = _setting("", parsers.run_id)
+    """What all nodes of one run are given; empty: what their launcher says."""
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, parsers.either(64, 32))

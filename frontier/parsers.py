@@ -104,6 +104,14 @@ def optional_name(value: Any) -> str:
     return name(value) if value else ""
 
 
+def run_id(value: Any) -> str:
+    """What a launcher calls a run, or nothing: one line of at most 200 characters."""
+    text = str(value or "")
+    if len(text) > 200 or not text.isprintable():
+        raise ValueError("must be at most 200 printable characters")
+    return text
+
+
 def directory(value: Any) -> Path:
     """The path of a directory, which need not be there."""
     text = os.fspath(value)

@@ -26,6 +26,7 @@ FACES = {
     "handler",
     "identity",
     "itemclasses",
+    "launch",
     "links",
     "modes",
     "pipelines",

@@ -87,6 +87,8 @@ def run(
         files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
         show([*report(outcome.snapshot, files), *logs(outcome.nodes)])
     complain_of(outcome.nodes)
+    for line in outcome.too_late:
+        complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
         complain("interrupted; a crawl that is open goes on when it is run again")
     raise typer.Exit(outcome.exit_code)

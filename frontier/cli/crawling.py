@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
 import time
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from frontier.cli.output import complain, say
 from frontier.cli.processes import Nodes
 from frontier.cli.progress import ProgressLine
 from frontier.conf import Config
-from frontier.errors import ConfigurationError, UnknownCrawl
+from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.inspection.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.inspection.untrusted import printable
+from frontier.launch import VARIABLE, launched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -67,9 +69,17 @@ class Outcome:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
-        if self.nodes.failed() or self.snapshot is None:
+        if self.nodes.failed() or (self.snapshot is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK
+
+    @property
+    def too_late(self) -> list[str]:
+        """What the nodes say if the crawl of their run had ended before they came."""
+        if self.snapshot is not None:
+            return []
+        said = {line for node in self.nodes.every for line in node.warnings()}
+        return sorted(line for line in said if line.endswith(NOTHING_TO_DO))
 
 
 def configuration(settings: Mapping[str, str], store: Path, warcs: Path) -> Config:
@@ -96,6 +106,8 @@ def configuration(settings: Mapping[str, str], store: Path, warcs: Path) -> Conf
 def run(plan: Plan) -> Outcome:
     """Start the nodes, wait for them, and look at what they leave behind."""
     env = {**os.environ, **plan.project.environment_for(plan.redis_url)}
+    if not launched(env):  # one run: a node that is slow to start comes too late
+        env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
     started = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
     namespace = plan.config.namespace
