@@ -87,6 +87,8 @@ class Config:
     """Algorithm of the payload digests."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))
     """Queues into which each queue key is divided, so that nodes can share it."""
+    item_modules: tuple[str, ...] = _setting((), parsers.modules)
+    """Modules whose classes requests may carry; empty for the project's packages."""
     journal_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, parsers.boolean)

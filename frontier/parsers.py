@@ -246,6 +246,15 @@ def addresses(value: Any) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
+def modules(value: Any) -> tuple[str, ...]:
+    """Dotted names of modules, between spaces if they are one text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for name in map(str, given):
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"has {name!r}, which is no module's name")
+    return tuple(map(str, given))
+
+
 def without_secrets(url: str) -> str:
     """*url* without user and password, and without what its query says."""
     parts = urlsplit(url)
