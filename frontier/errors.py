@@ -18,6 +18,7 @@ FrontierError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── UnknownCrawl        there is no such crawl in the store
 │   ├── CrawlClosed         the crawl has ended; nothing can be put into it
+│   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
 │   ├── CrawlOpen           the crawl has not ended; its frontier is not removed
 │   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
 │   ├── UnknownNode         the crawl has no such node
@@ -45,6 +46,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from frontier.model import Layout
+
+
+NOTHING_TO_DO = "it has nothing to do"
+"""How the message of `RunOver` ends, by which it is found in the logs of nodes."""
 
 
 class FrontierError(Exception):
@@ -195,6 +200,19 @@ class CrawlClosed(CoordinationError):
             f"the crawl {crawl_id} has ended; start a node to open a new one"
         )
         self.crawl_id = crawl_id
+
+
+class RunOver(CoordinationError):
+    """The crawl of the run that a node belongs to has ended before it came."""
+
+    def __init__(self, crawl_id: str, state: str, run_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} of the run {run_id!r} has ended ({state}) before "
+            f"this node came; {NOTHING_TO_DO}"
+        )
+        self.crawl_id = crawl_id
+        self.state = state
+        self.run_id = run_id
 
 
 class CrawlOpen(CoordinationError):

@@ -107,6 +107,14 @@ def optional_name(value: Any) -> str:
     return name(value) if value else ""
 
 
+def run_id(value: Any) -> str:
+    """What a launcher calls a run, or nothing: one line of at most 200 characters."""
+    text = str(value or "")
+    if len(text) > 200 or not text.isprintable():
+        raise ValueError("must be at most 200 printable characters")
+    return text
+
+
 def directory(value: Any) -> Path:
     """The path of a directory, which need not be there."""
     text = os.fspath(value)
@@ -238,6 +246,15 @@ def addresses(value: Any) -> tuple[str, ...]:
             urlsplit(address).port  # noqa: B018 - raises where it is none
         except ValueError as error:
             raise ValueError(f"{address!r} is no URL: {error}") from None
+    return tuple(map(str, given))
+
+
+def modules(value: Any) -> tuple[str, ...]:
+    """Dotted names of modules, between spaces if they are one text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for name in map(str, given):
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"has {name!r}, which is no module's name")
     return tuple(map(str, given))
 
 
