@@ -298,7 +298,7 @@ class Rebuild:
             return False
         record = decode(entry.item)
         is_get = record.get("method", "GET") == "GET"
-        return is_get and target_uri(record["url"].partition("#")[0]) in self._stored
+        return is_get and target_uri(record["url"]) in self._stored
 
 
 class _Sender:
