@@ -1,9 +1,10 @@
 """Spiders of Scrapy's and scrapy-redis's classes, on two nodes and on plain Scrapy.
 
 All three fetch the same site; a request says which of them sent it. The nodes have
-joined before the site answers, and each of its hosts has a node of its own.
+shared the partitions before the spider starts.
 """
 
+import contextlib
 import gzip
 import itertools
 import json
@@ -18,9 +19,9 @@ import pytest
 import warm
 from conftest import SHORT, Cluster, until
 
+from frontier.errors import UnknownCrawl
 from frontier.inspection.snapshot import snapshot
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog
 from frontier.testing.resource import failure, html, ok
 from frontier.testing.server import SiteServer
@@ -285,9 +286,22 @@ class One(RedisCrawlSpider):
 }
 SETTINGS = """
 SPIDER_MODULES = ["shop.spiders"]
+SPIDER_MIDDLEWARES = {"shop.held.Held": 50}
 ROBOTSTXT_OBEY = False
 COOKIES_ENABLED = False
 DOWNLOAD_DELAY = 0
+"""
+HELD = """
+import asyncio
+from pathlib import Path
+
+
+class Held:
+    async def process_start(self, start):
+        while not Path("go").exists():
+            await asyncio.sleep(0.02)
+        async for one in start:
+            yield one
 """
 
 
@@ -302,6 +316,7 @@ def project(tmp_path):
         (root / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
         (package / "__init__.py").write_text("")
         (package / "items.py").write_text(ITEMS)
+        (package / "held.py").write_text(HELD)
         (package / "settings.py").write_text(SETTINGS)
         named = textwrap.dedent(spider).replace(
             "Spider):\n", 'Spider):\n    name = "shop"\n', 1
@@ -314,10 +329,10 @@ def project(tmp_path):
 
 @pytest.fixture
 def shop(tmp_path, request):
-    """A server of the shop that answers when its ``delay`` is taken back."""
+    """A server of the shop."""
     log = tmp_path / "requests.jsonl"
     site = getattr(request, "param", Shop)(hosts=HOSTS)
-    with SiteServer(site, log=log, delay=600) as server:
+    with SiteServer(site, log=log, delay=0.02) as server:
         server.requests = lambda: RequestLog.read(log) if log.exists() else None
         yield server
 
@@ -331,8 +346,11 @@ class Crawls:
         self.shop = shop
         self.cluster = cluster
 
-    def run(self, *, alone=(), together=()):
-        """Run both to their ends, with further words for ``scrapy crawl``."""
+    def run(self, *, alone=(), together=(), then=lambda: None):
+        """Run both to their ends, with further words for ``scrapy crawl``.
+
+        *then* is called when the nodes have started.
+        """
         for node in NODES:
             output = str(self.directory / f"{node}.jsonl")
             self.start(node, *together, "-o", output)
@@ -346,6 +364,7 @@ class Crawls:
                 stderr=subprocess.STDOUT,
             )
         self.open(len(NODES))
+        then()
         assert self.cluster.wait() == [0, 0]
         assert plain.wait(90) == 0, (self.directory / "plain.log").read_text()
 
@@ -357,13 +376,17 @@ class Crawls:
         self.cluster.start(node, *words, spider="shop", cwd=self.root, **chosen)
 
     def open(self, count):
-        """Have the site answer when so many nodes have joined."""
-        until(lambda: self.cluster.has_store and self.members() == count, "the nodes")
-        self.shop.delay = 0.02
+        """Have spiders start when so many nodes have their shares."""
+        until(lambda: self.cluster.has_store and self.shared(count), "the nodes")
+        (self.root / "go").touch()
 
-    def members(self):
-        key = CrawlKeys("frontier", "shop-1").nodes()
-        return self.cluster.store.call(Call.command("HLEN", key))
+    def shared(self, count):
+        """Whether so many nodes hold all partitions."""
+        with contextlib.suppress(UnknownCrawl):
+            crawl = snapshot(self.cluster.store, "frontier", "shop-1")
+            held = [node.held for node in crawl.nodes if node.state == "live"]
+            return len(held) == count and sum(held) == crawl.partitions and all(held)
+        return False
 
     @property
     def _bases(self):
@@ -426,13 +449,18 @@ def test_two_nodes_yield_what_a_spider_of_scrapy_redis_does(
     urls = [f"{base}/detail/9" for base in shop.site.bases]
     if kind == "RedisCrawlSpider":
         urls = [f"{shop.site.bases[0]}/start"]
-    for key in ("alone", "together"):
-        entries = [json.dumps({"url": url}) for url in urls]
+    entries = [json.dumps({"url": url}) for url in urls]
+
+    def put(key):
         cluster.store.call(Call.command("RPUSH", key, *entries))
+
+    put("alone")
     made = crawls(REDIS_SPIDERS[kind], cluster)
     common = [f"-sREDIS_URL={own_server.url}", "-sMAX_IDLE_TIME_BEFORE_CLOSE=1"]
     made.run(
-        alone=[*common, "-a", "key=alone"], together=[*common, "-a", "key=together"]
+        alone=[*common, "-a", "key=alone"],
+        together=[*common, "-a", "key=together"],
+        then=lambda: put("together"),
     )
     cluster.close()
 
@@ -460,7 +488,7 @@ def test_a_crawl_spider_with_kills_and_a_stop_fetches_each_page_once(
         cluster.kill(f"node-{number}")
         again |= set(cluster.reserved("shop-1"))
         made.start(f"node-{number + 3}", **settings)
-        until(lambda: made.members() == 3, "the killed node's removal")
+        until(lambda: made.shared(3), "the killed node's removal")
     wait_for_more(shop, 60)
     cluster.nodes["node-3"].send_signal(signal.SIGTERM)
     assert cluster.wait("node-3") == [0]
