@@ -77,7 +77,7 @@ class Config:
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
-    collection: str = _setting("", parsers.optional_name)
+    collection: str = _setting("", parsers.collection)
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
