@@ -1,9 +1,10 @@
 """WARC/1.1 records, as bytes.
 
-An exchange becomes a ``request`` record and a ``response`` or ``revisit``
-record. Heads and bodies go into the block byte for byte; only the values of
-WARC headers are escaped, because they must stay on their line. Section numbers
-are those of WARC 1.1 (ISO 28500:2017).
+An exchange becomes a ``response`` or ``revisit`` record and a ``request`` record,
+in this order: pywb and cdxj-indexer join them only if the second names the first
+in WARC-Concurrent-To. Heads and bodies go into the block byte for byte; only the
+values of WARC headers are escaped, because they must stay on their line. Section
+numbers are those of WARC 1.1 (ISO 28500:2017).
 """
 
 from __future__ import annotations
@@ -131,9 +132,9 @@ def capture(
     *,
     block_digest: bool = True,
 ) -> tuple[Record, Record]:
-    """Return the request record of *exchange* and its response record.
+    """Return the response record of *exchange* and its request record.
 
-    The second is a revisit of *original* if there is one. *digest_hex* is that of
+    The first is a revisit of *original* if there is one. *digest_hex* is that of
     the response's body, as the index spells it. Of a 304 that we asked for, it is
     the original's, and the block is empty: a replay tool that finds the 304's head
     there serves the 304 (pywb 2.10), and one that finds nothing the original.
@@ -170,8 +171,8 @@ def capture(
     body = exchange.response_body if original is None else b""
     head = exchange.response_head if exchange.unmodified is None else b""
     return (
-        _record("request", request_id, request, *asked, digested=block_digest),
         _record(kind, identifier, response, head, body, digested=block_digest),
+        _record("request", request_id, request, *asked, digested=block_digest),
     )
 
 
