@@ -94,11 +94,13 @@ def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[
     It stops at the first byte that does not belong to a whole record, each of
     which begins with *magic*.
     """
-    return (end for end, _ in _whole(stream, magic))
+    return (end for end, _, _ in members(stream, magic))
 
 
-def _whole(stream: BinaryIO | FileIO, magic: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where each whole record ends, and what kind it is."""
+def members(
+    stream: BinaryIO | FileIO, magic: bytes = _MAGIC
+) -> Iterator[tuple[int, int, bytes]]:
+    """The same, with how many bytes each record inflates to, and its kind."""
     end = 0
     rest = b""
     while True:
@@ -107,7 +109,7 @@ def _whole(stream: BinaryIO | FileIO, magic: bytes) -> Iterator[tuple[int, bytes
         if not member.whole:
             return
         end += size
-        yield end, member.kind
+        yield end, member.inflated, member.kind
 
 
 class _Member:
@@ -117,6 +119,8 @@ class _Member:
         self._inflate = zlib.decompressobj(_GZIP)
         self._magic = magic
         self._start = b""
+        self.inflated = 0
+        """Bytes that came out of it."""
 
     @property
     def whole(self) -> bool:
@@ -140,6 +144,7 @@ class _Member:
                 data = self._inflate.decompress(block, _BLOCK_SIZE)
             except zlib.error:
                 break
+            self.inflated += len(data)
             self._start += data[: _START - len(self._start)]
             beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
             size += len(block) - len(beyond)
@@ -171,7 +176,7 @@ def _kept(file: FileIO) -> tuple[int, int]:
     """
     records = kept = before = 0
     kind = first = b""
-    for end, kind in _whole(file, _MAGIC):
+    for end, _, kind in members(file):
         if kind in _EXCHANGED:
             first = first or kind
         records, before, kept = records + 1, kept, end

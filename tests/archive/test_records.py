@@ -122,6 +122,9 @@ def test_a_truncated_response_says_why():
         ("http://a/{}|\\^`<>\"'%zz", "http://a/{}|\\^`<>\"'%zz"),
         ("http://a/\udce9", "http://a/%ED%B3%A9"),
         ("", ""),
+        ("http://a", "http://a/"),
+        ("https://a:8443?q=http://b", "https://a:8443/?q=http://b"),
+        ("urn:x", "urn:x"),
     ],
 )
 def test_a_target_uri_cannot_leave_its_line(url, uri):
