@@ -26,6 +26,7 @@ FACES = {
     "handler",
     "identity",
     "launch",
+    "limits",
     "links",
     "modes",
     "pipelines",

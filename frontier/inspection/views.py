@@ -17,7 +17,7 @@ class CrawlSummary:
     crawl_id: str
     spider: str
     state: str
-    """``open``, ``finished`` or ``canceled``."""
+    """``open``, ``finished``, ``canceled`` or ``limit``."""
     created_ms: int
     finished_ms: int
     """Milliseconds since the Unix epoch; 0 while it is open."""
@@ -174,6 +174,11 @@ class CrawlSnapshot:
     """The shared tiers of the seen test; ``None`` if they cannot be read."""
     kind: str = "crawl"
     """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
+    limit: str = ""
+    """The limit that it ended at: ``pages``, ``items``, ``errors``, ``bytes`` or
+    ``time``."""
+    limit_value: int = 0
+    """That limit; milliseconds of the time."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
 
