@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frontier.runtime.spending import described
+
 if TYPE_CHECKING:
     from frontier.inspection.tiers import Tiers
     from frontier.queues.partition import Scan
@@ -181,6 +183,14 @@ class CrawlSnapshot:
     """That limit; milliseconds of the time."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
+
+    @property
+    def ended_at(self) -> str:
+        """That it has ended at a limit, and which, for people; else empty."""
+        if not self.limit:
+            return ""
+        limit = described(f"{self.limit} {self.limit_value}")
+        return f"has ended at its limit: {limit}"
 
     @property
     def seconds(self) -> float:

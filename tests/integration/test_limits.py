@@ -1,7 +1,5 @@
 """Limits of a whole crawl, on several nodes, of which one is killed."""
 
-import json
-
 from conftest import FAST, SHORT, until
 
 from frontier.inspection.snapshot import snapshot
@@ -67,13 +65,36 @@ def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
     assert before - 2 * int(FAST["CONCURRENT_REQUESTS_PER_DOMAIN"]) * 5 <= counted
     assert counted <= before < 100
 
-    start(cluster, server, "node-3", "node-4", **limit)
-    assert cluster.wait("node-3", "node-4") == [0, 0]
+    start(cluster, server, "node-3", "node-4", "node-5", **limit)
+    assert cluster.wait("node-3", "node-4", "node-5") == [0, 0, 0]
     assert look(cluster).limit == "pages"
     assert pages(server) == 100 + before - counted
 
 
-def test_items_bytes_errors_and_time_end_a_crawl_too(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.05)
-    base = json.dumps({"a": 1})
-    assert base
+def test_two_nodes_make_little_more_items_than_the_crawl_may_have(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    few = {"CLOSESPIDER_ITEMCOUNT": "20", "CONCURRENT_REQUESTS": "2"}
+    start(cluster, server, "node-1", "node-2", **few)
+
+    assert cluster.wait() == [0, 0]
+    seen = look(cluster)
+    assert (seen.state, seen.limit, seen.limit_value) == ("limit", "items", 20)
+    assert 20 <= seen.totals.items == spent(cluster, "items") < 20 + 2 * 4
+    for node in cluster.nodes:
+        assert "Spider closed (closespider_itemcount)" in cluster.text_of(node)
+
+
+def test_three_nodes_of_one_command_end_at_its_limit_and_say_so(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    words = ["crawl", "run", "--seeds", server.seeds[0], "--nodes", "3"]
+    words += ["--warc-dir", str(cluster.warc_dir), "-sROBOTSTXT_OBEY=False"]
+    twice = cluster.ask(*words, "--limit-pages=9", "-sCLOSESPIDER_PAGECOUNT=9")
+    assert twice.returncode == 2
+    assert "-s CLOSESPIDER_PAGECOUNT and --limit-pages are the same" in twice.stderr
+
+    done = cluster.ask(*words, "--limit-pages", "9", "--limit-bytes", "100000000")
+    assert done.returncode == 0, done.stderr
+    assert "site-1 has ended at its limit: 9 pages (CLOSESPIDER_PAGECOUNT)" in (
+        done.stderr
+    )
+    assert pages(server) == 9

@@ -49,15 +49,15 @@ end
 
 local granted = 0
 if limits.pages ~= '0' and crawl[1] == 'open' then
-  local room, live = tonumber(limits.pages) - pages - tonumber(ARGV[4]), 1
+  local room = tonumber(limits.pages) - pages - tonumber(ARGV[4])
+  local share = math.max(1, redis.call('HLEN', KEYS[4]))
   local held = redis.call('HGETALL', KEYS[3])
   for i = 1, #held, 2 do
     if held[i] ~= ARGV[1] and redis.call('HEXISTS', KEYS[4], held[i]) == 1 then
       room = room - tonumber(string.match(held[i + 1], '(%d+)$'))
-      live = live + 1
     end
   end
-  granted = math.max(0, math.min(tonumber(ARGV[5]), room, math.ceil(room / live)))
+  granted = math.max(0, math.min(tonumber(ARGV[5]), room, math.ceil(room / share)))
 end
 redis.call('HSET', KEYS[3], ARGV[1],
   table.concat({ARGV[2], ARGV[3], string.format('%.0f', ARGV[4] + granted)}, ' '))
