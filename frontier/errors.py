@@ -13,7 +13,8 @@ FrontierError
 │   │   └── StoreFull       its memory is full; it takes nothing until there is room
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   ├── NoStore             there is no embedded store where one was looked for
-│   └── LayoutStale         the seen-set has grown; compute its keys again
+│   ├── LayoutStale         the seen-set has grown; compute its keys again
+│   └── PushForgotten       the store has gone back to before what it confirmed
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── UnknownCrawl        there is no such crawl in the store
@@ -29,6 +30,7 @@ FrontierError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── SourceBroken        a source cannot be imported; the others can
     ├── WriterStopped       the archive cannot take records any more
@@ -166,6 +168,16 @@ class LayoutStale(StoreError):
     def __init__(self, layout: Layout) -> None:
         super().__init__(f"the seen-set has another layout: {layout}")
         self.layout = layout
+
+
+class PushForgotten(StoreError):
+    """A partition lacks a push of this process that the store had confirmed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the store has gone back in time, by a failover or a restart, and has "
+            "forgotten what it had confirmed; load it again"
+        )
 
 
 class CoordinationError(FrontierError):
@@ -328,6 +340,14 @@ class BadWarc(ArchiveError):
         self.file = file
         self.offset = offset
         self.reason = reason
+
+
+class FileTaken(ArchiveError):
+    """There is a file already where one was to be made."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is there; it is not overwritten without being told")
+        self.path = path
 
 
 class BadWacz(ArchiveError):

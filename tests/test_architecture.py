@@ -25,6 +25,7 @@ FACES = {
     "gate",
     "handler",
     "identity",
+    "itemclasses",
     "launch",
     "limits",
     "links",

@@ -308,6 +308,7 @@ class Node:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         await self._leases.release(list(self._leases.held))
+        await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
         left = await self._membership.leave(report)
