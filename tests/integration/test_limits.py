@@ -79,7 +79,8 @@ def test_two_nodes_make_little_more_items_than_the_crawl_may_have(serve, cluster
     assert cluster.wait() == [0, 0]
     seen = look(cluster)
     assert (seen.state, seen.limit, seen.limit_value) == ("limit", "items", 20)
-    assert 20 <= seen.totals.items == spent(cluster, "items") < 20 + 2 * 4
+    # What was in flight includes responses that wait for their callback.
+    assert 20 <= seen.totals.items == spent(cluster, "items") < 40
     for node in cluster.nodes:
         assert "Spider closed (closespider_itemcount)" in cluster.text_of(node)
 
