@@ -17,7 +17,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from frontier.errors import CrawlClosed, LayoutStale
+from frontier.errors import CrawlClosed, CrawlLost, LayoutStale
 from frontier.model import Layout
 from frontier.queues.push import (
     MAX_URLS,
@@ -70,6 +70,7 @@ class SeedLock:
 
         Raises:
             CrawlClosed: The crawl has ended.
+            CrawlLost: It is not in the store any more.
         """
         waited = False
         while True:
@@ -77,6 +78,8 @@ class SeedLock:
             state, known = self._store.call(Call.to(SEED_HOLD, self._names, args))
             if state == b"yours":
                 return int(known)
+            if state == b"lost":
+                raise CrawlLost(self._crawl_id)
             if state == b"closed":
                 raise CrawlClosed(self._crawl_id)
             if not waited:

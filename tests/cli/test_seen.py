@@ -113,7 +113,7 @@ def open_crawl(blocking, unique):
         shape = json.dumps(crawl_shape(config))
         store.run(
             [
-                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site"]),
+                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", ""]),
                 Call.command("SADD", f"seen-{unique}:crawls", crawl_id),
             ]
         )

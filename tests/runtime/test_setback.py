@@ -35,6 +35,7 @@ def node(parts_on, connect, own_server, start):
     )
 
     async def go(*pushes):
+        await a.store.call(Call.command("HSET", a.keys.meta(), "state", "open"))
         a.patience.on_change(setback.examine)
         start(a.outbox.run(), a.inbox.run())
         await a.keeper.beat()

@@ -1,13 +1,14 @@
 -- queue_push: queue the URLs that were not seen, and mark them, in one step.
 --
 -- KEYS[1...]       those of the first plan, then those of the next. In each plan
---                  1 is `counts`, the hash {ready, pushed, seq, acked, dead}, 2
+--                  1 is `counts`, the hash {born, ready, pushed, ...}, 2
 --                  `queues`, the sorted set of queues that have ready URLs, 3
 --                  `seen`, the hash {buckets, count, blooms, last, era}; from 4 on
 --                  Bloom generations, then buckets of the set and ready lists
--- ARGV[1...] plans  a partition each, msgpack [keys, layout, base, room, made,
---                  splits, lists, modes, marks, members, places, targets, items]:
+-- ARGV[1...] plans  a partition each, msgpack [keys, born, layout, base, room,
+--                  made, splits, lists, modes, marks, members, places, targets, items]:
 --                  keys     how many of the KEYS are the plan's
+--                  born     the mark of the crawl, as `counts` has it; '' if none
 --                  layout   {buckets, blooms, era}, as the caller knows it
 --                  base     how many buckets a new set has
 --                  room     URLs that the set may have after its splits, and
@@ -32,7 +33,8 @@
 -- risen}, with a letter per URL (n new, s seen, b seen as Bloom says, f queued
 -- untested) and the `lists` that were empty before. Or {0, buckets, count,
 -- blooms, last, era}, and nothing of the plan is done, if the caller's layout is
--- not the current one or leaves too little room.
+-- not the current one or leaves too little room. Or {-1}, if the partition is not
+-- marked as of that crawl: what was in it is lost.
 -- Where there is a set it answers, and Bloom is only written: the set is exact
 -- and ten times as quick to ask. Once a set was given up (era > 0), Bloom is
 -- asked about what the present one does not have.
@@ -153,8 +155,9 @@ local function queue(keys, lists, targets, items, verdicts)
   return risen
 end
 
-local function push(keys, layout, base, room, made, splits, lists, modes, marks, members,
+local function push(keys, born, layout, base, room, made, splits, lists, modes, marks, members,
     places, targets, items)
+  if (redis.call('HGET', keys[1], 'born') or '') ~= born then return {-1} end
   local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era')
   local buckets, count = tonumber(stored[1] or base), tonumber(stored[2] or '0')
   local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
