@@ -33,8 +33,9 @@ from frontier.connection import connection_of
 from frontier.delivered import Delivered
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
+from frontier.itemclasses import ItemClasses
 from frontier.modes import ONCE, Modes
-from frontier.queues.codec import decode, encode
+from frontier.queues.codec import Codec
 from frontier.queues.push import FORCE, SEEN, SEEN_BY_BLOOM, TEST, Push
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
@@ -108,6 +109,8 @@ class Scheduler(BaseScheduler):
         self._fingerprints = self._connection.fingerprints()
         self._by_url = self._fingerprints.by_url
         self._recorder = Recorder(spider)
+        modules, settings = self._config.item_modules, self._crawler.settings
+        self._codec = Codec(ItemClasses.of(modules, settings, spider))
         self._modes = Modes(self._connection, self._fingerprints)
         self._tally = Tally(self._crawler)
         self._connection.attach(self)
@@ -201,7 +204,9 @@ class Scheduler(BaseScheduler):
             return None
         while (reservation := self._node.take()) is not None:
             try:
-                request = from_record(decode(reservation.item), self._spider)
+                request = from_record(
+                    self._codec.decode(reservation.item), self._spider
+                )
             except CodecError as error:
                 self._bury(reservation, error)
                 continue
@@ -288,7 +293,7 @@ class Scheduler(BaseScheduler):
     # Inside.
 
     def _item(self, request: Request) -> bytes:
-        return encode(self._recorder.record(request))
+        return self._codec.encode(self._recorder.record(request))
 
     def _is_trapped(self, request: Request) -> bool:
         if self._modes.is_start(request):

@@ -25,6 +25,8 @@ FACES = {
     "gate",
     "handler",
     "identity",
+    "itemclasses",
+    "launch",
     "links",
     "modes",
     "pipelines",

@@ -3,6 +3,10 @@
 The first node that finds no open crawl of its spider opens ``<spider>-<n+1>``;
 others join it. An interrupted crawl is still open, so that starting again
 resumes it; a finished one is not, so that starting again makes a new one.
+
+A node that belongs to a *run* comes to the crawl of that run, open or ended: to the
+one that the first node of the run has entered. So a node that is started late does
+not make a new crawl of what the others have done.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError, CrawlLost
+from frontier.errors import ConfigurationError, CrawlLost, RunOver
 from frontier.store.client import Argument, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.scripts import (
@@ -42,21 +46,33 @@ queue: a URL's partition is that of its fingerprint."""
 
 
 async def enter(
-    run: Run, namespace: str, spider: str, crawl_id: str, shape: Mapping[str, Any]
+    run: Run,
+    namespace: str,
+    spider: str,
+    crawl_id: str,
+    shape: Mapping[str, Any],
+    run_of: tuple[str, str] = ("", ""),
 ) -> CrawlKeys:
     """Open a crawl or join the open one; return its keys.
 
     *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of
-    the settings that all its nodes must share to their values.
+    the settings that all its nodes must share to their values. *run_of* is the id
+    of the run that the node belongs to, empty for none, and the digest of its seeds.
 
     Raises:
         ConfigurationError: It was created with another shape, or it is named
             and has ended.
         CrawlLost: The store has lost a part of it, or all but a part.
+        RunOver: A node of the run was in it, and it has ended.
     """
     registry = RegistryKeys(namespace)
+    run_id, start_id = run_of
+    field = f"run:{start_id}:{run_id}"
+    entered = await _entered(run, registry.spider(spider), field) if run_id else ""
+    if crawl_id and crawl_id != entered:
+        entered = ""
     while True:
-        chosen = crawl_id or await _allot(run, registry, spider)
+        chosen = crawl_id or entered or await _allot(run, registry, spider)
         keys = CrawlKeys(namespace, chosen)
         opened = open_call(keys, json.dumps(shape), spider)
         state, stored, born, marked = (
@@ -67,7 +83,12 @@ async def enter(
             keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
             if keys.born and not marked:
                 await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
+            if run_id and not entered:
+                note = Call.command("HSET", registry.spider(spider), field, chosen)
+                await run([note])
             return keys
+        if entered:
+            raise RunOver(chosen, state.decode(), run_id)
         if crawl_id:
             raise ConfigurationError(
                 f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state.decode()}; "
@@ -207,6 +228,12 @@ class StartLock:
         await self._run(
             [Call.to(START_DONE, self._names, [self._start_id, self._born])]
         )
+
+
+async def _entered(run: Run, spider: str, field: str) -> str:
+    """The crawl that a node of the run has entered; empty if none has."""
+    (reply,) = await run([Call.command("HGET", spider, field)])
+    return reply.decode() if reply else ""
 
 
 async def _allot(run: Run, registry: RegistryKeys, spider: str) -> str:

@@ -71,8 +71,10 @@ class Node:
         inbox_size: int,
         cap: Callable[[], int],
         host_of: Callable[[str], str],
+        run_of: tuple[str, str] = ("", ""),
     ) -> None:
         self.config = config
+        self._run_of = run_of
         self._settings = settings
         self._owner = owner
         self._spider = spider
@@ -97,6 +99,7 @@ class Node:
 
         Raises:
             ConfigurationError: The settings do not fit the crawl's.
+            RunOver: The crawl of the node's run has ended.
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
@@ -124,6 +127,7 @@ class Node:
             self._spider,
             config.crawl_id,
             shape,
+            self._run_of,
         )
         if config.warc_enabled:
             blocking = BlockingStore.from_settings(settings)
@@ -296,6 +300,7 @@ class Node:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         await self._leases.release(list(self._leases.held))
+        await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
         if self._outside:
