@@ -199,8 +199,8 @@ class UnknownCrawl(CoordinationError):
     """There is no such crawl in the store."""
 
     def __init__(self, namespace: str, crawl_id: str) -> None:
-        what = f"no crawl {crawl_id}" if crawl_id else "no crawl"
-        super().__init__(f"there is {what} in namespace {namespace}")
+        name = f" {crawl_id}" if crawl_id else ""
+        super().__init__(f"there is no crawl{name} in namespace {namespace}")
         self.namespace = namespace
         self.crawl_id = crawl_id
 

@@ -176,6 +176,8 @@ class CrawlSnapshot:
     """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
+    lost: int = 0
+    """Partitions without the crawl's mark: the store has lost what was in them."""
 
     @property
     def seconds(self) -> float:
