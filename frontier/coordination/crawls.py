@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
+LIMIT = "limit"
+"""The state of a crawl that ended because a limit of all of it was reached."""
 BATCH = 256
 """Partitions per round trip."""
 BY_FINGERPRINT = "fingerprint"
@@ -88,10 +90,10 @@ async def enter(
                 await run([note])
             return keys
         if entered:
-            raise RunOver(chosen, state.decode(), run_id)
+            raise RunOver(chosen, _said(state), run_id)
         if crawl_id:
             raise ConfigurationError(
-                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state.decode()}; "
+                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {_said(state)}; "
                 "choose another id, or leave it empty"
             )
         await retire(run, namespace, spider, chosen)
@@ -162,6 +164,7 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
     Returns whether this call ended it; ``None`` if a live node is busy, or if it
+    was canceled or has ended at a limit, which the heartbeat tells.
     was canceled, which the heartbeat tells.
 
     Raises:
@@ -228,6 +231,10 @@ class StartLock:
         await self._run(
             [Call.to(START_DONE, self._names, [self._start_id, self._born])]
         )
+
+
+def _said(state: bytes) -> str:
+    return "at its limit" if state == LIMIT.encode() else state.decode()
 
 
 async def _entered(run: Run, spider: str, field: str) -> str:

@@ -127,7 +127,7 @@ def snapshot(
             Call.command("HGETALL", keys.nodes()),
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
-            Call.command("HMGET", keys.meta(), "removed_ms", "born", "marked"),
+            Call.command("HMGET", keys.meta(), "removed_ms", "limit", "born", "marked"),
         ]
     )
     if meta[0] is None:
@@ -135,7 +135,7 @@ def snapshot(
     summary = _summary(crawl_id, meta, nodes)
     taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
     settings, partitions = _shape(crawl_id, shape)
-    removed, born, marked = more
+    removed, limit, born, marked = more
     scans, holders, marks = _look(store, keys, partitions)
     figures = read_reports(reports)
     views = _views(
@@ -161,6 +161,8 @@ def snapshot(
             0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
         ),
         kind=summary.kind,
+        limit=text(limit).partition(" ")[0],
+        limit_value=whole(text(limit).partition(" ")[2].encode()),
         removed_ms=whole(removed),
         lost=sum(mark != born for mark in marks) if born and marked else 0,
     )

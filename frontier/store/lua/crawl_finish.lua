@@ -6,9 +6,9 @@
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
 --
 -- Returns 1 if this call ended it, 2 if it had ended before, 3 if it was
--- canceled, 0 if a live node is busy: it loads seeds or holds requests that are
--- not in the store, or while a command puts seeds in, or that cannot be known. Or -1 if the crawl is not
--- there any more, or another of its name.
+-- canceled or at a limit, 0 if a live node is busy: it loads seeds or holds requests
+-- that are not in the store, or while a command puts seeds in, or that cannot be
+-- known. Or -1 if the crawl is not there any more, or is another of its name.
 
 local state, born, swept, resumed = unpack(
   redis.call('HMGET', KEYS[1], 'state', 'born', 'swept_ms', 'resumed_ms'))
@@ -16,7 +16,7 @@ if not state or (born or '') ~= ARGV[2] then
   return -1
 end
 if state ~= 'open' then
-  return state == 'canceled' and 3 or 2
+  return (state == 'canceled' or state == 'limit') and 3 or 2
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
