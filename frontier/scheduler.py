@@ -31,6 +31,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
 from frontier.delivered import Delivered
+from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
@@ -126,8 +127,12 @@ class Scheduler(BaseScheduler):
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
-    def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
-        """Leave the crawl; it goes on without this node, or with it later."""
+    def close(self, reason: str) -> Deferred[None]:
+        """Leave the crawl; it goes on without this node, or with it later.
+
+        But if Scrapy has found one of its limits reached, the crawl ends.
+        """
+        self._connection.note_reason(reason)
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
@@ -281,6 +286,10 @@ class Scheduler(BaseScheduler):
         """Close the spider: an operator wants this node to go."""
         self._connection.obey(order)
 
+    def on_limit(self, limit: str) -> None:
+        """Close the spider: the crawl has ended at a limit."""
+        self._connection.end_at(limit)
+
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
         return bool(
@@ -312,9 +321,12 @@ class Scheduler(BaseScheduler):
             mode = TEST
             salted = fingerprint + self._connection.carried
             fingerprint = hashlib.sha256(salted).digest()
+        queue_key = place.queue_key
+        if slot := request.meta.get(DOWNLOAD_SLOT):
+            queue_key = self._places.queue_key_of_slot(place, request.url, slot)
         self._node.push(
             fingerprint=fingerprint,
-            queue_key=place.queue_key,
+            queue_key=queue_key,
             partition=place.partition,
             priority=request.priority,
             item=item,
