@@ -54,8 +54,8 @@ _NAMED: dict[Any, Any] = dict(enumerate(NAMES))
 _TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
 
 
-def encode(record: Mapping[str, Any]) -> bytes:
-    """The item of *record*, a request as a mapping with a ``url``.
+def encode(record: Mapping[str, Any], *, most: int = MAX_BYTES) -> bytes:
+    """The item of *record*, a request as a mapping with a ``url``, of *most* bytes.
 
     Raises:
         NotSerializable: A value is not data, or all together are too large.
@@ -64,8 +64,8 @@ def encode(record: Mapping[str, Any]) -> bytes:
         body: bytes = _packer.pack({_PLACES.get(n, n): record[n] for n in record})
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise _blame(record, error) from None
-    if len(body) > MAX_BYTES:
-        reason = f"takes {len(body):,} bytes; at most {MAX_BYTES:,} can be stored"
+    if len(body) > most:
+        reason = f"takes {len(body):,} bytes; at most {most:,} can be stored"
         raise NotSerializable(_short(record), "the request", reason)
     return _HEAD + body
 

@@ -137,7 +137,7 @@ class Node:
             host_of=self._host_of,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
-        self.addresses = parts.addresses
+        self.addresses, self.claims = parts.addresses, parts.claims
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch):
@@ -187,6 +187,10 @@ class Node:
         if reservation is not None:
             self._parts.starts.begin(reservation)
         return reservation
+
+    async def recover(self, reservation: Reservation) -> None:
+        """Have what led to *reservation*, a claim that is not kept here, made again."""
+        await self._parts.recovery.resolve([reservation])
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -267,7 +271,7 @@ class Node:
         await self._loops.stop()
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
-                await self._depart()
+                await self._depart(graceful=not reason)
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()
@@ -281,12 +285,15 @@ class Node:
         await self.archived()
         await self._parts.manners.flush()
 
-    async def _depart(self) -> None:
+    async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
+        if graceful:
+            await self.inbox.put_back(list(self.inbox.open.values()))
         await self._leases.release(list(self._leases.held))
         if self.archive is not None:
             await self.archive.finish()
+        await self.claims.leave()
         left = await self._membership.leave(report)
         if self.finished or self._canceled:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id

@@ -34,6 +34,9 @@ class Owner(Protocol):
         Told again with each heartbeat.
         """
 
+    async def start_again(self, start_ids: set[str]) -> set[str]:
+        """Push the start requests of *start_ids* again; return those that were."""
+
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
 

@@ -101,7 +101,7 @@ def _seen_names(
 
 
 def _rest(keys: PartitionKeys) -> list[str]:
-    return [keys.reserved, keys.started, keys.polite, keys.seen]
+    return [keys.reserved, keys.started, keys.polite, keys.claimed, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

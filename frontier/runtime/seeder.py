@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 from frontier.errors import CrawlClosed, LayoutStale
 from frontier.model import Layout
 from frontier.queues.push import (
+    ARE_SEEN,
     MAX_URLS,
     NEW,
-    SEEN,
-    SEEN_BY_BLOOM,
     joined,
     push_plan,
     pushed_one,
@@ -136,7 +135,7 @@ class Seeder:
             for push, verdict in zip(pushes, done.verdicts, strict=True):
                 if push.queue:
                     self.queued += verdict == NEW
-                    self.seen += verdict in (SEEN, SEEN_BY_BLOOM)
+                    self.seen += verdict in ARE_SEEN
         return risen
 
     def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:

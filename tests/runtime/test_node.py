@@ -49,6 +49,9 @@ class Owner:
     def on_order(self, order):
         self.orders.append(order)
 
+    async def start_again(self, start_ids):
+        return set()
+
     def is_busy(self):
         return self.busy
 
