@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.robotstxt import (
@@ -20,6 +21,7 @@ from frontier.downloadermiddlewares import CaptureMiddleware
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
+from frontier.store.address import ENVIRONMENT
 
 if TYPE_CHECKING:
     from typing import Self
@@ -39,6 +41,15 @@ class Addon:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Build the add-on of *crawler*."""
         return cls(crawler)
+
+    @classmethod
+    def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
+        """Take the server that the environment names, as of ``frontier crawl run``.
+
+        Before there is a spider: those of scrapy-redis connect when they are made.
+        """
+        if url := os.environ.get(ENVIRONMENT):
+            settings.set("REDIS_URL", url, "cmdline")
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Enable the components.

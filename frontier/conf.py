@@ -77,16 +77,20 @@ class Config:
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
-    collection: str = _setting("", parsers.optional_name)
+    collection: str = _setting("", parsers.collection)
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))
     """Queues into which each queue key is divided, so that nodes can share it."""
+    item_modules: tuple[str, ...] = _setting((), parsers.modules)
+    """Modules whose classes requests may carry; empty for the project's packages."""
     journal_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, parsers.boolean)
@@ -150,6 +154,8 @@ class Config:
     """Depth below which a duplicate page is not followed; -1 for none."""
     revisit_statuses: str = _setting("200", parsers.listed(parsers.statuses))
     """HTTP statuses whose payloads may become revisits."""
+    run_id: str = _setting("", parsers.run_id)
+    """What all nodes of one run are given; empty: what their launcher says."""
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, parsers.either(64, 32))

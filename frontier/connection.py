@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -19,11 +20,14 @@ from scrapy.utils.defer import deferred_from_coro
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
-from frontier.errors import FrontierError
+from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
+from frontier.launch import launched, run_of
+from frontier.limits import Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
+from frontier.runtime.spending import described, reason_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 
@@ -52,6 +56,8 @@ REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
 CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+RUN_OVER = "frontier_run_over"
+"""Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
 
 _connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
@@ -76,6 +82,9 @@ class Connection:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.config = Config.from_settings(crawler.settings)
+        self._limits = limits_of(crawler.settings, self.config)
+        self._counted: Counted | None = None
+        self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
         self.start_requests: WeakSet[Request] = WeakSet()
@@ -128,17 +137,25 @@ class Connection:
             inbox_size=2 * size,
             cap=self.allowance.reserved,
             host_of=self.allowance.host_of,
+            run_of=run_of(spider, self._run_id),
+            limits=self._limits,
         )
         self.node = node
         try:
             self.places = Places(self.config, self._address)
             await node.open()
+        except RunOver as over:
+            logger.warning("%s", over)
+            self._close_with(RUN_OVER)
+            return
         except FrontierError as error:
             logger.critical("%s", error)
-            self._crawler.signals.connect(self._refuse, signal=signals.spider_opened)
+            self._close_with(REFUSED)
             self._end_badly()
             return
         self._opened = True
+        if node.spending is not None:
+            self._counted = Counted(self._crawler, node.spending)
         self._guard()
 
     def _address(self, host: str) -> str | None:
@@ -152,8 +169,13 @@ class Connection:
         """Have *drop*, if any, asked of each request as soon as the spider made it."""
         SpiderOutput(self._crawler, drop)
 
-    def _refuse(self) -> None:
-        raise CloseSpider(REFUSED)
+    def _close_with(self, reason: str) -> None:
+        """Have the spider closed as soon as everything has been opened."""
+
+        def close() -> None:
+            raise CloseSpider(reason)
+
+        self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
 
     def _end_badly(self) -> None:
         """Have the process exit with 1 after the spider is closed.
@@ -217,6 +239,21 @@ class Connection:
         reason = REASONS[order]
         logger.info("an operator wants this node to go: %s", reason)
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+
+    def end_at(self, limit: str) -> None:
+        """Close the spider because the crawl has ended at *limit*, on all nodes."""
+        crawl_id = self.node.keys.crawl_id
+        logger.warning(
+            "the crawl %s has ended at its limit: %s", crawl_id, described(limit)
+        )
+        if not self.closing and self._opened:
+            reason = reason_of(limit)
+            deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+
+    def note_reason(self, reason: str) -> None:
+        """Learn why the spider closes."""
+        if self._counted is not None:
+            self._counted.closing(reason)
 
     def fail(self, error: BaseException) -> None:
         """Close the spider because the frontier of this node does not work."""

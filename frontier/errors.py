@@ -13,11 +13,13 @@ FrontierError
 │   │   └── StoreFull       its memory is full; it takes nothing until there is room
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   ├── NoStore             there is no embedded store where one was looked for
-│   └── LayoutStale         the seen-set has grown; compute its keys again
+│   ├── LayoutStale         the seen-set has grown; compute its keys again
+│   └── PushForgotten       the store has gone back to before what it confirmed
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── UnknownCrawl        there is no such crawl in the store
 │   ├── CrawlClosed         the crawl has ended; nothing can be put into it
+│   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
 │   ├── CrawlOpen           the crawl has not ended; its frontier is not removed
 │   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
 │   ├── UnknownNode         the crawl has no such node
@@ -28,6 +30,7 @@ FrontierError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── SourceBroken        a source cannot be imported; the others can
     ├── WriterStopped       the archive cannot take records any more
@@ -44,6 +47,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from frontier.model import Layout
+
+
+NOTHING_TO_DO = "it has nothing to do"
+"""How the message of `RunOver` ends, by which it is found in the logs of nodes."""
 
 
 class FrontierError(Exception):
@@ -163,6 +170,16 @@ class LayoutStale(StoreError):
         self.layout = layout
 
 
+class PushForgotten(StoreError):
+    """A partition lacks a push of this process that the store had confirmed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the store has gone back in time, by a failover or a restart, and has "
+            "forgotten what it had confirmed; load it again"
+        )
+
+
 class CoordinationError(FrontierError):
     """Base class of errors about who owns what."""
 
@@ -194,6 +211,19 @@ class CrawlClosed(CoordinationError):
             f"the crawl {crawl_id} has ended; start a node to open a new one"
         )
         self.crawl_id = crawl_id
+
+
+class RunOver(CoordinationError):
+    """The crawl of the run that a node belongs to has ended before it came."""
+
+    def __init__(self, crawl_id: str, state: str, run_id: str) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} of the run {run_id!r} has ended ({state}) before "
+            f"this node came; {NOTHING_TO_DO}"
+        )
+        self.crawl_id = crawl_id
+        self.state = state
+        self.run_id = run_id
 
 
 class CrawlOpen(CoordinationError):
@@ -310,6 +340,14 @@ class BadWarc(ArchiveError):
         self.file = file
         self.offset = offset
         self.reason = reason
+
+
+class FileTaken(ArchiveError):
+    """There is a file already where one was to be made."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is there; it is not overwritten without being told")
+        self.path = path
 
 
 class BadWacz(ArchiveError):

@@ -28,6 +28,9 @@ RULES = ("mime", "status", "url")
 MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")
 UNNAMED = "-"
 """The default collection, in a list of names."""
+RESERVED = frozenset({"c", "commit", "frontier", "h", "purge", "rev", "src"})
+"""What keys of the default collection begin with: its digests of a crawl ``alldupes``
+would be those of all crawls of a collection ``h``."""
 CANON_RULES = (
     "scrapy",
     "heritrix",
@@ -102,6 +105,14 @@ def name(value: Any) -> str:
 def optional_name(value: Any) -> str:
     """A name, or nothing."""
     return name(value) if value else ""
+
+
+def run_id(value: Any) -> str:
+    """What a launcher calls a run, or nothing: one line of at most 200 characters."""
+    text = str(value or "")
+    if len(text) > 200 or not text.isprintable():
+        raise ValueError("must be at most 200 printable characters")
+    return text
 
 
 def directory(value: Any) -> Path:
@@ -238,6 +249,15 @@ def addresses(value: Any) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
+def modules(value: Any) -> tuple[str, ...]:
+    """Dotted names of modules, between spaces if they are one text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for name in map(str, given):
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"has {name!r}, which is no module's name")
+    return tuple(map(str, given))
+
+
 def without_secrets(url: str) -> str:
     """*url* without user and password, and without what its query says."""
     parts = urlsplit(url)
@@ -269,9 +289,17 @@ def statuses(text: str) -> str:
     return str(whole(100, 999)(text))
 
 
+def collection(value: Any) -> str:
+    """The name of a collection, or nothing for the default one."""
+    text = optional_name(value)
+    if text in RESERVED:
+        raise ValueError("the keys of the default collection begin with that name")
+    return text
+
+
 def collection_name(text: str) -> str:
     """A name of a collection, or `UNNAMED`."""
-    return text if text == UNNAMED else str(name(text))
+    return text if text == UNNAMED else collection(name(text))
 
 
 def canon_rules(value: Any) -> str:

@@ -32,10 +32,11 @@ from scrapy.utils.defer import deferred_from_coro
 from frontier.connection import connection_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
+from frontier.itemclasses import ItemClasses
 from frontier.keeping import Keeping
 from frontier.modes import ONCE, Modes
 from frontier.queues.claims import claim_of
-from frontier.queues.codec import decode, encode
+from frontier.queues.codec import Codec
 from frontier.queues.push import (
     ARE_SEEN,
     CLAIMED,
@@ -119,6 +120,8 @@ class Scheduler(BaseScheduler):
         self._fingerprints = self._connection.fingerprints()
         self._by_url = self._fingerprints.by_url
         self._recorder = Recorder(spider)
+        modules, settings = self._config.item_modules, self._crawler.settings
+        self._codec = Codec(ItemClasses.of(modules, settings, spider))
         self._modes = Modes(self._connection, self._fingerprints)
         self._tally = Tally(self._crawler)
         self._connection.attach(self)
@@ -135,8 +138,12 @@ class Scheduler(BaseScheduler):
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
-    def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
-        """Leave the crawl; it goes on without this node, or with it later."""
+    def close(self, reason: str) -> Deferred[None]:
+        """Leave the crawl; it goes on without this node, or with it later.
+
+        But if Scrapy has found one of its limits reached, the crawl ends.
+        """
+        self._connection.note_reason(reason)
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
@@ -241,7 +248,7 @@ class Scheduler(BaseScheduler):
         Raises:
             CodecError: It makes no request.
         """
-        record = decode(reservation.item)
+        record = self._codec.decode(reservation.item)
         claim = claim_of(record, self._config.partitions)
         if claim is None:
             return from_record(record, self._spider)
@@ -341,6 +348,10 @@ class Scheduler(BaseScheduler):
             connection.starting = connection.starts_again = False
         return {connection.start_id}
 
+    def on_limit(self, limit: str) -> None:
+        """Close the spider: the crawl has ended at a limit."""
+        self._connection.end_at(limit)
+
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
         return bool(self._connection.starting or self._connection.holds_requests())
@@ -348,7 +359,7 @@ class Scheduler(BaseScheduler):
     # Inside.
 
     def _item(self, request: Request) -> bytes:
-        return encode(self._recorder.record(request))
+        return self._codec.encode(self._recorder.record(request))
 
     def _is_trapped(self, request: Request) -> bool:
         if self._modes.is_start(request):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +12,7 @@ from scrapy.exceptions import NotConfigured
 from frontier.archive.records import target_uri
 from frontier.connection import connection_of
 from frontier.errors import WriterStopped
+from frontier.launch import start_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -145,22 +144,3 @@ async def _renew(lock: Any, pause: float) -> None:
     while True:
         await asyncio.sleep(pause)
         await lock.acquire()
-
-
-def start_id(spider: Spider) -> str:
-    """Digest of what *spider* was started with: its arguments and start URLs.
-
-    Nodes whose spiders have the same one load their seeds once together.
-    """
-    facts = {
-        name: value
-        for name, value in vars(spider).items()
-        if not name.startswith("_") and _is_plain(value)
-    }
-    facts["start_urls"] = list(getattr(spider, "start_urls", ()) or ())
-    text = json.dumps([spider.name, facts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool | None)

@@ -6,7 +6,9 @@ What always holds:
     its name after its last byte is on disk.
 2.  It is there before its file gets its final name, so that no kill leaves a
     closed file without one (only an index that could not be written does).
-3.  What was rolled back is not listed. A file may be closed in the middle of a
+3.  What could not be written, as on a full disk, is tried again with the next index;
+    half of one is never left.
+4.  What was rolled back is not listed. A file may be closed in the middle of a
     batch, so lines are noted as captures are appended.
 
 The lines are made as captures are written. Most wait on disk, sorted in runs, in
@@ -24,7 +26,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from frontier.archive.records import target_uri
+from frontier.archive.records import escaped, target_uri
 from frontier.archive.selection import mime_of
 from frontier.archive.writer import OPEN
 from frontier.cdx import notes
@@ -67,6 +69,8 @@ class Listing:
         self._run = run
         self._lines: dict[str, list[bytes]] = defaultdict(list)
         self._runs: dict[str, list[IO[bytes]]] = defaultdict(list)
+        self._owed: list[Path] = []
+        """Closed files whose index could not be written yet."""
 
     def note(self, exchange: Exchange, stored: Stored) -> None:
         """Remember a capture that was appended."""
@@ -105,6 +109,13 @@ class Listing:
             OSError: It cannot be written, or *path* not read.
             BadWarc: *path* was not written here, and is damaged.
         """
+        for owed in self._owed[:]:
+            self._write(owed)
+            self._owed.remove(owed)
+            self.drop(owed)
+        self._write(path)
+
+    def _write(self, path: Path) -> None:
         final = path.with_name(path.name.removesuffix(OPEN))
         lines = self._lines.get(final.name)
         made = sorted(lines if lines is not None else self._read(path, final.name))
@@ -114,15 +125,22 @@ class Listing:
             run.seek(0)
         beside = beside_of(final)
         unfinished = beside.with_name(beside.name + OPEN)
-        with unfinished.open("wb") as file:
-            file.writelines(head)
-            file.writelines(heapq.merge(*runs, made))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(beside)
+        try:
+            with unfinished.open("wb") as file:
+                file.writelines(head)
+                file.writelines(heapq.merge(*runs, made))
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(beside)
+        except OSError:
+            unfinished.unlink(missing_ok=True)  # half an index, on a full disk mostly
+            raise
 
     def drop(self, path: Path) -> None:
-        """Forget the lines of *path*, which has its final name and its index."""
+        """Forget the lines of *path*, which has its final name, if it has its index."""
+        if path.name in self._lines and not beside_of(path).exists():
+            self._owed.append(path)
+            return
         self._lines.pop(path.name, None)
         for run in self._runs.pop(path.name, ()):
             run.close()
@@ -158,7 +176,7 @@ def _notes(exchange: Exchange, stored: Stored, mime: str) -> notes.Notes:
         title = notes.title_in(exchange.response_head + body[: notes.TITLE_REACH])
     if original is None:
         return notes.make(stored.date, title)
-    refers_to = target_uri(original.url)
+    refers_to = escaped(original.url)
     return notes.make(stored.date, title, refers_to, original.date)
 
 

@@ -86,6 +86,13 @@ def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[
     It stops at the first byte that does not belong to a whole record, each of
     which begins with *magic*.
     """
+    return (end for end, _ in members(stream, magic))
+
+
+def members(
+    stream: BinaryIO | FileIO, magic: bytes = _MAGIC
+) -> Iterator[tuple[int, int]]:
+    """The same as `whole_members`, with how many bytes each record inflates to."""
     end = 0
     rest = b""
     while True:
@@ -94,7 +101,7 @@ def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[
         if not member.whole:
             return
         end += size
-        yield end
+        yield end, member.inflated
 
 
 class _Member:
@@ -104,6 +111,8 @@ class _Member:
         self._inflate = zlib.decompressobj(_GZIP)
         self._magic = magic
         self._start = b""
+        self.inflated = 0
+        """Bytes that came out of it."""
 
     @property
     def whole(self) -> bool:
@@ -121,6 +130,7 @@ class _Member:
                 data = self._inflate.decompress(block, _BLOCK_SIZE)
             except zlib.error:
                 break
+            self.inflated += len(data)
             missing = len(self._magic) - len(self._start)
             self._start += data[:missing]
             beyond = self._inflate.unconsumed_tail or self._inflate.unused_data

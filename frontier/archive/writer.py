@@ -342,6 +342,10 @@ def tell(listeners: Iterable[Callable[[Path], None]], path: Path) -> None:
     for told in listeners:
         try:
             told(path)
+        except OSError as error:
+            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
+                "%s is whole, but what belongs to it cannot be written: %s", path, error
+            )
         except Exception:
             logger.exception("%s is whole, but what belongs to it failed", path)
 

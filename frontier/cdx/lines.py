@@ -16,6 +16,7 @@ from frontier.cdx import notes
 from frontier.cdx.keys import sort_key
 from frontier.cdx.notes import NONE, Notes
 from frontier.cdx.reader import http
+from frontier.errors import BadWarc
 
 if TYPE_CHECKING:
     from frontier.cdx.reader import Found
@@ -30,6 +31,12 @@ _USUAL = 7
 """Members of a line without notes."""
 _DIGITS = re.compile(r"[0-9]+")
 _DATE = re.compile(r"[0-9]{14}")
+MOMENT = re.compile(
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt ]"
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
+    r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
+)
+"""RFC 3339, section 5.6: what a list of pages may have, and a WARC-Date has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,18 @@ class Line:
 
 
 def line_of(found: Found, filename: str) -> Line | None:
-    """Return the line of a record; ``None`` if an index does not list it."""
+    """Return the line of a record; ``None`` if an index does not list it.
+
+    Raises:
+        BadWarc: Its WARC-Date is none: ``99999-01-01T00:00:00Z``, or the 13th month.
+    """
     url = found.headers.get("warc-target-uri", "").strip("<>")
-    timestamp = re.sub(r"[^0-9]", "", found.headers.get("warc-date", ""))[:14]
+    date = found.headers.get("warc-date", "")
+    timestamp = re.sub(r"[^0-9]", "", date)[:14]
     if found.kind not in INDEXED or not url or len(timestamp) != 14:
         return None
+    if not MOMENT.fullmatch(date):
+        raise BadWarc(filename, found.offset, f"WARC-Date {date[:40]!r} is no date")
     status, mime = "", found.headers.get("content-type", "")
     if found.kind != "resource":
         status, headers, _ = http(found.block)

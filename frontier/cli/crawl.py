@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,13 +24,15 @@ from frontier.cli.options import (
     WarcDir,
     connected,
 )
-from frontier.cli.output import complain, show, show_json
+from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.rebuilding import rebuild
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frontier.inspection.views import CrawlSnapshot, CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
@@ -45,38 +47,80 @@ app.command()(cancel)
 @app.command()
 def run(
     seeds: Annotated[
-        str, typer.Option(metavar="URL|FILE", help="A URL, or a file with one a line.")
-    ],
+        str,
+        typer.Option(
+            metavar="URL|FILE",
+            help="A URL, or a file with one a line, for the spider site.",
+        ),
+    ] = "",
+    spider: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="A spider of the Scrapy project that this directory is in.",
+        ),
+    ] = "",
     nodes: Annotated[int, typer.Option(min=1, max=100, help="Processes to start.")] = 2,
     scope: Annotated[
-        str, typer.Option(help="What to follow: host, domain, prefix or all.")
-    ] = "host",
+        str,
+        typer.Option(help="What site follows: host (default), domain, prefix or all."),
+    ] = "",
+    argument: Annotated[
+        list[str] | None,
+        typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider."),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("-s", "--set", metavar="NAME=VALUE", help="A Scrapy setting."),
     ] = None,
+    limit_pages: Annotated[
+        int, typer.Option(min=0, help="End the crawl after so many pages.")
+    ] = 0,
+    limit_time: Annotated[
+        float, typer.Option(min=0, help="End it after so many seconds.")
+    ] = 0,
+    limit_bytes: Annotated[
+        int, typer.Option(min=0, help="End it after so many bytes of responses.")
+    ] = 0,
     redis_url: RedisUrl = "",
     store_dir: StoreDir = STORE_DIR,
     warc_dir: WarcDir = WARC_DIR,
 ) -> None:
-    """Crawl from seeds with several nodes on this machine, then print the report.
+    """Crawl with several nodes on this machine, then print the report.
 
-    An interrupted crawl goes on when it is run again. Nodes of the same store
-    that run already, here or on other machines, take part.
+    With --seeds, the spider site that comes with this package; with --spider, one of
+    your own. An interrupted crawl goes on when it is run again. Nodes of the same
+    store that run already, here or on other machines, take part.
     """
-    from frontier.cli.crawling import Plan, complain_of, configuration, logs
+    from frontier.cli.crawling import (
+        SITE,
+        Plan,
+        complain_of,
+        configuration,
+        logs,
+        site_arguments,
+    )
     from frontier.cli.crawling import run as run_plan
     from frontier.cli.project import Project
-    from frontier.scope import Scope
-    from frontier.seeds import read_seeds
 
-    settings = parse_settings(setting or [])
-    config = configuration(settings, store_dir, warc_dir)
-    Scope(scope, read_seeds(seeds))
+    limits = {"pages": limit_pages, "time": limit_time, "bytes": limit_bytes}
+    settings = _with_limits(parse_pairs("-s", setting or []), limits)
+    arguments = parse_pairs("-a", argument or [])
+    if bool(seeds) == bool(spider) or (spider and scope):
+        raise ConfigurationError(
+            "either --seeds, with or without --scope, for the spider site, or --spider "
+            "for one of your own, whose arguments are given with -a"
+        )
+    if spider:
+        project = Project.of(spider, settings)
+    else:
+        arguments = {**site_arguments(seeds, scope or "host"), **arguments}
+        project = Project.bundled()
+    config = configuration(settings, store_dir, warc_dir, project.settings)
     plan = Plan(
-        project=Project.nearest(Path.cwd()),
-        seeds=seeds if "://" in seeds else str(Path(seeds).absolute()),
-        scope=scope,
+        project=project,
+        spider=spider or SITE,
+        arguments=arguments,
         nodes=nodes,
         redis_url=redis_url,
         config=config,
@@ -87,9 +131,34 @@ def run(
         files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
         show([*report(outcome.snapshot, files), *logs(outcome.nodes)])
     complain_of(outcome.nodes)
+    if outcome.snapshot is not None and outcome.snapshot.ended_at:
+        say(f"{outcome.snapshot.crawl_id} {outcome.snapshot.ended_at}")
+    for line in outcome.too_late:
+        complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
         complain("interrupted; a crawl that is open goes on when it is run again")
     raise typer.Exit(outcome.exit_code)
+
+
+def _with_limits(
+    settings: dict[str, str], limits: Mapping[str, float]
+) -> dict[str, str]:
+    """*settings*, and those that set *limits*, where they are not 0.
+
+    Raises:
+        ConfigurationError: One of them is set already.
+    """
+    from frontier.runtime.spending import LIMITS
+
+    for name, value in limits.items():
+        setting = LIMITS[name].setting
+        if value and setting in settings:
+            raise ConfigurationError(
+                f"-s {setting} and --limit-{name} are the same; give one of them"
+            )
+        if value:
+            settings[setting] = f"{value}"
+    return settings
 
 
 @app.command("list")
@@ -145,19 +214,19 @@ def status(
         show(report(seen, files))
 
 
-def parse_settings(given: list[str]) -> dict[str, str]:
-    """The settings in *given*, each ``NAME=VALUE``.
+def parse_pairs(option: str, given: list[str]) -> dict[str, str]:
+    """What was *given* with *option*, each ``NAME=VALUE``.
 
     Raises:
         ConfigurationError: One of them is not of that form.
     """
-    settings = {}
+    pairs = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise ConfigurationError(f"-s {text}: must be NAME=VALUE")
-        settings[name] = value
-    return settings
+        if not equals or not name or (option == "-s" and not name.isidentifier()):
+            raise ConfigurationError(f"{option} {text}: must be NAME=VALUE")
+        pairs[name] = value
+    return pairs
 
 
 def _row(crawl: CrawlSummary) -> list[str]:

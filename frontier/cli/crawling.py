@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from frontier.cli.exits import ExitCode
-from frontier.cli.options import connected
+from frontier.cli.options import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import complain, say
 from frontier.cli.processes import Nodes
 from frontier.cli.progress import ProgressLine
-from frontier.conf import Config
-from frontier.errors import ConfigurationError, UnknownCrawl
+from frontier.conf import PREFIX, Config
+from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.inspection.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.inspection.untrusted import printable
+from frontier.launch import VARIABLE, launched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from frontier.cli.project import Project
     from frontier.inspection.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
-SPIDER = "site"
+SITE = "site"
+"""The spider that comes with this package."""
 OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
 """Settings that every node is given by the command itself."""
 
@@ -39,14 +42,23 @@ class Plan:
     """What is to be run. Paths are absolute."""
 
     project: Project
-    seeds: str
-    """A URL, several with commas, or the path of a file."""
-    scope: str
+    spider: str
+    arguments: Mapping[str, str]
+    """The spider's own."""
     nodes: int
     redis_url: str
+    """A server that the project's own settings do not name; may be empty."""
     config: Config
     settings: Mapping[str, str]
     """Settings of every node, beside those that the plan implies."""
+
+    @property
+    def server(self) -> Mapping[str, Any]:
+        """The ``REDIS_*`` settings of the nodes; empty for an embedded store."""
+        if self.redis_url:
+            return {"REDIS_URL": self.redis_url}
+        found = {**self.project.settings, **self.settings}
+        return {n: value for n, value in found.items() if n.startswith("REDIS_")}
 
     @property
     def log_dir(self) -> Path:
@@ -67,16 +79,43 @@ class Outcome:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
-        if self.nodes.failed() or self.snapshot is None:
+        if self.nodes.failed() or (self.snapshot is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK
 
+    @property
+    def too_late(self) -> list[str]:
+        """What the nodes say if the crawl of their run had ended before they came."""
+        if self.snapshot is not None:
+            return []
+        said = {line for node in self.nodes.every for line in node.warnings()}
+        return sorted(line for line in said if line.endswith(NOTHING_TO_DO))
 
-def configuration(settings: Mapping[str, str], store: Path, warcs: Path) -> Config:
+
+def site_arguments(seeds: str, scope: str) -> dict[str, str]:
+    """The arguments of the spider ``site``; *seeds* is a URL, or the path of a file.
+
+    Raises:
+        ConfigurationError: There is no such scope, or no seed.
+    """
+    from frontier.scope import Scope
+    from frontier.seeds import read_seeds
+
+    Scope(scope, read_seeds(seeds))
+    there = seeds if "://" in seeds else str(Path(seeds).absolute())
+    return {"seeds": there, "scope": scope}
+
+
+def configuration(
+    settings: Mapping[str, str],
+    store: Path,
+    warcs: Path,
+    project: Mapping[str, Any] | None = None,
+) -> Config:
     """The nodes' configuration, with absolute paths.
 
-    *settings* are what the user set; *store* and *warcs* hold if they are not
-    among them.
+    *settings* are what the user set; then come *store* and *warcs*, if they are not
+    the usual ones, and then what *project* sets.
 
     Raises:
         ConfigurationError: One of the settings is unknown, wrong or not the
@@ -86,7 +125,10 @@ def configuration(settings: Mapping[str, str], store: Path, warcs: Path) -> Conf
         if name in settings:
             raise ConfigurationError(f"{name} cannot be set with -s here")
     paths = {"FRONTIER_STORE_DIR": str(store), "FRONTIER_WARC_DIR": str(warcs)}
-    chosen = {**paths, **settings}
+    usual = {str(STORE_DIR), str(WARC_DIR)}
+    asked = {name: path for name, path in paths.items() if path not in usual}
+    found = {n: v for n, v in (project or {}).items() if n.startswith(PREFIX)}
+    chosen: dict[str, Any] = {**paths, **found, **asked, **settings}
     for name in paths:
         if chosen[name]:  # the empty one is refused below
             chosen[name] = os.path.abspath(chosen[name])  # noqa: PTH100 (links stay)
@@ -96,10 +138,12 @@ def configuration(settings: Mapping[str, str], store: Path, warcs: Path) -> Conf
 def run(plan: Plan) -> Outcome:
     """Start the nodes, wait for them, and look at what they leave behind."""
     env = {**os.environ, **plan.project.environment_for(plan.redis_url)}
+    if not launched(env):  # one run: a node that is slow to start comes too late
+        env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
     started = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
     namespace = plan.config.namespace
-    with connected(plan.redis_url, plan.config.store_dir, create=True) as store:
+    with connected(plan.server, plan.config.store_dir, create=True) as store:
         plan.log_dir.mkdir(parents=True, exist_ok=True)
         nodes = Nodes()
         node_ids = _free_ids(store, plan)
@@ -154,7 +198,7 @@ def _free_ids(store: BlockingStore, plan: Plan) -> list[str]:
     A node that had an earlier one's name would overwrite its report.
     """
     namespace = plan.config.namespace
-    crawl_id = plan.config.crawl_id or open_crawl(store, namespace, SPIDER)
+    crawl_id = plan.config.crawl_id or open_crawl(store, namespace, plan.spider)
     taken: set[str] = set()
     if crawl_id is not None:
         with contextlib.suppress(UnknownCrawl):  # it need not be there yet
@@ -175,8 +219,9 @@ def _command(plan: Plan, node_id: str) -> Sequence[str]:
         "FRONTIER_WARC_DIR": str(plan.config.warc_dir),
         "FRONTIER_NODE_ID": node_id,
     }
-    command = [sys.executable, "-m", "scrapy", "crawl", SPIDER]
-    command += ["-a", f"seeds={plan.seeds}", "-a", f"scope={plan.scope}"]
+    command = [sys.executable, "-m", "scrapy", "crawl", plan.spider]
+    for name, value in plan.arguments.items():
+        command += ["-a", f"{name}={value}"]
     for name, value in settings.items():
         command += ["-s", f"{name}={value}"]
     return command

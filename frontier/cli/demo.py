@@ -71,7 +71,7 @@ def demo(
 
     Run it twice: what has not changed is archived as revisits then.
     """
-    from frontier.cli.crawling import Plan, configuration, run
+    from frontier.cli.crawling import SITE, Plan, configuration, run
     from frontier.cli.project import Project
     from frontier.testing.site import Site
 
@@ -91,8 +91,8 @@ def demo(
             say(f"crawling {urls:,} URLs on {hosts} hosts, the first at {at}")
             plan = Plan(
                 project=Project.bundled(),
-                seeds=",".join(ready["seeds"]),
-                scope="host",
+                spider=SITE,
+                arguments={"seeds": ",".join(ready["seeds"]), "scope": "host"},
                 nodes=nodes,
                 redis_url="",
                 config=config,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from frontier.errors import NoStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from frontier.store.client import BlockingStore
 
@@ -73,22 +73,25 @@ NAMESPACE = "frontier"
 
 @contextmanager
 def connected(
-    redis_url: str, store_dir: Path, *, create: bool = False
+    server: str | Mapping[str, Any], store_dir: Path, *, create: bool = False
 ) -> Iterator[BlockingStore]:
     """The store that the nodes use; an embedded one runs while this lasts.
 
-    With *create* an embedded store is made if there is none yet.
+    *server* is a URL, or the ``REDIS_*`` settings of a project. With *create* an
+    embedded store is made if there is none yet.
 
     Raises:
         NoStore: There is no embedded store, and none is to be made.
         StoreUnavailable: It cannot be started.
-        ConfigurationError: *redis_url* is not a URL of a server.
+        ConfigurationError: *server* does not name one.
     """
+    from frontier.store.address import given
     from frontier.store.client import BlockingStore
     from frontier.store.embedded import EmbeddedStore
 
-    if redis_url:
-        store = BlockingStore.from_settings({"REDIS_URL": redis_url})
+    settings = {"REDIS_URL": server} if isinstance(server, str) else server
+    if given(settings):
+        store = BlockingStore.from_settings(settings)
         try:
             yield store
         finally:

@@ -49,15 +49,24 @@ class NodeProcess:
         """``None`` while it runs; negative if a signal killed it."""
         return self.process.poll()
 
+    def warnings(self) -> list[str]:
+        """The messages of the last warnings in its log."""
+        records = filter(None, map(_RECORD.match, self._lines()))
+        found = [record[2] for record in records if record[1] == "WARNING"]
+        return [printable(line) for line in found[-MAX_ERRORS:]]
+
     def errors(self) -> list[str]:
         """The last errors in its log, or its last line if there are none."""
-        with self.log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+        lines = self._lines()
         last = [line.strip() for line in lines if line.strip()][-1:]
         found = _errors(lines)[-MAX_ERRORS:]
         return [printable(line) for line in dict.fromkeys(found or last)]
+
+    def _lines(self) -> list[str]:
+        with self.log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL))
+            return file.read().decode("utf-8", "replace").splitlines()
 
 
 def _errors(lines: Sequence[str]) -> list[str]:

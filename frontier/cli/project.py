@@ -1,66 +1,129 @@
-"""Which Scrapy project the nodes of ``frontier crawl run`` are started in."""
+"""Which Scrapy project the nodes of ``frontier crawl run`` are started in.
+
+Our own, which has the spider ``site`` and comes with this package, or the one that
+``scrapy crawl`` would find: by ``scrapy.cfg``, ``SCRAPY_PROJECT`` and
+``SCRAPY_SETTINGS_MODULE``.
+"""
 
 from __future__ import annotations
 
-import configparser
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, FrontierError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
 MARK = "scrapy.cfg"
 CLUSTER = "cluster"
-"""The variant of a project's settings that reads ``REDIS_URL``."""
+"""The variant of our own project's settings that is for a server of one's own."""
+LINE = 'ADDONS = {"frontier.addon.Addon": 100}'
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A directory with a ``scrapy.cfg``."""
+    """Where nodes are started, and what settings they find there."""
 
     directory: Path
-
-    @classmethod
-    def nearest(cls, directory: Path) -> Project:
-        """The project that *directory* is in, else the one of this package.
-
-        Raises:
-            ConfigurationError: There is neither.
-        """
-        for candidate in (directory, *directory.parents):
-            if (candidate / MARK).is_file():
-                return cls(candidate)
-        return cls.bundled()
+    """Of the nodes; what is relative in their settings is relative to it."""
+    is_ours: bool
+    settings: Mapping[str, Any]
+    """Those of the user's own project that say where crawls and archives are."""
 
     @classmethod
     def bundled(cls) -> Project:
-        """The project that this package is a part of.
+        """The project with the spider ``site``, which this package is a part of.
 
         Raises:
             ConfigurationError: The package was installed without it.
         """
-        beside = Path(__file__).resolve().parents[2]
-        if (beside / MARK).is_file():
-            return cls(beside)
+        package = Path(__file__).resolve().parents[1]
+        for directory in (package / "project", package.parent):  # a wheel, a checkout
+            if (directory / MARK).is_file() and (directory / "spiders").is_dir():
+                return cls(directory, is_ours=True, settings={})
         raise ConfigurationError(
-            f"there is no Scrapy project here: no {MARK} in this directory, in one "
-            f"above it, or in {beside}"
+            f"the spider site is not there: {package / 'project'} has no {MARK}"
         )
+
+    @classmethod
+    def of(cls, spider: str, given: Mapping[str, str]) -> Project:
+        """The project of the current directory, which has *spider*.
+
+        *given* are settings that override the project's and the spider's own.
+
+        Raises:
+            ConfigurationError: There is no project, no such spider, the project does
+                not use the frontier, or its settings cannot work.
+        """
+        settings = _settings_of(spider, given)
+        chosen = {
+            name: settings[name]
+            for name in settings
+            if name.startswith(("FRONTIER_", "REDIS_")) and settings[name] is not None
+        }
+        return cls(Path.cwd(), is_ours=False, settings=chosen)
 
     def environment_for(self, redis_url: str) -> dict[str, str]:
         """What tells the project's nodes about the server at *redis_url*.
 
         Not an argument: a URL may have a password, and arguments are public.
-
-        Raises:
-            ConfigurationError: The project has no such settings.
         """
         if not redis_url:
             return {}
-        parser = configparser.ConfigParser(interpolation=None)
-        parser.read(self.directory / MARK, encoding="utf-8")
-        if not parser.has_option("settings", CLUSTER):
-            raise ConfigurationError(
-                f"{self.directory / MARK} names no settings {CLUSTER!r}, which are "
-                "those that a crawl on a server of yours is run with"
-            )
-        return {"SCRAPY_PROJECT": CLUSTER, "REDIS_URL": redis_url}
+        from frontier.store.address import ENVIRONMENT
+
+        ours = {"SCRAPY_PROJECT": CLUSTER} if self.is_ours else {}
+        return {ENVIRONMENT: redis_url, **ours}
+
+
+def _settings_of(spider: str, given: Mapping[str, str]) -> BaseSettings:
+    """What a node of *spider* will find set, with what its add-on makes of it."""
+    from scrapy.utils.conf import build_component_list
+    from scrapy.utils.misc import load_object
+    from scrapy.utils.project import inside_project
+
+    from frontier.addon import Addon
+
+    if not inside_project():
+        raise ConfigurationError(
+            f"there is no Scrapy project here, in which a spider {spider} could be: "
+            f"no {MARK} in this directory or in one above it"
+        )
+    try:
+        crawler = _crawler_of(spider, given)
+        addons = build_component_list(crawler.settings["ADDONS"])
+        chosen = [addon for addon in map(load_object, addons) if addon is Addon]
+    except FrontierError:
+        raise
+    except Exception as error:
+        # The project's own code may raise anything.
+        raise ConfigurationError(
+            f"the Scrapy project cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not chosen:
+        raise ConfigurationError(
+            f"the project does not use the frontier; its settings need {LINE}"
+        )
+    Addon.from_crawler(crawler).update_settings(crawler.settings)
+    return crawler.settings
+
+
+def _crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
+    from scrapy.addons import AddonManager
+    from scrapy.crawler import Crawler
+    from scrapy.spiderloader import get_spider_loader
+    from scrapy.utils.project import get_project_settings
+
+    settings = get_project_settings()
+    settings.setdict(dict(given), priority="cmdline")
+    AddonManager.load_pre_crawler_settings(settings)
+    loader = get_spider_loader(settings)
+    if spider not in loader.list():
+        known = ", ".join(sorted(loader.list())) or "none"
+        raise ConfigurationError(f"the project has no spider {spider}; it has {known}")
+    return Crawler(loader.load(spider), settings)

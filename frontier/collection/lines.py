@@ -18,7 +18,9 @@ MAX_LINE = 1 << 20
 """Bytes of a line that is read; a URL of 64 kB fits in easily."""
 MAX_URL = 60_000
 """Characters of a URL; a longer one would not be found again in the index."""
-MAX_SIZE = 10**15
+MAX_SIZE = 10**12
+"""Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
+what is conserved are sums of these."""
 REVISIT = "warc/revisit"
 _SIZE_COLUMN = {7: 6, 9: 0, 11: 8}
 """By how many columns a line has; 0 for none."""
@@ -158,7 +160,7 @@ def _capture(
 
 def _size(value: object) -> int:
     if isinstance(value, str) and value.isdecimal() and len(value) < 16:
-        return int(value)
+        value = int(value)
     if value is None or value == "-":
         return 0
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_SIZE:

@@ -3,6 +3,10 @@
 The first node that finds no open crawl of its spider opens ``<spider>-<n+1>``;
 others join it. An interrupted crawl is still open, so that starting again
 resumes it; a finished one is not, so that starting again makes a new one.
+
+A node that belongs to a *run* comes to the crawl of that run, open or ended: to the
+one that the first node of the run has entered. So a node that is started late does
+not make a new crawl of what the others have done.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import json
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, RunOver
 from frontier.store.client import Argument, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.scripts import (
@@ -31,26 +35,40 @@ if TYPE_CHECKING:
 
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
+LIMIT = "limit"
+"""The state of a crawl that ended because a limit of all of it was reached."""
 BY_FINGERPRINT = "fingerprint"
 """``FRONTIER_QUEUE_KEY`` of a crawl of the duplicate filter alone, which has no
 queue: a URL's partition is that of its fingerprint."""
 
 
 async def enter(
-    run: Run, namespace: str, spider: str, crawl_id: str, shape: Mapping[str, Any]
+    run: Run,
+    namespace: str,
+    spider: str,
+    crawl_id: str,
+    shape: Mapping[str, Any],
+    run_of: tuple[str, str] = ("", ""),
 ) -> CrawlKeys:
     """Open a crawl or join the open one; return its keys.
 
     *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of
-    the settings that all its nodes must share to their values.
+    the settings that all its nodes must share to their values. *run_of* is the id
+    of the run that the node belongs to, empty for none, and the digest of its seeds.
 
     Raises:
         ConfigurationError: It was created with another shape, or it is named
             and has ended.
+        RunOver: A node of the run was in it, and it has ended.
     """
     registry = RegistryKeys(namespace)
+    run_id, start_id = run_of
+    field = f"run:{start_id}:{run_id}"
+    entered = await _entered(run, registry.spider(spider), field) if run_id else ""
+    if crawl_id and crawl_id != entered:
+        entered = ""
     while True:
-        chosen = crawl_id or await _allot(run, registry, spider)
+        chosen = crawl_id or entered or await _allot(run, registry, spider)
         keys = CrawlKeys(namespace, chosen)
         opened = Call.to(CRAWL_OPEN, [keys.meta()], [json.dumps(shape), spider])
         state, stored = (
@@ -58,10 +76,15 @@ async def enter(
         )[0]
         if state == b"open":
             _compare(chosen, shape, json.loads(stored))
+            if run_id and not entered:
+                note = Call.command("HSET", registry.spider(spider), field, chosen)
+                await run([note])
             return keys
+        if entered:
+            raise RunOver(chosen, _said(state), run_id)
         if crawl_id:
             raise ConfigurationError(
-                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state.decode()}; "
+                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {_said(state)}; "
                 "choose another id, or leave it empty"
             )
         await retire(run, namespace, spider, chosen)
@@ -77,7 +100,7 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
     Returns whether this call ended it; ``None`` if a live node is busy, or if it
-    was canceled, which the heartbeat tells.
+    was canceled or has ended at a limit, which the heartbeat tells.
     """
     call = Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
     (reply,) = await run([call])
@@ -129,6 +152,16 @@ class StartLock:
     async def done(self) -> None:
         """Say that every seed is in the store."""
         await self._run([Call.to(START_DONE, self._names, [self._start_id])])
+
+
+def _said(state: bytes) -> str:
+    return "at its limit" if state == LIMIT.encode() else state.decode()
+
+
+async def _entered(run: Run, spider: str, field: str) -> str:
+    """The crawl that a node of the run has entered; empty if none has."""
+    (reply,) = await run([Call.command("HGET", spider, field)])
+    return reply.decode() if reply else ""
 
 
 async def _allot(run: Run, registry: RegistryKeys, spider: str) -> str:

@@ -10,6 +10,8 @@ What always holds:
     others have pushed so much since that there is no room for this push; the
     caller tries again with the layout that it returned.
 3.  Any node may push to any partition; no lease is needed.
+4.  A push that has a `Turn` is done once, however often it is sent, and not at all
+    where the store has forgotten an earlier one of the same process.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier import bloom, buckets
-from frontier.errors import LayoutStale
+from frontier.errors import LayoutStale, PushForgotten
 from frontier.model import Layout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
@@ -98,6 +100,16 @@ class Push(NamedTuple):
     """Whatever the caller wants back with the verdict."""
 
 
+class Turn(NamedTuple):
+    """Which push of which process to a partition it is."""
+
+    process: str
+    number: int
+    """Greater than that of each earlier push of the process."""
+    before: int
+    """The last that the store has confirmed there; 0 if it need not have it."""
+
+
 class Plan(NamedTuple):
     """A push to one partition, for the script."""
 
@@ -118,18 +130,29 @@ class Pushed:
 
 
 def push_call(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
+    keys: PartitionKeys,
+    shape: SeenShape,
+    layout: Layout,
+    pushes: Sequence[Push],
+    turn: Turn | None = None,
 ) -> Call:
-    """The call that pushes *pushes*, at most `MAX_URLS`, to one partition."""
-    return joined([push_plan(keys, shape, layout, pushes)])
+    """The call that pushes *pushes*, at most `MAX_URLS`, to one partition.
+
+    Without a *turn* it may be done twice if it is sent twice.
+    """
+    return joined([push_plan(keys, shape, layout, pushes, turn)])
 
 
 def push_plan(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
+    keys: PartitionKeys,
+    shape: SeenShape,
+    layout: Layout,
+    pushes: Sequence[Push],
+    turn: Turn | None = None,
 ) -> Plan:
     """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition."""
     modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
-    made = _Planner(keys, shape, layout, len(marks))
+    made = _Planner(keys, shape, layout, len(marks), turn)
     texts: Sequence[str] = ()
     members: Sequence[str] = ()
     places: Sequence[int] = ()
@@ -169,11 +192,18 @@ class _Planner:
     """Puts together what a push tells the script, and the keys that it names."""
 
     def __init__(
-        self, keys: PartitionKeys, shape: SeenShape, layout: Layout, adding: int
+        self,
+        keys: PartitionKeys,
+        shape: SeenShape,
+        layout: Layout,
+        adding: int,
+        turn: Turn | None = None,
     ) -> None:
+        self._turn = turn or ()
         self._keys, self._layout, self._space = keys, layout, shape.space
         made = list(_filters(shape, layout, adding)) if adding else []
-        self._names = [keys.counts, keys.queues, keys.seen, keys.claimed]
+        self._names = [keys.counts, keys.queues, keys.seen, keys.pushers]
+        self._names.append(keys.claimed)
         self._names += [keys.bloom(number) for number in range(len(made))]
         self._room = [NO_LIMIT, NO_LIMIT]
         if made and len(made) == layout.blooms and not shape.native:
@@ -219,7 +249,7 @@ class _Planner:
         """The plan, given *modes* and the other columns of its URLs."""
         layout = (self._known, self._layout.blooms, self._layout.era)
         tiers = (self._space.groups, self._room, self._made, self._splits)
-        plan = (len(self._names), layout, *tiers, self._lists, modes, *urls)
+        plan = (len(self._names), self._turn, layout, *tiers, self._lists, modes, *urls)
         return Plan(self._names, _pack(plan))
 
 
@@ -240,6 +270,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
+        PushForgotten: Nothing was done.
     """
     return pushed_one(reply[0], pushes)
 
@@ -249,6 +280,8 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     layout = Layout(*reply[1:6])
     if reply[0] == 0:
         raise LayoutStale(layout)
+    if reply[0] == 2:
+        raise PushForgotten
     risen: tuple[str, ...] = ()
     if reply[7]:
         queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))

@@ -83,6 +83,7 @@ class Acks:
         self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.settle(reservation)
+        self._on_acked([reservation])
 
     async def run(self) -> None:
         """Ack what is completed, until cancelled."""

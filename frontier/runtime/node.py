@@ -19,6 +19,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
+from frontier.coordination.crawls import LIMIT
 from frontier.errors import FrontierError, StoreRefused, StoreUnavailable
 from frontier.hashing import mark
 from frontier.queues.push import Push
@@ -32,6 +33,7 @@ from frontier.runtime.parts import Parts
 from frontier.runtime.patience import Patience
 from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
+from frontier.runtime.spending import Limits
 from frontier.store.client import BlockingStore, Call, Store, check_server
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
 logger = logging.getLogger(__name__)
@@ -65,8 +68,12 @@ class Node:
         inbox_size: int,
         cap: Callable[[], int],
         host_of: Callable[[str], str],
+        run_of: tuple[str, str] = ("", ""),
+        limits: Limits | None = None,
     ) -> None:
         self.config = config
+        self._run_of = run_of
+        self._limits = limits or Limits()
         self._settings = settings
         self._owner = owner
         self._spider = spider
@@ -79,6 +86,7 @@ class Node:
         self._journal = Journaling()
         self.finished = False
         self._canceled = False
+        self._at_limit = False
         self._was_last = False
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
@@ -89,6 +97,7 @@ class Node:
 
         Raises:
             ConfigurationError: The settings do not fit the crawl's.
+            RunOver: The crawl of the node's run has ended.
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
@@ -116,6 +125,7 @@ class Node:
             self._spider,
             config.crawl_id,
             shape,
+            self._run_of,
         )
         if config.warc_enabled:
             blocking = BlockingStore.from_settings(settings)
@@ -135,6 +145,7 @@ class Node:
             inbox_size=self._inbox_size,
             cap=self._cap,
             host_of=self._host_of,
+            limits=self._limits,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
@@ -183,14 +194,24 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
+        spending = self._parts.spending
+        if spending is not None and len(self.inbox) and not spending.may_begin():
+            return None
         reservation = self.inbox.take()
         if reservation is not None:
             self._parts.starts.begin(reservation)
+            if spending is not None:
+                spending.begin()
         return reservation
 
     async def recover(self, reservation: Reservation) -> None:
         """Have what led to *reservation*, a claim that is not kept here, made again."""
         await self._parts.recovery.resolve([reservation])
+
+    @property
+    def spending(self) -> Spending | None:
+        """Who counts what this node does, if the crawl has a limit."""
+        return self._parts.spending
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -283,6 +304,8 @@ class Node:
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
+        if self._parts.spending is not None:
+            await self._parts.spending.report(last=True)
         await self._parts.manners.flush()
 
     async def _depart(self, *, graceful: bool) -> None:
@@ -291,11 +314,12 @@ class Node:
         if graceful:
             await self.inbox.put_back(list(self.inbox.open.values()))
         await self._leases.release(list(self._leases.held))
+        await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
         await self.claims.leave()
         left = await self._membership.leave(report)
-        if self.finished or self._canceled:
+        if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
             if left == 0:
@@ -331,10 +355,12 @@ class Node:
     # What its parts ask of the node, or tell it.
 
     async def archived(self) -> None:
-        """Return when what was handed over is on disk, and in the journal."""
+        """Return when what was handed over is on disk, in the journal, and counted."""
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        if self._parts.spending is not None:
+            await self._parts.spending.report()
 
     async def journaled(self) -> None:
         """Return when what the store has of this node is in its journal too."""
@@ -356,9 +382,21 @@ class Node:
             self._owner.on_finished()
 
     def on_order(self, order: str) -> None:
-        """Pass on what an operator wants."""
+        """Pass on what an operator wants, or that others have reached a limit."""
+        if order == LIMIT:
+            if self._parts.spending is None:
+                self.on_limit("")
+            return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
+
+    def on_limit(self, limit: str) -> None:
+        """Pass on, once, that the crawl has ended at a limit."""
+        if not self._at_limit:
+            self._at_limit = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_limit(limit)
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""

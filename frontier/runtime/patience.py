@@ -148,6 +148,10 @@ class Patience:
         self._examined = self._store.changes
         self._store.watched = True
 
+    def doubt(self) -> None:
+        """Compare before the next call: something that the store had is not there."""
+        self._store.doubt()
+
     def stop(self) -> None:
         """Compare no more: nothing is to be done with what would come of it."""
         self._examine = None

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Server = tuple[str, int]
 """Host and port."""
 
+ENVIRONMENT = "NODE_REDIS_URL"
+"""Variable in which nodes are told of a server that their settings do not name."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 CLUSTER, SENTINEL = "cluster", "sentinel"
 PORTS = {CLUSTER: 6379, SENTINEL: 26379}

@@ -101,6 +101,10 @@ class Store:
         """Whether keys of several hash slots may meet in one call."""
         return self._router.alone
 
+    def doubt(self) -> None:
+        """Take the servers for others from now on, though no connection told so."""
+        self.changes += 1
+
     async def run(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
 
@@ -112,7 +116,8 @@ class Store:
                 `watched`.
             StoreRefused: It answered one of the calls with an error.
         """
-        _began.set(self.changes)
+        began = self.changes
+        _began.set(began)
         run = self._router.run(calls, partial=partial)
         outcomes: list[Outcome] | None = None
         replaced = self._router.replaced
@@ -132,6 +137,8 @@ class Store:
                 else:
                     outcomes = await asyncio.gather(*map(self._send, wanted))
         except StopIteration as end:
+            if self.watched and self.changes != began:  # it is not the one that replied
+                raise StoreUnavailable(self.where, CHANGED) from None
             return _checked(end.value, self.where, partial=partial)
         except UNAVAILABLE as error:
             raise StoreUnavailable(self.where, str(error)) from error

@@ -18,6 +18,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
+_COUNTS = ":counts"
+
+
+def names_a_crawl(text: str) -> bool:
+    """Whether a crawl may have the id *text*, whoever says so.
+
+    ``h:<id>`` has its digests and ``h:<id>:counts`` its counts: an id that ends like
+    that would name the counts of another crawl, and a purge would delete them.
+    """
+    return 0 < len(text) <= 2_000 and text.isprintable() and not text.endswith(_COUNTS)
+
 
 @dataclass(frozen=True, slots=True)
 class RegistryKeys:
@@ -76,6 +87,14 @@ class CrawlKeys:
     def process(self, name: str) -> str:
         """String: the node of a process that has requests of its own; expires."""
         return f"{self._tag()}:process:{name}"
+
+    def spent(self) -> str:
+        """Hash ``{pages, items, errors, bytes, active_ms, active_at}`` of all nodes."""
+        return f"{self._tag()}:spent"
+
+    def allowances(self) -> str:
+        """Hash: node id to ``<process> <number> <held>``, with a limit only."""
+        return f"{self._tag()}:allowances"
 
     def addresses(self) -> str:
         """Hash: host to its address, where the queue key is ``ip``."""
@@ -170,6 +189,11 @@ class PartitionKeys:
         """
         return f"{self.tag}:claimed"
 
+    @property
+    def pushers(self) -> str:
+        """Hash: process to ``<number> <time, s> <verdicts>`` of its last push here."""
+        return f"{self.tag}:pushers"
+
     def bloom(self, generation: int) -> str:
         """Bitmap of one Bloom generation; or the server's own filter."""
         return f"{self.tag}:bloom:{generation}"
@@ -213,7 +237,7 @@ class CollectionKeys:
 
     def counts(self, crawl_id: str) -> str:
         """Hash ``{totalUrls, dupeUrls, conservedSize, totalCrawlSize}`` of a crawl."""
-        return self._name(f"h:{crawl_id}:counts")
+        return self._name(f"h:{crawl_id}{_COUNTS}")
 
     def allcounts(self) -> str:
         """Hash: the sums of the counts of all committed crawls, and a few more."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
+import shutil
 import zipfile
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 LEVEL = 2
 """Of ISA-L, for what is compressed here."""
+SPOOLED = 1 << 20
+"""Bytes of a member that wait in memory while it is compressed; more wait on disk."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 
 
@@ -73,7 +76,7 @@ class Pack:
         for name, path in files:
             info, size = self._new(name), path.stat().st_size
             info.header_offset = at
-            at += len(info.FileHeader(zip64=True))
+            at += _room(info, size)
             jobs.append((path, at, size))
             at += size
             self._begun.append(info)
@@ -98,9 +101,10 @@ class Pack:
         """
         info = self._new(name)
         info.header_offset = self._file.tell()
-        at = info.header_offset + len(info.FileHeader(zip64=True))
+        size = _rest(source)
+        at = info.header_offset + _room(info, size)
         with Copier(self._file.fileno(), self._write) as copier:
-            made = copier.copy(source, at, sys.maxsize, lambda _: None)
+            made = copier.copy(source, at, size, lambda _: None)
         self._put(info, made)
 
     def add(self, name: str, blocks: Iterable[bytes]) -> None:
@@ -111,17 +115,19 @@ class Pack:
             OSError: The file cannot be written.
         """
         info, digest, crc, size = self._new(name, deflate=True), hashlib.sha256(), 0, 0
-        info.header_offset = self._file.tell()
-        self._file.write(info.FileHeader(zip64=True))  # again when all is known
-        start = self._file.tell()
         deflate = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, -15)
-        for block in blocks:
-            self._file.write(deflate.compress(block))
-            digest.update(block)
-            crc = isal_zlib.crc32(block, crc)
-            size += len(block)
-        self._file.write(deflate.flush())
-        packed = self._file.tell() - start
+        with SpooledTemporaryFile(SPOOLED, dir=str(Path(self._name).parent)) as spool:
+            for block in blocks:
+                spool.write(deflate.compress(block))
+                digest.update(block)
+                crc = isal_zlib.crc32(block, crc)
+                size += len(block)
+            spool.write(deflate.flush())
+            packed = spool.tell()
+            spool.seek(0)
+            info.header_offset = self._file.tell()
+            self._file.seek(_room(info, size, packed), os.SEEK_CUR)
+            shutil.copyfileobj(spool, self._file, layout.BLOCK)
         if name in {layout.PACKAGE, layout.DIGEST}:
             self._end(info, crc, size, packed)
         else:
@@ -160,7 +166,7 @@ class Pack:
         """Write the header of a member that is there; list it, if it has a SHA-256."""
         info.CRC, info.file_size, info.compress_size = crc, size, packed
         self._file.seek(info.header_offset)
-        self._file.write(info.FileHeader(zip64=True))
+        self._file.write(info.FileHeader())
         self._file.seek(packed, os.SEEK_CUR)
         self._zip.filelist.append(info)
         self._zip.start_dir = self._file.tell()
@@ -181,3 +187,17 @@ class Pack:
         info.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
         info.external_attr = 0o644 << 16
         return info
+
+
+def _room(info: zipfile.ZipInfo, size: int, packed: int | None = None) -> int:
+    """The size of the local header of a member with *size* bytes."""
+    info.file_size, info.compress_size = size, size if packed is None else packed
+    return len(info.FileHeader())
+
+
+def _rest(source: BinaryIO) -> int:
+    """How many bytes *source* has left."""
+    at = source.tell()
+    size = source.seek(0, os.SEEK_END) - at
+    source.seek(at)
+    return size

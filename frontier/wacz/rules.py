@@ -8,16 +8,19 @@ keeps a file from being verified counts too: ``datapackage-digest.json``.
 from __future__ import annotations
 
 import json
+import os
 import re
+import struct
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from frontier.cdx.lines import LINE_LIMIT
+from frontier.cdx.lines import LINE_LIMIT, MOMENT
 from frontier.wacz import layout
 from frontier.wacz.requires import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
+    from typing import IO
 
 MEMBERS_LIMIT = 100_000
 """Most members of a zip that is looked at."""
@@ -26,13 +29,11 @@ RATIO_LIMIT = 200
 SMALL = 1 << 20
 """Bytes that a member may inflate to however small it is."""
 
+_LOCAL = struct.Struct("<4s5H3L2H")
+_STREAMED = 1 << 3
+_FULL = 0xFFFFFFFF
+"""In place of a size that the ZIP64 field has."""
 _NAME = re.compile(r"[a-z0-9._-]{1,1000}")
-_MOMENT = re.compile(
-    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt ]"
-    r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
-    r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
-)
-"""RFC 3339, section 5.6."""
 _TEXTS = ("title", "description", "software", "mainPageUrl")
 _MOMENTS = ("created", "modified")
 _FOLDERS = {
@@ -67,7 +68,52 @@ def names(archive: zipfile.ZipFile) -> list[str]:
         if info.header_offset < end:
             wrong.append(f"{info.filename!r}: shares bytes with another member")
         end = info.header_offset + info.compress_size
+    if not wrong and archive.fp is not None:
+        for info in infos:
+            wrong += _local(archive.fp, info)
     return wrong
+
+
+def _local(file: IO[bytes], info: zipfile.ZipInfo) -> Iterator[str]:
+    """Tell in what the header before a member differs from its directory's entry.
+
+    APPNOTE 6.3.10, sections 4.3.7 and 4.5.3.
+    """
+    name = info.filename
+    file.seek(info.header_offset)
+    header = file.read(_LOCAL.size)
+    if len(header) < _LOCAL.size or not header.startswith(b"PK\3\4"):
+        yield f"{name!r}: no member begins at byte {info.header_offset}"
+        return
+    (_, _, flags, method, _, _, crc, packed, size, name_size, extra_size) = (
+        _LOCAL.unpack(header)
+    )
+    file.seek(name_size, os.SEEK_CUR)
+    extra = file.read(extra_size)
+    if extra and not info.extra:
+        yield (
+            f"{name!r}: its own header has an extra field, the directory none, so "
+            "wabac (ReplayWeb.page, Browsertrix) looks for its data in the wrong place"
+        )
+    sizes = iter(_zip64(extra))
+    size = next(sizes, size) if size == _FULL else size  # the larger one comes first
+    packed = next(sizes, packed) if packed == _FULL else packed
+    said = (method, crc, packed, size)
+    if flags & _STREAMED:  # what was not known then follows the data
+        said = (method, info.CRC, info.compress_size, info.file_size)
+    if said != (info.compress_type, info.CRC, info.compress_size, info.file_size):
+        yield f"{name!r}: its own header says another size or CRC than the directory"
+
+
+def _zip64(extra: bytes) -> tuple[int, ...]:
+    """The sizes in the ZIP64 field of *extra*; none if it has no such field."""
+    while len(extra) >= 4:
+        kind, length = struct.unpack("<HH", extra[:4])
+        field, extra = extra[4 : 4 + length], extra[4 + length :]
+        if kind == 1:
+            count = len(field) // 8
+            return struct.unpack(f"<{count}Q", field[: 8 * count])
+    return ()
 
 
 def package(
@@ -107,7 +153,7 @@ def package(
         if not isinstance(found.get(key, ""), str):
             say(f"{layout.PACKAGE}: {key} is no text")
     for key in _MOMENTS:
-        if key in found and not _MOMENT.fullmatch(str(found[key])):
+        if key in found and not MOMENT.fullmatch(str(found[key])):
             say(f"{layout.PACKAGE}: {key} is no date and time of RFC 3339")
     resources = _resources(found.get("resources"), members, say)
     _digest(archive, members, say)
@@ -138,7 +184,7 @@ def _pages(name: str, stream: Any, say: Callable[[str], None]) -> None:
         ):
             say(f"{name}, line {number}: no {' and '.join(wanted)}")
             return
-        if number > 1 and not _MOMENT.fullmatch(page["ts"]):
+        if number > 1 and not MOMENT.fullmatch(page["ts"]):
             say(f"{name}, line {number}: ts is no date and time of RFC 3339")
             return
     if not number:

@@ -10,7 +10,7 @@ from frontier.coordination.crawls import (
     retire,
 )
 from frontier.coordination.membership import Membership
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, RunOver
 from frontier.model import Member
 
 SHAPE = {
@@ -26,8 +26,10 @@ TTL = 60.0
 def open_crawl(store, unique):
     """Enter the crawl of a spider in a namespace of the test's own."""
 
-    def open_crawl(crawl_id="", spider="site", shape=SHAPE, run=store.run):
-        return enter(run, unique, spider, crawl_id, shape)
+    def open_crawl(
+        crawl_id="", spider="site", shape=SHAPE, run=store.run, run_id="", seeds="s"
+    ):
+        return enter(run, unique, spider, crawl_id, shape, (run_id, seeds))
 
     return open_crawl
 
@@ -90,6 +92,53 @@ async def test_a_named_crawl_that_has_ended_is_refused(open_crawl, store):
         ConfigurationError, match=r"FRONTIER_CRAWL_ID = 'mine'.*finished"
     ):
         await open_crawl("mine")
+
+
+async def test_a_node_that_comes_late_has_nothing_to_do_if_its_run_is_over(
+    open_crawl, store
+):
+    await end(store, await open_crawl(run_id="job 7"))
+
+    with pytest.raises(RunOver, match=r"site-1 of the run 'job 7' .*\(finished\)"):
+        await open_crawl(run_id="job 7")
+    assert (await open_crawl(run_id="job 8")).crawl_id == "site-2"
+    with pytest.raises(RunOver):  # another crawl is open, but not its own
+        await open_crawl(run_id="job 7")
+
+
+async def test_nodes_of_several_runs_are_in_the_crawl_that_is_open(open_crawl, store):
+    keys = await open_crawl(run_id="job 7")
+    assert await open_crawl(run_id="job 8") == keys
+    assert await open_crawl() == keys
+    await end(store, keys)
+
+    for run_id in ("job 7", "job 8"):
+        with pytest.raises(RunOver):
+            await open_crawl(run_id=run_id)
+
+
+async def test_a_node_of_the_run_with_other_seeds_has_them_to_do(open_crawl, store):
+    await end(store, await open_crawl(run_id="job 7"))
+
+    assert (await open_crawl(run_id="job 7", seeds="others")).crawl_id == "site-2"
+
+
+async def test_a_named_crawl_of_the_same_run_is_over_and_not_refused(open_crawl, store):
+    await end(store, await open_crawl("mine", run_id="job 7"))
+
+    with pytest.raises(RunOver):
+        await open_crawl("mine", run_id="job 7")
+    with pytest.raises(ConfigurationError, match="'mine': this crawl is finished"):
+        await open_crawl("mine", run_id="job 8")
+    assert (await open_crawl("other", run_id="job 7")).crawl_id == "other"
+
+
+async def test_a_run_whose_crawl_was_canceled_is_over(open_crawl, store):
+    keys = await open_crawl(run_id="job 7")
+    await store.run([cancel_call(keys, ttl=TTL)])
+
+    with pytest.raises(RunOver, match="canceled"):
+        await open_crawl(run_id="job 7")
 
 
 @pytest.mark.parametrize(

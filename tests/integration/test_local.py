@@ -3,6 +3,7 @@
 import itertools
 import signal
 import textwrap
+from functools import partial
 
 import pytest
 from conftest import SHORT, until
@@ -57,7 +58,9 @@ def crawl(serve, cluster, tmp_path):
 
     class Crawl:
         def __init__(self, starts="", **site):
-            self.server = serve(**{"urls": 220, "hosts": 8, "calendar_months": 2, **site})
+            self.server = serve(
+                **{"urls": 220, "hosts": 8, "calendar_months": 2, **site}
+            )
             self._args = ["-a", f"seeds={','.join(self.server.seeds)}"]
             self._args += ["-a", f"starts={starts}"] if starts else []
 
@@ -70,6 +73,9 @@ def crawl(serve, cluster, tmp_path):
         def fetched(self):
             log = self.server.requests()
             return sum(log.fetched().values()) if log else 0
+
+        def has(self, count):
+            return self.fetched >= count
 
         @property
         def by_node(self):
@@ -125,9 +131,9 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
 def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, starts):
     made = crawl(starts)
     for round_ in range(3):
-        before = made.fetched
+        wanted = made.fetched + 25
         node = made.start(f"node-{round_}", DOWNLOAD_DELAY="0.1")
-        until(lambda: made.fetched >= before + 25, "pages")
+        until(partial(made.has, wanted), "pages")
         node.send_signal(signal.SIGTERM)
         assert node.wait(60) == 0
     made.start("node-3", DOWNLOAD_DELAY="0")

@@ -1,9 +1,16 @@
 import datetime as dt
+import enum
 import math
 import pickle
 import threading
+from collections import Counter, OrderedDict, defaultdict, deque
 from decimal import Decimal
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
+import lxml.html
 import msgpack
 import pytest
 from hypothesis import given, settings
@@ -20,7 +27,11 @@ ZONES = st.one_of(
 ATOMS = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(-(2**63), 2**64 - 1),
+    st.integers(),
+    st.complex_numbers(allow_nan=False),
+    st.uuids(),
+    st.timedeltas(),
+    st.times(timezones=ZONES),
     st.floats(allow_nan=False),
     st.text(),
     st.binary(),
@@ -36,7 +47,10 @@ VALUES = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=4).map(tuple)
+        | st.lists(inner, max_size=4).map(deque)
         | st.dictionaries(HASHABLE, inner, max_size=4)
+        | st.dictionaries(HASHABLE, inner, max_size=4).map(OrderedDict)
+        | st.binary(max_size=4).map(bytearray)
         | st.sets(HASHABLE, max_size=4)
     ),
     max_leaves=12,
@@ -50,7 +64,10 @@ def same(a, b):
     if isinstance(a, (list, tuple)):
         return all(map(same, a, b))
     if isinstance(a, dict):
-        return all(same(value, b[key]) for key, value in a.items())
+        pairs = zip(a.items(), b.items(), strict=True)
+        return all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
+    if isinstance(a, (dt.datetime, dt.time)):
+        return (a.tzinfo, a.fold) == (b.tzinfo, b.fold)
     return True
 
 
@@ -73,6 +90,26 @@ def test_what_goes_in_comes_out_with_its_types(meta):
         Decimal("1.10"),
         {None: True, 1: 1.5, "1": 2},
         math.inf,
+        bytearray(b"\x00\xff"),
+        {"deep": [{"er": (bytearray(b"a"), {"x": [bytearray()]})}]},
+        OrderedDict([("b", 1), ("a", OrderedDict())]),
+        defaultdict(list, {"a": [1]}),
+        defaultdict(None, {1: 2}),
+        Counter("abca"),
+        deque([1, (2,)], maxlen=3),
+        MappingProxyType({"a": [1]}),
+        2**64,
+        -(2**200),
+        1 - 2j,
+        UUID(int=2**127),
+        dt.time(1, 2, 3, 4, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+        dt.timedelta(days=-1, microseconds=1),
+        dt.datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
+        dt.datetime(2026, 10, 25, 2, 30, tzinfo=dt.UTC, fold=1),
+        dt.time(2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
+        Path("/a/b"),
+        PurePosixPath("a"),
+        PureWindowsPath("C:/a"),
     ],
 )
 def test_values_that_json_would_change_stay_as_they_are(value):
@@ -93,7 +130,90 @@ class Unknown:
 
 
 class Text(str):
-    __slots__ = ()
+    __slots__ = ("note",)
+
+    def __str__(self):
+        return "other"
+
+
+class Data(bytes):
+    def __getitem__(self, key):
+        return b"other"
+
+
+class Number(int):
+    def __int__(self):
+        return 5
+
+
+class Real(float):
+    def __float__(self):
+        return 5.0
+
+
+@pytest.mark.parametrize(
+    ("value", "base"),
+    [
+        (Text("x"), "x"),
+        (Data(b"x"), b"x"),
+        (Number(7), 7),
+        (Number(2**70), 2**70),
+        (Real(1.5), 1.5),
+        (type("Complex", (complex,), {})(1, -2), 1 - 2j),
+        (type("Money", (Decimal,), {})("-1.10"), Decimal("-1.10")),
+        ({Text("k"): [Text("v"), (Text("w"),)]}, {"k": ["v", ("w",)]}),
+    ],
+)
+def test_a_subclass_of_text_bytes_or_numbers_becomes_its_base(value, base):
+    record = {"url": "u", "meta": {"value": value}}
+
+    assert same(decode(encode(record)), {"url": "u", "meta": {"value": base}})
+
+
+def test_the_text_of_a_link_is_text():
+    html = lxml.html.fromstring("<a href=/>to <b>home</b></a>")
+    (text,) = html.xpath("//a/text()")
+    assert type(text) is not str
+
+    record = decode(encode({"url": "u", "meta": {"link_text": text}}))
+    assert same(record["meta"], {"link_text": "to "})
+
+
+def test_another_time_zone_becomes_its_offset():
+    class Zone(dt.tzinfo):
+        def utcoffset(self, when):
+            return dt.timedelta(hours=2)
+
+    when = dt.datetime(2026, 1, 1, tzinfo=Zone())
+    (again,) = decode(encode({"url": "u", "flags": [when]}))["flags"]
+
+    assert again == when
+    assert again.tzinfo == dt.timezone(dt.timedelta(hours=2))
+
+
+def test_what_msgpack_takes_for_bytes_is_found_in_each_part():
+    for part in ("meta", "cb_kwargs", "cookies"):
+        record = {"url": "u", part: {"a": bytearray(b"x")}}
+        assert same(decode(encode(record)), record)
+    record = {"url": "u", "_class": "x.Y", "own": bytearray(b"x"), "headers": {}}
+    assert same(decode(encode(record)), record)
+
+
+def test_a_record_is_not_changed_by_being_stored():
+    inner = {"a": bytearray(b"x"), "t": Text("x")}
+    encode({"url": "u", "meta": inner})
+
+    assert type(inner["a"]) is bytearray
+    assert type(inner["t"]) is Text
+
+
+class Floating(dt.tzinfo):
+    def utcoffset(self, when):
+        return when and dt.timedelta(0)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
 
 
 @pytest.mark.parametrize(
@@ -103,10 +223,14 @@ class Text(str):
         ({"meta": {"deep": {"er": [Unknown()]}}}, "meta['deep']"),
         ({"cb_kwargs": {"lock": threading.Lock()}}, "cb_kwargs['lock']"),
         ({"cb_kwargs": {"f": print}}, "cb_kwargs['f']"),
-        ({"meta": {"t": Text("x")}}, "meta['t']"),
-        ({"meta": {"n": 2**64}}, "meta['n']"),
+        ({"meta": {"t": dt.time(1, tzinfo=Floating())}}, "meta['t']"),
+        ({"meta": {"n": 2**8192}}, "meta['n']"),
+        ({"meta": {"e": Level.LOW}}, "meta['e']"),
+        ({"meta": {"m": [memoryview(b"x")]}}, "meta['m']"),
+        ({"meta": {"d": defaultdict(lambda: 1)}}, "meta['d']"),
+        ({"meta": {"d": type("Own", (dict,), {})()}}, "meta['d']"),
+        ({"meta": {"when": type("T", (dt.datetime,), {})(2026, 1, 1)}}, "meta['when']"),
         ({"meta": {"surrogate": "\udc80"}}, "meta['surrogate']"),
-        ({"meta": {"delta": dt.timedelta(1)}}, "meta['delta']"),
         ({"flags": [Unknown()]}, "flags"),
     ],
 )
@@ -142,6 +266,11 @@ def test_a_request_has_a_largest_size():
 GOOD = encode({"url": "http://a.example/", "meta": {"when": dt.date(2026, 1, 1)}})
 
 
+def with_extension(code, content):
+    value = msgpack.ExtType(code, msgpack.packb(content))
+    return b"0\x02" + msgpack.packb({"url": "u", "x": value})
+
+
 @pytest.mark.parametrize("length", range(len(GOOD)))
 def test_a_truncated_item_is_refused(length):
     with pytest.raises(CodecError):
@@ -162,6 +291,22 @@ def test_a_truncated_item_is_refused(length):
         b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(99, b"")}),
         b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(5, b"\xa1x")}),
         b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(2, b"\x05")}),
+        with_extension(codec._DEFAULTDICT, ["eval", {}]),
+        with_extension(codec._DEFAULTDICT, [["list"], {}]),
+        with_extension(codec._DEQUE, [-1, []]),
+        with_extension(codec._DEQUE, [2**63, []]),
+        with_extension(codec._BIG, bytes(codec._MAX_INT + 1)),
+        with_extension(codec._BYTEARRAY, 2**40),
+        with_extension(codec._TIMEDELTA, [2**60]),
+        with_extension(codec._UUID, b"x"),
+        with_extension(codec._DATETIME, ["2026-01-01", "../../etc/passwd", 0]),
+        with_extension(codec._DATETIME, ["2026-01-01", "No/Such", 0]),
+        with_extension(codec._DATETIME, ["2026-01-01", 5, 0]),
+        with_extension(codec._TIME, ["01:00", "", 7]),
+        with_extension(codec._PATH, 5),
+        with_extension(codec._COUNTER, 5),
+        with_extension(codec._ORDERED, [1]),
+        with_extension(codec._PROXY, [1]),
         b"0\x01" + b"\x91" * 5000,
         b"0\x01" + b"\xdf\xff\xff\xff\xff",
         b"0\x01" + b"\xdb\xff\xff\xff\xffx",

@@ -52,6 +52,11 @@ class Owner:
     async def start_again(self, start_ids):
         return set()
 
+    def on_limit(self, limit):
+        self.limit = limit
+        self.finished.set()
+        self.ready.set()
+
     def is_busy(self):
         return self.busy
 

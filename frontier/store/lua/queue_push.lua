@@ -3,13 +3,17 @@
 -- KEYS[1...]       those of the first plan, then those of the next. In each plan
 --                  1 is `counts`, the hash {ready, pushed, seq, acked, dead}, 2
 --                  `queues`, the sorted set of queues that have ready URLs, 3
---                  `seen`, the hash {buckets, count, blooms, last, era, claims},
---                  4 `claimed`, the hash of marks whose requests only one process
---                  has or had; from 5 on Bloom generations, then buckets of the
---                  set and ready lists
--- ARGV[1...] plans  a partition each, msgpack [keys, layout, base, room, made,
+--                  `seen`, the hash {buckets, count, blooms, last, era, claims}, 4
+--                  `pushers`, the hash process to '<number> <time, s> <verdicts>'
+--                  of its last push, 5 `claimed`, the hash of marks whose requests
+--                  only one process has or had; from 6 on Bloom generations, then
+--                  buckets of the set and ready lists
+-- ARGV[1...] plans  a partition each, msgpack [keys, turn, layout, base, room, made,
 --                  splits, lists, modes, marks, members, places, targets, items]:
 --                  keys     how many of the KEYS are the plan's
+--                  turn     {process, number, before}: the number of this push,
+--                           which only grows, and that of the last one here that
+--                           the process knows of, or 0. Empty if it has none
 --                  layout   {buckets, blooms, era}, as the caller knows it
 --                  base     how many buckets a new set has
 --                  room     URLs that the set may have after its splits, and
@@ -37,13 +41,16 @@
 -- claimed, now or before, f queued untested, o noted) and the `lists` that were
 -- empty before. Or {0, buckets, count, blooms, last, era}, and nothing of the plan
 -- is done, if the caller's layout is not the current one or leaves too little room.
--- A claimed URL whose process is gone is new to the next push of it.
+-- A claimed URL whose process is gone is new to the next push of it. Or {2, ...}, and nothing is done,
+-- if the push `before` is forgotten here. A push whose number is not greater than
+-- the last one's was done already: its verdicts are told again, and all its lists.
 -- Where there is a set it answers, and Bloom is only written: the set is exact
 -- and ten times as quick to ask. Once a set was given up (era > 0), Bloom is
 -- asked about what the present one does not have.
 
 local floor = math.floor
 local AT_ONCE = 8 -- marks per BITFIELD
+local KEPT, MANY = 3600, 16 -- seconds; of more processes, those silent for longer go
 
 -- The first bit of a mark in a filter of so many, and what takes it to the next;
 -- a number in Lua keeps the first 53 bits of a mark. As in frontier.bloom.
@@ -77,7 +84,7 @@ local function has(keys, made, generations, mark)
     local x, a, b = steps(mark, size)
     local found = true
     for i = 1, made[generation][2] do
-      if redis.call('GETBIT', keys[4 + generation], x) == 0 then
+      if redis.call('GETBIT', keys[5 + generation], x) == 0 then
         found = false
         break
       end
@@ -90,7 +97,7 @@ end
 
 -- Whether the filters have the mark; if not, the last has it from now on.
 local function ask(keys, made, blooms, mark)
-  local filter, size = keys[4 + blooms], made[blooms][1]
+  local filter, size = keys[5 + blooms], made[blooms][1]
   if size == 0 then return redis.call('BF.ADD', filter, mark) == 0 end
   if has(keys, made, blooms - 1, mark) then return true end
   local x, a, b = steps(mark, size)
@@ -131,7 +138,7 @@ end
 
 -- Notes a claimed mark; in a partition that had none, also that it has some.
 local function claim(keys, mark, tries, has_claims)
-  redis.call('HSET', keys[4], mark, tries)
+  redis.call('HSET', keys[5], mark, tries)
   return has_claims or redis.call('HSET', keys[3], 'claims', 1)
 end
 
@@ -174,12 +181,45 @@ local function queue(keys, lists, targets, items, verdicts, tries)
   return risen
 end
 
-local function push(keys, layout, base, room, made, splits, lists, modes, marks, members,
-    places, targets, items)
+-- The number and the verdicts of the last push of a process; 0 if there is none.
+local function last_of(pushers, process)
+  local number, told = string.match(
+    redis.call('HGET', pushers, process) or '', '^(%d+) %d+ (%a*)$')
+  return tonumber(number or '0'), told
+end
+
+-- Notes the last push of a process, for which there was one before, or not.
+local function note_push(pushers, turn, told, had)
+  local now = tonumber(redis.call('TIME')[1])
+  if not had and redis.call('HLEN', pushers) >= MANY then
+    local all, gone = redis.call('HGETALL', pushers), {}
+    for i = 1, #all, 2 do
+      local at = string.match(all[i + 1], '^%d+ (%d+)')
+      if tonumber(at or '0') < now - KEPT and #gone < 1000 then gone[#gone + 1] = all[i] end
+    end
+    if #gone > 0 then redis.call('HDEL', pushers, unpack(gone)) end
+  end
+  redis.call('HSET', pushers, turn[1], string.format('%.0f %.0f %s', turn[2], now, told))
+end
+
+local function push(keys, turn, layout, base, room, made, splits, lists, modes, marks,
+    members, places, targets, items)
   local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era', 'claims')
   local buckets, count = tonumber(stored[1] or base), tonumber(stored[2] or '0')
   local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
   local era, urls = tonumber(stored[5] or '0'), #modes
+  local number, earlier = 0, ''
+  if turn[1] then
+    number, earlier = last_of(keys[4], turn[1])
+    if number >= turn[2] then
+      note_push(keys[4], turn, earlier, true) -- a write, for who waits until it is copied
+      local every = {}
+      for i = 1, #lists do every[i] = i end
+      return {1, buckets, count, blooms, last, era, earlier, every}
+    elseif number < turn[3] then
+      return {2, buckets, count, blooms, last, era}
+    end
+  end
   if buckets ~= layout[1] or blooms ~= layout[2] or era ~= layout[3]
     or count + urls > room[1] or last + urls > room[2] then
     return {0, buckets, count, blooms, last, era}
@@ -193,10 +233,10 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
   if #made > blooms then
     blooms, last = blooms + 1, 0
     if made[1][1] == 0 then
-      redis.call('BF.RESERVE', keys[4 + blooms], made[1][3], made[1][2], 'EXPANSION', 2)
+      redis.call('BF.RESERVE', keys[5 + blooms], made[1][3], made[1][2], 'EXPANSION', 2)
     else
       -- The highest bit first, so that the bitmap is allocated once and exactly.
-      redis.call('SETBIT', keys[4 + blooms], made[blooms][1] - 1, 0)
+      redis.call('SETBIT', keys[5 + blooms], made[blooms][1] - 1, 0)
     end
   end
   if #members == 0 then members = marks end
@@ -230,11 +270,11 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
     if mode == 108 and verdict == 'n' and marks[i] then -- l
       has_claims = claim(keys, marks[i], '', has_claims)
     elseif has_claims and (verdict == 's' or verdict == 'b') and mode ~= 109 then
-      verdict, tries[i] = claimed(keys[4], marks[i], verdict)
+      verdict, tries[i] = claimed(keys[5], marks[i], verdict)
     end
     verdicts[i] = mode == 109 and 'f' or verdict -- m
   end
-  if #noted > 0 then note(keys[4 + blooms], made[blooms], noted) end
+  if #noted > 0 then note(keys[5 + blooms], made[blooms], noted) end
 
   local risen = {}
   if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts, tries) end
@@ -243,7 +283,9 @@ local function push(keys, layout, base, room, made, splits, lists, modes, marks,
   elseif count ~= had_count or last ~= had_last then
     redis.call('HSET', keys[3], 'count', count, 'last', last)
   end
-  return {1, buckets, count, blooms, last, era, table.concat(verdicts), risen}
+  local told = table.concat(verdicts)
+  if turn[1] then note_push(keys[4], turn, told, number > 0) end
+  return {1, buckets, count, blooms, last, era, told, risen}
 end
 
 local replies, first = {}, 0

@@ -1,0 +1,235 @@
+"""``frontier crawl run --spider``, in a project that ``scrapy startproject`` makes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+import warm
+
+from frontier.testing.oracle import RequestLog, expected_urls
+from frontier.testing.server import SiteServer
+from frontier.testing.site import Site
+
+ROOT = Path(__file__).parents[2]
+SPIDER = """
+import scrapy
+from scrapy.linkextractors import LinkExtractor
+
+
+class WalkSpider(scrapy.Spider):
+    name = "walk"
+    links = LinkExtractor(tags=("a", "link", "img"), attrs=("href", "src"))
+
+    def __init__(self, seeds="", **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = seeds.split(",")
+
+    def parse(self, response):
+        yield {"url": response.url, "tag": self.settings["MY_TAG"]}
+        if isinstance(response, scrapy.http.HtmlResponse):
+            for link in self.links.extract_links(response):
+                yield response.follow(link)
+"""
+PIPELINE = """
+import json
+import os
+
+
+class MinePipeline:
+    def open_spider(self):
+        self.file = open(f"items-{os.getpid()}.jsonl", "w")
+
+    def close_spider(self):
+        self.file.close()
+
+    def process_item(self, item):
+        self.file.write(json.dumps(item) + "\\n")
+        return item
+"""
+ADDON = 'ADDONS = {"frontier.addon.Addon": 100}\n'
+QUICK = ["-s", "DOWNLOAD_DELAY=0", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=8"]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """What ``scrapy startproject mine .`` writes, and a spider of one's own."""
+    words = [sys.executable, "-m", "scrapy", "startproject", "mine", "."]
+    warm.run(words, cwd=tmp_path, capture_output=True, check=True)
+    mine = tmp_path / "mine"
+    (mine / "spiders" / "walk.py").write_text(SPIDER)
+    (mine / "pipelines.py").write_text(PIPELINE)
+
+    def add(*lines):
+        with (mine / "settings.py").open("a") as file:
+            file.writelines(lines)
+
+    add(ADDON, 'ITEM_PIPELINES = {"mine.pipelines.MinePipeline": 300}\n')
+    add("ROBOTSTXT_OBEY = False\n")
+    return add
+
+
+@pytest.fixture
+def log(tmp_path_factory):
+    return tmp_path_factory.mktemp("site") / "log.jsonl"
+
+
+@pytest.fixture
+def site(log):
+    with SiteServer(Site(urls=90, hosts=2, slow_seconds=0.0), log=log) as server:
+        yield server
+
+
+def items(directory):
+    files = sorted(directory.glob("items-*.jsonl"))
+    assert len(files) == 2, "one for each node"
+    return [
+        json.loads(line) for file in files for line in file.read_text().splitlines()
+    ]
+
+
+def one_line(done):
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("frontier: ")
+    return done.stderr
+
+
+@pytest.mark.one_server("the nodes share the embedded store")
+def test_a_spider_of_a_project_is_run_with_its_arguments(
+    frontier, project, site, log, tmp_path
+):
+    project('FRONTIER_STORE_DIR = "state"\n')
+    seeds = ",".join(site.seeds)
+    done = frontier(
+        "crawl", "run", "--spider", "walk", "--nodes", "2",
+        "-a", f"seeds={seeds}", "-s", "MY_TAG=mine", *QUICK,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Crawl walk-1, spider walk: finished" in done.stdout
+    found = items(tmp_path)
+    fetched = set(expected_urls(site.site)) & {item["url"] for item in found}
+    assert len(fetched) > 50
+    assert {item["tag"] for item in found} == {"mine"}
+    assert not RequestLog.read(log).repeated()
+    assert (tmp_path / "state" / "store").is_dir()
+    assert list((tmp_path / "warcs").glob("walk-1-*.warc.gz"))
+
+
+@pytest.mark.store
+@pytest.mark.parametrize("told", ["settings", "option"])
+def test_nodes_and_report_are_of_the_server_that_is_named(
+    frontier, project, server, site, unique, told
+):
+    project(f'FRONTIER_NAMESPACE = "{unique}"\n')
+    option = ["--redis-url", server.url]
+    if told == "settings":
+        project(f'REDIS_URL = "{server.url}"\n')
+        option = []
+    done = frontier(
+        "crawl", "run", "--spider", "walk", "--nodes", "1", *option,
+        "-a", f"seeds={site.seeds[0]}empty", *QUICK,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Crawl walk-1, spider walk: finished" in done.stdout
+    options = ["--redis-url", server.url, "--namespace", unique, "--json"]
+    seen = json.loads(frontier("crawl", "status", *options).stdout)
+    assert seen["queue"]["acked"] == seen["queue"]["pushed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--spider", "nope"], "it has walk"),
+        (["--spider", "walk", "--scope", "host"], "-a"),
+        (["--spider", "walk", "--seeds", "http://h/"], "--seeds"),
+        ([], "--spider"),
+        (["--spider", "walk", "-a", "nonsense"], "-a nonsense"),
+        (["--spider", "walk", "-s", "FRONTIER_NODE_ID=x"], "FRONTIER_NODE_ID"),
+        (["--spider", "walk", "-s", "ADDONS={}"], "ADDONS = "),
+        (["--spider", "walk", "-s", "SPIDER_MODULES=gone"], "gone"),
+    ],
+)
+def test_what_cannot_be_run_is_named_before_anything_starts(
+    frontier, project, tmp_path, arguments, named
+):
+    done = frontier("crawl", "run", *arguments)
+
+    assert done.returncode == 2
+    assert named in one_line(done)
+    assert not (tmp_path / ".frontier").exists()
+
+
+def test_without_a_project_there_is_no_spider_but_site(frontier, tmp_path):
+    done = frontier("crawl", "run", "--spider", "walk")
+
+    assert done.returncode == 2
+    assert "no Scrapy project here" in one_line(done)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The commands of an environment in which our wheel is installed."""
+    home = tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", home]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = home.glob("*.whl")
+    venv.create(home / "venv", symlinks=True)
+    lib = home / "venv" / "lib" / f"python3.{sys.version_info[1]}" / "site-packages"
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (lib / "others.pth").write_text("\n".join(others))  # what it depends on
+    python = home / "venv" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-qq"]
+    options = ["--no-deps", "--no-index", "--ignore-installed"]
+    subprocess.run([*pip, *options, wheel], check=True, capture_output=True)
+    return home / "venv" / "bin"
+
+
+@pytest.fixture
+def outside(installed, tmp_path):
+    """Run a command of that environment, in a directory of its own."""
+    gone = {"PYTHONPATH", "REDIS_URL", "SCRAPY_PROJECT", "SCRAPY_SETTINGS_MODULE"}
+    env = {name: value for name, value in os.environ.items() if name not in gone}
+    env["PATH"] = f"{installed}:{env['PATH']}"
+
+    def run(name, *arguments):
+        words = [installed / name, *arguments]
+        options = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
+        return subprocess.run(words, check=False, timeout=300, **options)
+
+    return run
+
+
+@pytest.mark.compat
+@pytest.mark.one_server("the nodes share the embedded store")
+def test_the_wheel_has_all_that_the_demo_needs(outside):
+    where = outside("python", "-c", "import frontier; print(frontier.__file__)")
+    assert str(ROOT) not in where.stdout
+    done = outside("frontier", "demo", "--urls", "150")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "150 expected, 150 fetched, 0 fetched twice, 0 missing" in done.stdout
+
+
+@pytest.mark.compat
+@pytest.mark.one_server("the nodes share the embedded store")
+def test_the_wheel_runs_a_spider_of_a_project(outside, project, site, log, tmp_path):
+    done = outside(
+        "frontier", "crawl", "run", "--spider", "walk", "--nodes", "2",
+        "-a", f"seeds={','.join(site.seeds)}", *QUICK,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(items(tmp_path)) > 50
+    assert not RequestLog.read(log).repeated()
+    shutil.rmtree(tmp_path / "mine")
+    done = outside("frontier", "crawl", "run", "--seeds", site.seeds[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "spider site: finished" in done.stdout

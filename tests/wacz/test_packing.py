@@ -1,0 +1,199 @@
+"""The zip of a WACZ, byte by byte, as readers with shortcuts see it."""
+
+import hashlib
+import os
+import struct
+import zipfile
+import zlib
+from typing import NamedTuple
+
+import pytest
+
+from frontier.wacz import packing
+from frontier.wacz.check import check
+from frontier.wacz.copying import Copied
+from frontier.wacz.create import Options, create, warc_files
+from frontier.wacz.packing import Pack
+
+GIB = 1 << 30
+MOMENT = (2026, 1, 1, 0, 0, 0)
+CENTRAL = struct.Struct("<4s6H3L5H2L")
+LOCAL = struct.Struct("<4s5H3L2H")
+FULL = 0xFFFFFFFF
+
+
+class Entry(NamedTuple):
+    """A member as its directory has it, and where its data begin."""
+
+    packed: int
+    size: int
+    header: int
+    hurried: int
+    """Where wabac takes the data to begin: behind the name, if there is no extra."""
+    start: int
+    """Where they do."""
+
+
+def entries(path):
+    """Read the directory as wabac does (`ziprangereader.ts`), and each own header."""
+    with zipfile.ZipFile(path) as archive:
+        count, start = len(archive.infolist()), archive.start_dir
+    found = {}
+    with path.open("rb") as file:
+        file.seek(start)
+        for _ in range(count):
+            said = CENTRAL.unpack(file.read(CENTRAL.size))
+            packed, size, name_size, extra_size = said[8:12]
+            header = said[-1]
+            name = file.read(name_size).decode()
+            extra = file.read(extra_size)
+            end = file.tell()
+            if extra:
+                kind, length = struct.unpack("<HH", extra[:4])
+                wide = iter(struct.unpack(f"<{length // 8}Q", extra[4 : 4 + length]))
+                size, packed, header = (
+                    next(wide) if value == FULL else value
+                    for value in (size, packed, header)
+                )
+                assert kind == 1
+                assert next(wide, None) is None  # nothing that is not asked for
+            file.seek(header)
+            own = LOCAL.unpack(file.read(LOCAL.size))
+            assert own[0] == b"PK\3\4"
+            assert file.read(own[-2]).decode() == name
+            start = header + LOCAL.size + own[-2] + own[-1]
+            hurried = start if extra else header + LOCAL.size + len(name.encode())
+            found[name] = Entry(packed, size, header, hurried, start)
+            file.seek(end)
+    return found
+
+
+def test_a_reader_that_looks_at_the_directory_alone_finds_each_member(
+    tmp_path, write_warc
+):
+    out = tmp_path / "c.wacz"
+    log = tmp_path / "büch.log"
+    log.write_text("line\n" * 300_000)
+    warcs = warc_files([write_warc("c-1", [b"one", b"two"])])
+    create(out, warcs, Options(logs=[log]))
+
+    found = entries(out)
+
+    assert len(found) == 7
+    for name, entry in found.items():
+        assert entry.hurried == entry.start, name
+
+
+class Holes:
+    """In place of `Copier`: leaves a hole, so that no gigabytes are written."""
+
+    def __init__(self, descriptor, write):
+        self.descriptor = descriptor
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def copy(self, source, at, size, told):
+        os.truncate(self.descriptor, at + size)
+        crc = zlib.crc32(bytes(size)) if size < GIB else 0  # of these none is read
+        return Copied(size, crc, crc, hashlib.sha256().hexdigest())
+
+
+@pytest.fixture
+def large(tmp_path, monkeypatch):
+    """A zip with members of all sizes that matter, most of it a hole."""
+    monkeypatch.setattr(packing, "Copier", Holes)
+    path, source = tmp_path / "large.zip", tmp_path / "source"
+    sizes = {
+        "a": 1,
+        "b": 2 * GIB - 1,
+        "c": 2 * GIB,  # from here on Python writes ZIP64
+        "d": 4 * GIB - 1,
+        "e": 4 * GIB,
+        "f": 5 * GIB + 3,
+        "g": 7,
+    }
+    with path.open("wb+") as file, Pack(file, str(path), MOMENT) as pack:
+        for name, size in sizes.items():
+            with source.open("wb+") as stream:
+                stream.truncate(size)
+                pack.copy(name, stream)
+        pack.add("h", [b"text"])
+        pack.finish()
+    return path, sizes
+
+
+def test_members_beyond_4_gib_are_found(large):
+    path, sizes = large
+
+    found = entries(path)
+
+    for name, size in sizes.items():
+        entry = found[name]
+        assert (entry.size, entry.packed) == (size, size)
+        assert entry.hurried == entry.start
+    assert found["g"].header > 4 * GIB
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read("a") == bytes(1)
+        assert archive.read("g") == bytes(7)
+        assert archive.read("h") == b"text"
+
+
+def spoiled(path, edit):
+    data = bytearray(path.read_bytes())
+    edit(data)
+    path.write_bytes(data)
+    return check(path)
+
+
+@pytest.fixture
+def sound(tmp_path, write_warc):
+    out = tmp_path / "sound.wacz"
+    create(out, warc_files([write_warc("c-1", [b"one"])]))
+    assert check(out) == []
+    return out
+
+
+def test_an_own_header_with_an_extra_field_of_its_own_is_told(sound, tmp_path):
+    other = tmp_path / "other.wacz"
+    with zipfile.ZipFile(sound) as archive, zipfile.ZipFile(other, "w") as copy:
+        for info in archive.infolist():
+            forced = info.filename.endswith(".warc.gz")
+            with copy.open(info.filename, "w", force_zip64=forced) as stream:
+                stream.write(archive.read(info))
+
+    (complaint,) = check(other)
+
+    assert complaint.startswith("'archive/c-1-")
+    assert "its own header has an extra field, the directory none" in complaint
+
+
+@pytest.mark.parametrize(
+    ("at", "complaint"),
+    [(0, "no member begins at byte 0"), (14, "another size or CRC"), (22, "another")],
+)
+def test_an_own_header_that_says_something_else_is_told(sound, at, complaint):
+    def edit(data):
+        data[at] ^= 1
+
+    assert any(complaint in text for text in spoiled(sound, edit))
+
+
+def test_what_is_streamed_says_its_size_behind_the_data(sound, tmp_path):
+    class Unseekable:
+        def __init__(self, file):
+            self.write, self.flush = file.write, file.flush
+
+    other = tmp_path / "other.wacz"
+    with (
+        zipfile.ZipFile(sound) as archive,
+        other.open("wb") as file,
+        zipfile.ZipFile(Unseekable(file), "w") as copy,
+    ):
+        for info in archive.infolist():
+            copy.writestr(info.filename, archive.read(info))
+
+    assert check(other) == []

@@ -1,0 +1,153 @@
+"""A WACZ of ours in wabac, the reader of ReplayWeb.page and Browsertrix, under Node."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from frontier.wacz.create import create, warc_files
+from tests import foreign
+
+pytestmark = pytest.mark.compat
+
+PACKAGES = {
+    "@webrecorder/wabac": "2.27.3",
+    "esbuild": "^0.25",
+    "fake-indexeddb": "^6",
+    "unzipit": "^1",
+    "yauzl": "^3",
+    "fflate": "^0.8",
+}
+SCRIPT = Path(__file__).with_name("wabac.ts")
+REQUIRE = (
+    'import {createRequire} from "node:module"; '
+    "const require = createRequire(import.meta.url);"
+)
+
+
+@pytest.fixture(scope="session")
+def wabac(tmp_path_factory):
+    """Ask wabac for the members of a WACZ, and for what it replays."""
+    # wabac wants warcio 2.4.12, which not every copy of the registry has yet.
+    place = foreign.node(PACKAGES, {"warcio": "2.4.11"})
+    work = tmp_path_factory.mktemp("wabac")
+    (work / "node_modules").symlink_to(place / "node_modules")
+    shutil.copy(SCRIPT, work)
+    subprocess.run(
+        [
+            "node_modules/.bin/esbuild",
+            SCRIPT.name,
+            "--bundle",
+            "--platform=node",
+            "--format=esm",
+            "--loader:.html=text",
+            "--outfile=wabac.mjs",
+            f"--banner:js={REQUIRE}",
+        ],
+        cwd=work,
+        check=True,
+        capture_output=True,
+    )
+
+    def ask(path, lookups=()):
+        done = subprocess.run(
+            ["node", "wabac.mjs", path],
+            cwd=work,
+            input=json.dumps(list(lookups)),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        answers = json.loads(done.stdout)
+        return answers["members"], answers["found"]
+
+    return ask
+
+
+def test_wabac_reads_all_members_and_finds_captures(tmp_path, write_warc, wabac):
+    out = tmp_path / "c.wacz"
+    create(out, warc_files([write_warc("c-1", [b"one", b"two" * 9000, b"one"])]))
+
+    members, found = wabac(
+        out, [{"url": f"http://example.com/{number}"} for number in range(4)]
+    )
+
+    with zipfile.ZipFile(out) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    assert len(held) == 6
+    assert members == {
+        name: {
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "size": len(data),
+            "says": len(data),
+        }
+        for name, data in held.items()
+    }
+    bodies = ["one", "two" * 9000, "one"]  # the last is a revisit
+    assert found == [*({"status": 200, "body": body} for body in bodies), None]
+
+
+READERS = {
+    "yauzl": """
+        import yauzl from "yauzl";
+        const zip = await yauzl.openPromise?.(path)
+            ?? await new Promise((done, failed) => yauzl.open(path,
+                {lazyEntries: true}, (e, z) => e ? failed(e) : done(z)));
+        await new Promise((done, failed) => {
+            zip.on("error", failed); zip.on("end", done);
+            zip.on("entry", (entry) => zip.openReadStream(entry, (e, stream) => {
+                if (e) return failed(e);
+                const parts = [];
+                stream.on("data", (part) => parts.push(part));
+                stream.on("end", () => {
+                    found[entry.fileName] = sha(Buffer.concat(parts));
+                    zip.readEntry();
+                });
+            }));
+            zip.readEntry();
+        });
+    """,
+    "fflate": """
+        import { unzipSync } from "fflate";
+        for (const [name, data] of Object.entries(unzipSync(readFileSync(path))))
+            found[name] = sha(data);
+    """,
+    "unzipit": """
+        import { unzip } from "unzipit";
+        const { entries } = await unzip(new Uint8Array(readFileSync(path)));
+        for (const [name, entry] of Object.entries(entries))
+            found[name] = sha(new Uint8Array(await entry.arrayBuffer()));
+    """,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_zip_readers_of_others_read_all_members(tmp_path, write_warc, reader):
+    place = foreign.node(PACKAGES, {"warcio": "2.4.11"})
+    out = tmp_path / "c.wacz"
+    create(out, warc_files([write_warc("c-1", [b"one", b"two"])]))
+    (tmp_path / "node_modules").symlink_to(place / "node_modules")
+    script = tmp_path / "read.mjs"
+    script.write_text(
+        'import { readFileSync } from "node:fs";'
+        'import { createHash } from "node:crypto";'
+        "const path = process.argv[2]; const found = {};"
+        'const sha = (data) => createHash("sha256").update(data).digest("hex");'
+        + READERS[reader]
+        + "console.log(JSON.stringify(found));"
+    )
+
+    done = subprocess.run(
+        ["node", script, out], capture_output=True, text=True, cwd=tmp_path
+    )
+
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(out) as archive:
+        assert json.loads(done.stdout) == {
+            name: hashlib.sha256(archive.read(name)).hexdigest()
+            for name in archive.namelist()
+        }
