@@ -169,7 +169,7 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:
-        rows.append(("", f"{totals.local:,} could not be stored, stayed on their node"))
+        rows.append(("", f"{totals.local:,} could not be stored, sent by their process"))
     return rows
 
 
