@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
+from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import NotSerializable
 from frontier.hashing import mark
 from frontier.modes import ONCE
@@ -131,7 +132,10 @@ class Keeping:
         number, marks = mark(fingerprint), lineage.marks
         if mode != FORCE:
             marks += ((place.partition, number),)
-        queue = queue_name(place.queue_key, request.priority, claims.process)
+        queue_key = place.queue_key
+        if slot := request.meta.get(DOWNLOAD_SLOT):
+            queue_key = self._places.queue_key_of_slot(place, request.url, slot)
+        queue = queue_name(queue_key, request.priority, claims.process)
         where = (place.partition, queue)
         again = request.copy().copy
         facts = (request, again, request.url, where)
