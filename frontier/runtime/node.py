@@ -158,7 +158,7 @@ class Node:
             limits=self._limits,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
-        self.addresses = parts.addresses
+        self.addresses, self.claims = parts.addresses, parts.claims
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch):
@@ -228,6 +228,10 @@ class Node:
             if spending is not None:
                 spending.begin()
         return reservation
+
+    async def recover(self, reservation: Reservation) -> None:
+        """Have what led to *reservation*, a claim that is not kept here, made again."""
+        await self._parts.recovery.resolve([reservation])
 
     @property
     def spending(self) -> Spending | None:
@@ -314,7 +318,7 @@ class Node:
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 try:
-                    await self._depart()
+                    await self._depart(graceful=not reason)
                 except CrawlLost as error:
                     self._on_failure(error)
         if self._was_last:  # takes as long as the disk does, or the server
@@ -332,13 +336,16 @@ class Node:
             await self._parts.spending.report(last=True)
         await self._parts.manners.flush()
 
-    async def _depart(self) -> None:
+    async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
+        if graceful:
+            await self.inbox.put_back(list(self.inbox.open.values()))
         await self._leases.release(list(self._leases.held))
         await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
+        await self.claims.leave()
         if self._outside:
             return
         left = await self._membership.leave(report)
