@@ -48,6 +48,7 @@ class Acks:
         archived: Callable[[], Awaitable[None]],
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[[int, str, bytes], None] | None = None,
+        charge: Callable[[Reservation], str] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -57,6 +58,7 @@ class Acks:
         self._archived = archived
         self._on_acked = on_acked
         self._journal = journal
+        self._charge = charge
         self._completed: list[Reservation] = []
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -103,9 +105,11 @@ class Acks:
         asked: list[tuple[Lease, Call]] = []
         lost: set[tuple[int, int]] = set()
         for (partition, _), group in groups.items():
-            ids = [reservation.id for reservation in group]
+            tell = self._charge or _id
+            ids = [tell(reservation) for reservation in group]
             keys = self._keys.partition(partition)
-            calls = ack_calls(keys, group[0].lease, ids)
+            charged = self._charge is not None
+            calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:
             replies = await self._patience.run([call for _, call in asked])
@@ -131,3 +135,7 @@ class Acks:
         for reservation in completed:
             self._inbox.settle(reservation)
         self._on_acked(completed)
+
+
+def _id(reservation: Reservation) -> int:
+    return reservation.id

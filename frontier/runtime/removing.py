@@ -101,7 +101,14 @@ def _seen_names(
 
 
 def _rest(keys: PartitionKeys) -> list[str]:
-    return [keys.reserved, keys.started, keys.polite, keys.pushers, keys.seen]
+    return [
+        keys.reserved,
+        keys.started,
+        keys.polite,
+        keys.spent,
+        keys.pushers,
+        keys.seen,
+    ]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:
