@@ -41,6 +41,7 @@ from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
 from frontier.runtime.spending import Limits
 from frontier.store.client import BlockingStore, Call, Store, check_server
+from frontier.store.copies import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +122,7 @@ class Node:
         self._store = Store.from_settings(settings)
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
+        await self._require_copies()
         config = self.config = settled(
             self.config, server_has_filters=await self._has_filters()
         )
@@ -177,6 +179,21 @@ class Node:
     def _on_replaced(self) -> None:
         if self.archive is not None:
             self.archive.leave_primary()
+
+    async def _require_copies(self) -> None:
+        """Have pushes wait for copies, if they are to.
+
+        Raises:
+            ConfigurationError: A server cannot tell of them.
+        """
+        config, where = self.config, self._store.where
+        copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+        if copies:
+            try:
+                await self._store.call(copies.probe())
+            except StoreRefused as error:
+                raise copies.refused(where, str(error)) from None
+        self._store.copies = copies
 
     async def _has_filters(self) -> bool:
         try:
