@@ -188,7 +188,9 @@ class Rebuild:
             # One by one: a script that the server has yet to load runs late.
             spider = self._header.spider
             self._store.call(Call.to(CRAWL_OPEN, [meta], [shape, spider]))
-            self._store.call(Call.command("HSET", meta, "state", REBUILDING))
+            # "rebuilt": its name in the collection is of the store that was lost.
+            facts = ("state", REBUILDING, "rebuilt", 1)
+            self._store.call(Call.command("HSET", meta, *facts))
             registry = RegistryKeys(self._keys.namespace).crawls()
             self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
         elif state != REBUILDING.encode():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,8 @@ from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.wacz.create import Options, create, warc_files
 
 if TYPE_CHECKING:
@@ -151,6 +153,39 @@ def cdx_servers(config: Config) -> CdxServers | None:
     rules = rules_of(config)
     timeout = config.revisit_cdx_timeout
     return CdxServers(config.revisit_cdx_servers, timeout, rules.match, rules.canon)
+
+
+async def claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+    """Whether a crawl may have its name in the collection, which other stores share.
+
+    Two crawls of one name would be one there: each would see the other's digests as
+    its own, and the first to end would commit them.
+
+    Raises:
+        StoreError: A server does not answer.
+    """
+    return await asyncio.to_thread(_claim, config, settings, keys)
+
+
+def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+    name = RegistryKeys(keys.namespace).store()
+    store = indexed = BlockingStore.from_settings(settings)
+    try:
+        store.call(Call.command("SET", name, secrets.token_hex(16), "NX"))
+        mine = store.call(Call.command("GET", name))
+        known = int(store.call(Call.command("EXISTS", keys.meta())))
+        if store.call(Call.command("HEXISTS", keys.meta(), "rebuilt")):
+            known = 2
+        if config.collection_redis_url:
+            url = {"REDIS_URL": config.collection_redis_url}
+            indexed = BlockingStore.from_settings(url)
+        within = collection_keys(indexed, config.collection)
+        names = [within.owners(), within.committed(), within.uncommitted()]
+        claimed = Call.to(COLLECTION_CLAIM, names, [keys.crawl_id, mine, known])
+        return bool(indexed.call(claimed))
+    finally:
+        for each in {store, indexed}:
+            each.close()
 
 
 def _names(text: str) -> tuple[str, ...]:
