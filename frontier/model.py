@@ -114,6 +114,11 @@ class Exchange:
     notes: tuple[str, ...] = ()
     """Annotations of the crawl log."""
 
+    @property
+    def method(self) -> str:
+        """Of the request, as it was sent."""
+        return self.request_head.partition(b" ")[0].decode("latin-1")
+
 
 @dataclass(frozen=True, slots=True)
 class Original:

@@ -29,6 +29,7 @@ FACES = {
     "identity",
     "itemclasses",
     "launch",
+    "limits",
     "links",
     "modes",
     "pipelines",

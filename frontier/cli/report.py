@@ -55,6 +55,8 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         return
     lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
+    if seen.ended_at:
+        yield Text(f"It {seen.ended_at}")
     yield Text()
     yield node_table(seen)
     yield Text()

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
+LIMIT = "limit"
+"""The state of a crawl that ended because a limit of all of it was reached."""
 BY_FINGERPRINT = "fingerprint"
 """``FRONTIER_QUEUE_KEY`` of a crawl of the duplicate filter alone, which has no
 queue: a URL's partition is that of its fingerprint."""
@@ -98,10 +100,10 @@ async def enter(
                 await run([note])
             return keys
         if entered:
-            raise RunOver(chosen, state.decode(), run_id)
+            raise RunOver(chosen, _said(state), run_id)
         if crawl_id:
             raise ConfigurationError(
-                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state.decode()}; "
+                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {_said(state)}; "
                 "choose another id, or leave it empty"
             )
         await retire(run, namespace, spider, chosen)
@@ -117,7 +119,7 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
     Returns whether this call ended it; ``None`` if a live node is busy, or if it
-    was canceled, which the heartbeat tells.
+    was canceled or has ended at a limit, which the heartbeat tells.
     """
     call = Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
     (reply,) = await run([call])
@@ -169,6 +171,10 @@ class StartLock:
     async def done(self) -> None:
         """Say that every seed is in the store."""
         await self._run([Call.to(START_DONE, self._names, [self._start_id])])
+
+
+def _said(state: bytes) -> str:
+    return "at its limit" if state == LIMIT.encode() else state.decode()
 
 
 async def _entered(run: Run, spider: str, field: str) -> str:

@@ -33,7 +33,8 @@ class View:
 
     epoch: int
     state: str
-    """Of it: ``open``, ``finished`` or ``canceled``; empty if there is no crawl."""
+    """Of it: ``open``, ``finished``, ``canceled`` or ``limit``; empty if
+    there is no crawl."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""

@@ -120,14 +120,14 @@ def snapshot(
         StoreError: The store does not answer, or with an error.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    meta, nodes, shape, members, reports, time, removed = store.run(
+    meta, nodes, shape, members, reports, time, (removed, limit) = store.run(
         [
             *_summary_calls(keys),
             Call.command("HGET", keys.meta(), "shape"),
             Call.command("HGETALL", keys.nodes()),
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
-            Call.command("HGET", keys.meta(), "removed_ms"),
+            Call.command("HMGET", keys.meta(), "removed_ms", "limit"),
         ]
     )
     if meta[0] is None:
@@ -160,6 +160,8 @@ def snapshot(
             0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
         ),
         kind=summary.kind,
+        limit=text(limit).partition(" ")[0],
+        limit_value=whole(text(limit).partition(" ")[2].encode()),
         removed_ms=whole(removed),
     )
 

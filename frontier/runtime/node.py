@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
+from frontier.coordination.crawls import LIMIT
 from frontier.errors import FrontierError, StoreRefused, StoreUnavailable
 from frontier.hashing import mark
 from frontier.queues.push import Push
@@ -33,6 +34,7 @@ from frontier.runtime.parts import Parts
 from frontier.runtime.patience import Patience
 from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
+from frontier.runtime.spending import Limits
 from frontier.store.client import BlockingStore, Call, Store, check_server
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
 logger = logging.getLogger(__name__)
@@ -67,9 +70,11 @@ class Node:
         cap: Callable[[], int],
         host_of: Callable[[str], str],
         run_of: tuple[str, str] = ("", ""),
+        limits: Limits | None = None,
     ) -> None:
         self.config = config
         self._run_of = run_of
+        self._limits = limits or Limits()
         self._settings = settings
         self._owner = owner
         self._spider = spider
@@ -82,6 +87,7 @@ class Node:
         self._journal = Journaling()
         self.finished = False
         self._canceled = False
+        self._at_limit = False
         self._was_last = False
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
@@ -141,6 +147,7 @@ class Node:
             inbox_size=self._inbox_size,
             cap=self._cap,
             host_of=self._host_of,
+            limits=self._limits,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses = parts.addresses
@@ -189,10 +196,20 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
+        spending = self._parts.spending
+        if spending is not None and len(self.inbox) and not spending.may_begin():
+            return None
         reservation = self.inbox.take()
         if reservation is not None:
             self._parts.starts.begin(reservation)
+            if spending is not None:
+                spending.begin()
         return reservation
+
+    @property
+    def spending(self) -> Spending | None:
+        """Who counts what this node does, if the crawl has a limit."""
+        return self._parts.spending
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -285,6 +302,8 @@ class Node:
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
+        if self._parts.spending is not None:
+            await self._parts.spending.report(last=True)
         await self._parts.manners.flush()
 
     async def _depart(self) -> None:
@@ -295,7 +314,7 @@ class Node:
         if self.archive is not None:
             await self.archive.finish()
         left = await self._membership.leave(report)
-        if self.finished or self._canceled:
+        if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
             if left == 0:
@@ -331,10 +350,12 @@ class Node:
     # What its parts ask of the node, or tell it.
 
     async def archived(self) -> None:
-        """Return when what was handed over is on disk, and in the journal."""
+        """Return when what was handed over is on disk, in the journal, and counted."""
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        if self._parts.spending is not None:
+            await self._parts.spending.report()
 
     async def journaled(self) -> None:
         """Return when what the store has of this node is in its journal too."""
@@ -356,9 +377,21 @@ class Node:
             self._owner.on_finished()
 
     def on_order(self, order: str) -> None:
-        """Pass on what an operator wants."""
+        """Pass on what an operator wants, or that others have reached a limit."""
+        if order == LIMIT:
+            if self._parts.spending is None:
+                self.on_limit("")
+            return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
+
+    def on_limit(self, limit: str) -> None:
+        """Pass on, once, that the crawl has ended at a limit."""
+        if not self._at_limit:
+            self._at_limit = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_limit(limit)
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""

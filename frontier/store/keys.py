@@ -88,6 +88,14 @@ class CrawlKeys:
         """String ``drain`` or ``remove``: what an operator wants of this node."""
         return f"{self._tag()}:order:{node_id}"
 
+    def spent(self) -> str:
+        """Hash ``{pages, items, errors, bytes, active_ms, active_at}`` of all nodes."""
+        return f"{self._tag()}:spent"
+
+    def allowances(self) -> str:
+        """Hash: node id to ``<process> <number> <held>``, with a limit only."""
+        return f"{self._tag()}:allowances"
+
     def addresses(self) -> str:
         """Hash: host to its address, where the queue key is ``ip``."""
         return f"{self._tag()}:addresses"

@@ -49,6 +49,11 @@ class Owner:
     def on_order(self, order):
         self.orders.append(order)
 
+    def on_limit(self, limit):
+        self.limit = limit
+        self.finished.set()
+        self.ready.set()
+
     def is_busy(self):
         return self.busy
 

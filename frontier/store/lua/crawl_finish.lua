@@ -5,12 +5,12 @@
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 --
 -- Returns 1 if this call ended it, 2 if it had ended before, 3 if it was
--- canceled, 0 if a live node is busy: it loads seeds or holds requests that are
+-- canceled or at a limit, 0 if a live node is busy: it loads seeds or holds requests that are
 -- not in the store, or while a command puts seeds in.
 
 local state = redis.call('HGET', KEYS[1], 'state')
 if state ~= 'open' then
-  return state == 'canceled' and 3 or 2
+  return (state == 'canceled' or state == 'limit') and 3 or 2
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
