@@ -122,4 +122,4 @@ async def test_a_crawl_that_was_rebuilt_has_its_name_again(machine, db):
     db("HSET", meta, *facts)
     db("HSET", meta, "state", "open", "shape", '{"FRONTIER_PARTITIONS": 64}')
 
-    assert await machine("a", keys.crawl_id) == keys
+    assert (await machine("a", keys.crawl_id)).crawl_id == keys.crawl_id
