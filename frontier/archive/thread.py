@@ -192,8 +192,12 @@ class ArchiveThread:
     def _run(self) -> None:
         try:
             while self._take():
-                stored = self._batches.write([job.exchange for job in self._batch])
-                self._complete(stored)
+                if self._batch:
+                    stored = self._batches.write([job.exchange for job in self._batch])
+                    self._complete(stored)
+                else:
+                    self._batches.tell()
+            self._batches.end()
         except WriterStopped as error:
             logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
             self._failure = error
@@ -207,14 +211,22 @@ class ArchiveThread:
             self._end()
 
     def _take(self) -> bool:
-        """Move queued jobs to the batch; return whether there are any."""
+        """Move queued jobs to the batch; return whether there is something to do.
+
+        Without jobs that is to tell the index what it has missed.
+        """
         with self._changed:
             while not (self._queue or self._stopping.is_set()):
                 left = self._writer.seconds_left()
                 if left == 0:
                     self._rotate()
                     left = self._writer.seconds_left() and LONGEST_DELAY
-                self._changed.wait(left)
+                if self._batches.owes:
+                    left = LONGEST_DELAY if left is None else min(left, LONGEST_DELAY)
+                    if not self._changed.wait(left):
+                        return True
+                else:
+                    self._changed.wait(left)
             count = min(len(self._queue), BATCH_SIZE)
             self._batch = [self._queue.popleft() for _ in range(count)]
         return bool(self._batch)

@@ -57,8 +57,18 @@ CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
 WATCH = 1.0
 """Seconds between questions to Sentinel for the primary, if there is one."""
+SILENCE = 1.0
+"""Seconds without an answer after which a server is said to be silent; a third of a
+lease, if that is less."""
+INDEX_TIMEOUT = 2.0
+"""Seconds in which the digest index has to answer the writer thread."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
+
+
+def answer_time(lease_ttl: float) -> float:
+    """Seconds that a server has to answer: a lease is renewed before it ends."""
+    return min(5.0, max(1.0, lease_ttl / 3))
 
 
 class Node:
@@ -117,7 +127,7 @@ class Node:
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
-        self._store = Store.from_settings(settings)
+        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
         config = self.config = settled(
@@ -136,7 +146,7 @@ class Node:
             self._run_of,
         )
         if config.warc_enabled:
-            blocking = BlockingStore.from_settings(settings)
+            blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(
                 Archive, config, blocking, crawl_id, settings
@@ -159,7 +169,7 @@ class Node:
         self.addresses = parts.addresses
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
-        for loop in (*parts.loops(), self._watch):
+        for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(
             "node %s is in crawl %s on %s",
@@ -172,6 +182,11 @@ class Node:
         """Leave a primary that was replaced well before a lease on it could end."""
         interval = min(WATCH, self.config.lease_ttl / 5)
         await self._store.watch(interval, self._on_replaced)
+
+    async def _pulse(self) -> None:
+        """Say so soon if a server hangs, and have nobody wait for one of several."""
+        silence = min(SILENCE, self.config.lease_ttl / 3)
+        await self._store.pulse(silence, self._patience.note_silence)
 
     def _on_replaced(self) -> None:
         if self.archive is not None:

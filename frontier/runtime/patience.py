@@ -94,18 +94,33 @@ class Patience:
             self._note_full(error)
             raise
         except StoreUnavailable as error:
-            self._failed_at = time.monotonic()
-            if self._since is None:
-                self._since = self._failed_at
-                self.outages += 1
-                logger.warning("%s; waiting for it", error)
+            self.note_silence(error)
             self._try_to_revive()
             raise
+        for reply in replies if partial else ():
+            if isinstance(reply, StoreUnavailable):
+                self.note_silence(reply)
+                return replies
         if self._full_since is not None:
             self._note_room(self._full_since)
         if self._since is not None:
             self._note_answer(self._since)
         return replies
+
+    def note_silence(self, error: StoreUnavailable) -> None:
+        """Say, once until it answers again, that the store, or a server, does not."""
+        self._failed_at = time.monotonic()
+        if self._since is None:
+            self._since = self._failed_at
+            self.outages += 1
+            logger.warning("%s; waiting for it", error)
+
+    async def parts(self, calls: Sequence[Call]) -> list[Any]:
+        """As `some`, but where no server answers, no call is answered."""
+        try:
+            return await self.some(calls)
+        except StoreUnavailable as error:
+            return [error] * len(calls)
 
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
