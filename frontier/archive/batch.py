@@ -3,11 +3,13 @@
 What always holds:
 
 1.  A digest enters the index after its response is on disk, never before; and
-    a `Stored` is returned after both, or while the index does not answer. (With fsync ``close``, "on disk" means
-    handed to the operating system: it survives this process, not a power cut.)
+    a `Stored` is returned after both, or while the index does not answer. (With
+    fsync ``close``, "on disk" means handed to the operating system: it survives
+    this process, not a power cut.)
 2.  A revisit refers to what the index knew, to a response that it is yet to be
-    told of, or to one before it in the same batch. That one precedes it in the file, or is in a file closed before:
-    a file cut off at any record never has a revisit without its original.
+    told of, or to one before it in the same batch. Such a one precedes it in the
+    file, or is in a file closed before: a file cut off at any record never has a
+    revisit without its original.
 3.  A batch is written whole, in order. What an `OSError` leaves half done is
     rolled back and written again.
 
@@ -147,6 +149,8 @@ class BatchWriter:
         self._servers = servers
         self._room = room
         self._index_given_up = False
+        self.is_silent: Callable[[], bool] = lambda: False
+        """Whether the index is known not to answer, so that it is not asked."""
         self._away_since: float | None = None
         self._ask_again = 0.0
         self._untold: dict[str, tuple[Entry, Original]] = {}
@@ -366,6 +370,9 @@ class BatchWriter:
         attempt, began = 0, time.monotonic()
         away = self._away_since is not None
         if away and began < self._ask_again:
+            return None
+        if self.is_silent() and not self._stopping.is_set():
+            self._give_up_for_now(began)
             return None
         while not self._index_given_up:
             try:

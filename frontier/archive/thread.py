@@ -122,6 +122,10 @@ class ArchiveThread:
         )
         self._thread.start()
 
+    def heed(self, is_silent: Callable[[], bool]) -> None:
+        """Ask the index nothing while *is_silent* says that it would not answer."""
+        self._batches.is_silent = is_silent
+
     @property
     def counters(self) -> Counters:
         """What was written so far; up to date after each batch."""

@@ -31,7 +31,7 @@ from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CrawlKeys, collection_keys
 from frontier.wacz.create import Options, create, warc_files
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from frontier.canon.rulesets import RuleSet
     from frontier.conf import Config
     from frontier.model import Exchange, Stored
+    from frontier.store.client import Store
     from frontier.wacz.create import Made
 
 logger = logging.getLogger(__name__)
@@ -174,6 +175,7 @@ class Archive:
             url = {"REDIS_URL": config.collection_redis_url}
             self._indexed = BlockingStore.from_settings(url)
         self._crawl_id = crawl_id
+        self._name = config.collection
         self._warc_dir = config.warc_dir
         self._wacz_dir = config.wacz_dir
         self._collection = Collection(
@@ -281,6 +283,11 @@ class Archive:
         """Have *exchange* written; the future ends in the writer thread."""
         self._sequence, future = self._thread.submit(exchange)
         return future
+
+    def heed(self, store: Store) -> None:
+        """Ask the index nothing while *store*, where it is, knows it to be silent."""
+        key = collection_keys(self._indexed, self._name).alldupes()
+        self._thread.heed(lambda: store.is_silent(key))
 
     def leave_primary(self) -> None:
         """Ask Sentinel for the primary again before the next call of the store."""

@@ -60,7 +60,7 @@ WATCH = 1.0
 SILENCE = 1.0
 """Seconds without an answer after which a server is said to be silent; a third of a
 lease, if that is less."""
-INDEX_TIMEOUT = 2.0
+INDEX_TIMEOUT = 1.0
 """Seconds in which the digest index has to answer the writer thread."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
@@ -151,6 +151,8 @@ class Node:
             self.archive = await asyncio.to_thread(
                 Archive, config, blocking, crawl_id, settings
             )
+            if not config.collection_redis_url:
+                self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         parts = self._parts = Parts(
             config,

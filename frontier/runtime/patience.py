@@ -124,7 +124,7 @@ class Patience:
 
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
-        if not self.alone and now - self._failed_at < QUIET:
+        if not self.alone and (now - self._failed_at < QUIET or self._store.hangs):
             return
         self._since = None
         waited = (now if self.alone else self._failed_at) - since

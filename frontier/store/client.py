@@ -205,6 +205,15 @@ class Store:
             for asking, _ in asked.values():
                 asking.cancel()
 
+    @property
+    def hangs(self) -> bool:
+        """Whether a server is silent, as far as `pulse` knows."""
+        return bool(self._silent)
+
+    def is_silent(self, key: str) -> bool:
+        """Whether the server that has *key* is; may be called in any thread."""
+        return self._router.owner(key) in self._silent
+
     async def _lives(self, server: Server) -> bool:
         """Whether *server* answers, or refuses to, which is told by itself."""
         _began.set(self.changes)
