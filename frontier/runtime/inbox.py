@@ -8,10 +8,12 @@ What always holds:
     shards, so that a slow one cannot fill the node; queue keys take turns, higher
     priorities first. A key that another node has asked is left alone until its
     delay is over.
-3.  A reservation is known here from the reply that made it until `settle`. If
+3.  Nothing is reserved that another process has to make, see
+    `frontier.queues.claims`; the queues of others are known apart.
+4.  A reservation is known here from the reply that made it until `settle`. If
     a reply was lost, what it reserved is found and put back, and until then
     nothing is reserved from that partition.
-4.  One of several servers that does not answer keeps nobody from what the others
+5.  One of several servers that does not answer keeps nobody from what the others
     have: neither what waits here nor the room for it.
 """
 
@@ -28,6 +30,7 @@ from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.queues.partition import (
     Reservation,
     list_reserved,
+    process_of,
     requeue_calls,
     reserve_call,
     reserved,
@@ -36,11 +39,12 @@ from frontier.queues.partition import (
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.coordination.lease import Leases
     from frontier.model import Lease, Order
     from frontier.runtime.patience import Patience
+    from frontier.runtime.quotas import Quotas
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
@@ -53,6 +57,8 @@ MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
 MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
+MAX_SKIPPED = 1000
+"""URLs over a quota that leave a queue in one call."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 
@@ -67,6 +73,7 @@ class Inbox:
         leases: Leases,
         *,
         node_id: str,
+        process: str = "",
         order: Order,
         size: int,
         cap: Callable[[], int],
@@ -77,6 +84,7 @@ class Inbox:
         self._keys = keys
         self._leases = leases
         self._node_id = node_id
+        self._process = process
         self._order = order
         self._size = size
         self._cap = cap
@@ -84,8 +92,12 @@ class Inbox:
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
+        self.quotas: Quotas | None = None
+        """What hosts may have; `None` without a limit."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
+        self.others: dict[int, set[str]] = defaultdict(set)
+        """Queues with requests that only another process can make, by partition."""
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
         self._not_before: dict[str, float] = {}
@@ -107,7 +119,7 @@ class Inbox:
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
         held = self._leases.held  # a late hint may be about what another one has
-        return not self.open and not any(self._known.get(p) for p in held)
+        return not self.open and not any(map(self.knows, held))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -150,7 +162,11 @@ class Inbox:
         """Note that *queues* of *partition* have something ready."""
         known = self._known[partition]
         for queue in queues:
-            known.setdefault(queue, 1)
+            process = process_of(queue)
+            if process and process != self._process:
+                self.others[partition].add(queue)
+            else:
+                known.setdefault(queue, 1)
         self._wake.set()
 
     def busy_partitions(self) -> set[int]:
@@ -159,7 +175,7 @@ class Inbox:
 
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
-        return bool(self._known.get(partition))
+        return bool(self._known.get(partition) or self.others.get(partition))
 
     def ready_by_key(self) -> dict[str, int]:
         """How much is known to be ready of each queue key that is held here."""
@@ -183,6 +199,9 @@ class Inbox:
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
+        if self.quotas is not None:
+            self.quotas.forget(lease)
+        self.others.pop(lease.partition, None)
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
@@ -202,6 +221,13 @@ class Inbox:
         back = [r for r in self._waiting if r.lease.partition in chosen]
         kept = (r for r in self._waiting if r.lease.partition not in chosen)
         self._waiting = deque(kept)
+        await self.put_back(back)
+        for partition in chosen:
+            self._known.pop(partition, None)
+            self.others.pop(partition, None)
+
+    async def put_back(self, back: Sequence[Reservation]) -> None:
+        """Requeue *back*, none of which counts as delivered by that."""
         by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in back:
             lease = reservation.lease
@@ -216,8 +242,6 @@ class Inbox:
         await self._patience.run(calls)
         for reservation in back:
             self._drop(reservation)
-        for partition in chosen:
-            self._known.pop(partition, None)
 
     async def run(self) -> None:
         """Reserve whenever there is room, until cancelled."""
@@ -234,9 +258,27 @@ class Inbox:
                 continue
             if not self.deaf or time.monotonic() >= self._ask_again:
                 await self._read_hints()
-            while not self.stopped and (wanted := self._choose()):
-                if not await self._reserve(wanted):
+            while not self.stopped:
+                wanted = self._choose()
+                heeded = self.quotas is not None and await self._heed(self.quotas)
+                if wanted and not await self._reserve(wanted):
                     break
+                if not wanted and not heeded:
+                    break
+
+    async def _heed(self, quotas: Quotas) -> bool:
+        """Do what quotas want; return whether there may be more to choose now."""
+        learned, skipped = await quotas.heed(MAX_SKIPPED)
+        for lease, queue, left, count in skipped:
+            if left < 0:
+                if not await self._leases.kept([lease]):
+                    self.lose(lease)
+                continue
+            if not left or not count:
+                self._known[lease.partition].pop(queue, None)
+            if left and not count:
+                self.on_short(lease.partition, queue)
+        return learned or any(count for *_, count in skipped)
 
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
@@ -273,6 +315,8 @@ class Inbox:
                 continue
             host = self._host_of(queue_key)
             free = cap - self._in_flight.get(host, 0) - planned[host]
+            if self.quotas is not None:
+                free = min(free, self._left(partition, queue) - planned[host])
             count = min(share, free, room)
             if count > 0:
                 wanted[partition][queue] = count
@@ -281,6 +325,14 @@ class Inbox:
             if room <= 0:
                 break
         return dict(wanted)
+
+    def _left(self, partition: int, queue: str) -> int:
+        """How many more of *queue* may be reserved, as its host's quota has it."""
+        lease = self._leases.current(partition)
+        if lease is None or self.quotas is None:
+            return 0
+        host = self._host_of(split_name(queue)[1])
+        return self.quotas.left(lease, queue) - self._in_flight.get(host, 0)
 
     def _candidates(self) -> list[tuple[int, int, str, str]]:
         """Partition, priority, queue key and queue of some that may be taken.
@@ -356,13 +408,17 @@ class Inbox:
                 known[queue] = count
             else:
                 known.pop(queue, None)
+        self.adopt(made)
+        self._waiting.extend(made)
+
+    def adopt(self, made: Iterable[Reservation]) -> None:
+        """Count *made* as in flight here, until `finish`, and open, until `settle`."""
         for reservation in made:
             self.open[reservation.key] = reservation
             which = reservation.key[:2]
             self.highest[which] = max(reservation.id, self.highest.get(which, 0))
             host = self._host_of(split_name(reservation.queue)[1])
             self._in_flight[host] += 1
-            self._waiting.append(reservation)
 
     def _ask_for_blocks(
         self,
@@ -378,12 +434,21 @@ class Inbox:
                 self._known[partition].pop(queue, None)
                 self.on_short(partition, queue)
 
+    async def recover(self, leases: Iterable[Lease]) -> None:
+        """Put back what a lost reply may have reserved; waits until that is done."""
+        asked = {lease.partition: lease for lease in leases}
+        self._unsure |= asked
+        await self._recover()
+        while any(self._unsure.get(p) is lease for p, lease in asked.items()):
+            await asyncio.sleep(RETRY)
+            await self._recover()
+
     async def _recover(self) -> None:
         """Put back what lost replies may have reserved, where that can be known."""
         held = self._leases.held
         for partition, lease in list(self._unsure.items()):
             if held.get(partition) is None or held[partition].token != lease.token:
-                del self._unsure[partition]
+                self._unsure.pop(partition, None)
         asked = list(self._unsure.items())
         keys = [self._keys.partition(partition) for partition, _ in asked]
         replies = await self._patience.parts([list_reserved(each) for each in keys])
@@ -398,7 +463,7 @@ class Inbox:
                     unknown.append((int(key), queue.decode()))
             calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
             if await self._run_under(lease, calls):
-                del self._unsure[partition]
+                self._unsure.pop(partition, None)
                 self.learn(lease.partition, {queue for _, queue in unknown})
         self._ask_again = time.monotonic() + RETRY
 

@@ -251,10 +251,12 @@ class Outbox:
         while batches:
             if calls is None and not self._patience.alone:
                 calls = self._calls(batches)
-                replies = await self._patience.parts(calls)
+                replies = await self._patience.parts(calls, copied=True)
                 batches, calls, replies = self._leave(batches, calls, replies)
             else:
-                replies = await self._patience.run(calls or self._calls(batches))
+                replies = await self._patience.run(
+                    calls or self._calls(batches), copied=True
+                )
             calls, again = None, []
             every = itertools.chain.from_iterable(replies)
             for (partition, pushes), reply in zip(batches, every, strict=True):

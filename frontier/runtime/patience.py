@@ -57,28 +57,31 @@ class Patience:
         """Whether keys of several partitions may meet in one call."""
         return self._store.alone
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
 
-        A call may thus happen twice: only for calls that may.
+        A call may thus happen twice: only for calls that may. With *copied* they are
+        not over before there are the copies that the store is told to wait for.
         """
         delay = FIRST_DELAY
         while True:
             try:
-                return await self.once(calls)
+                return await self.once(calls, copied=copied)
             except StoreUnavailable:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
 
-    async def some(self, calls: Sequence[Call]) -> list[Any]:
+    async def some(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls* once; what a server did not answer is `StoreUnavailable`.
 
         Raises:
             StoreUnavailable: None of them did.
         """
-        return await self.once(calls, partial=True)
+        return await self.once(calls, partial=True, copied=copied)
 
-    async def once(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
+    async def once(
+        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
+    ) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
@@ -89,6 +92,8 @@ class Patience:
         await self._compare()
         try:
             options = {"partial": True} if partial else {}
+            if copied:
+                options["copied"] = True
             replies = await self._store.run(calls, **options)
         except StoreFull as error:
             self._note_full(error)
@@ -115,10 +120,10 @@ class Patience:
             self.outages += 1
             logger.warning("%s; waiting for it", error)
 
-    async def parts(self, calls: Sequence[Call]) -> list[Any]:
+    async def parts(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """As `some`, but where no server answers, no call is answered."""
         try:
-            return await self.some(calls)
+            return await self.some(calls, copied=copied)
         except StoreUnavailable as error:
             return [error] * len(calls)
 
