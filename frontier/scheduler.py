@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ from frontier.queues.push import FORCE, SEEN, SEEN_BY_BLOOM, TEST, Push
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
 from frontier.startfeed import feed_of
+from frontier.takeover import tell_of_leftovers
 from frontier.tally import Tally
 from frontier.traps import PATH, QUERY, Traps
 
@@ -91,6 +93,7 @@ class Scheduler(BaseScheduler):
         self._held_back = False
         self._handed = 0
         self._feed: StartFeed | None = None
+        self._idle_since: float | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._burials: set[asyncio.Task[None]] = set()
 
@@ -124,6 +127,8 @@ class Scheduler(BaseScheduler):
         if self._by_url and self._recent is not None:
             self._connection.shorten_output(self.drop_seen)
         self._sweeper = asyncio.create_task(self._sweep_on())
+        if self._connection.took_over:
+            await tell_of_leftovers(self._node, self._crawler.settings, spider)
         self._feed = feed_of(self._crawler, self._node, spider)
 
     def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
@@ -210,6 +215,7 @@ class Scheduler(BaseScheduler):
             except CodecError as error:
                 self._bury(reservation, error)
                 continue
+            self._idle_since = None
             self._delivered.add(request, reservation)
             self._connection.reservations[request] = reservation
             self._stats.inc_value("scheduler/dequeued")
@@ -374,8 +380,15 @@ class Scheduler(BaseScheduler):
             self._node.acks.complete(reservation)
 
     def _on_idle(self) -> None:
-        if self._connection.opened and not self._node.finished:
-            raise DontCloseSpider
+        if not self._connection.opened or self._node.finished:
+            return
+        now = time.monotonic()
+        if self._idle_since is None:
+            self._idle_since = now
+        if self._feed is not None and self._feed.is_over(now - self._idle_since):
+            logger.info("no start URL came for long enough; the crawl stays open")
+            return
+        raise DontCloseSpider
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
