@@ -76,8 +76,8 @@ PLACES = {
     SETTINGS_PRIORITIES["cmdline"]: "on the command line",
 }
 LEFT = {
-    "requests": ("SCHEDULER_QUEUE_KEY", "requests in it are not taken over"),
-    "dupefilter": ("SCHEDULER_DUPEFILTER_KEY", "URLs in it are fetched again"),
+    "requests": ("SCHEDULER_QUEUE_KEY", "requests, which are not taken over"),
+    "dupefilter": ("SCHEDULER_DUPEFILTER_KEY", "URLs, which are fetched again"),
 }
 """What scrapy-redis may have left on the server: usual name, setting and message."""
 SIZES = {b"list": "LLEN", b"set": "SCARD", b"zset": "ZCARD"}
@@ -99,7 +99,7 @@ def take_over(settings: BaseSettings, spider: type[Spider] | Spider) -> None:
         for line in _meanings(settings, order):
             logger.info("%s", line)
     is_fed = hasattr(spider, "setup_redis")  # by scrapy-redis, with start URLs
-    if (is_fed or is_scrapy_redis(settings)) and not given(settings):
+    if is_scrapy_redis(settings) and not given(settings):
         settings.set("REDIS_URL", SERVER, "addon")
         logger.info("the store is %s, as with scrapy-redis", SERVER)
     if is_fed and _is_unset(settings, "FRONTIER_KEEP_ALIVE"):
@@ -170,7 +170,7 @@ async def _look_for_leftovers(
             continue
         (size,) = await node.run([Call.command(SIZES[kind], key)])
         logger.warning(
-            "scrapy-redis has left %r on the server: the %d %s",
+            "scrapy-redis has left %r on the server: %d %s",
             printable(key),
             size,
             what,

@@ -106,8 +106,8 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert "takes over from scrapy-redis's scheduler and filter" in text
     assert "SCHEDULER_QUEUE_CLASS: by the priority of requests" in text
     assert "SCHEDULER_FLUSH_ON_START is ignored" in text
-    assert "left 'fed:requests' here: the 1 requests in it are not taken over" in text
-    assert "left 'fed:dupefilter' here: the 2 URLs in it are fetched again" in text
+    assert "left 'fed:requests' on the server: 1 requests, which" in text
+    assert "left 'fed:dupefilter' on the server: 2 URLs, which" in text
     assert "no start URL came for long enough" in cluster.text_of("node-3")
     assert "Traceback" not in "".join(map(cluster.text_of, cluster.nodes))
 
