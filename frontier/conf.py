@@ -77,12 +77,14 @@ class Config:
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
-    collection: str = _setting("", parsers.optional_name)
+    collection: str = _setting("", parsers.collection)
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))
@@ -164,6 +166,10 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    store_wait_aof: bool = _setting(False, parsers.boolean)
+    """Whether acks wait until what they rely on is on the server's disk."""
+    store_wait_replicas: int = _setting(0, parsers.whole(0, 16))
+    """On how many replicas what acks rely on has to be."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
     trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))

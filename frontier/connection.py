@@ -6,6 +6,7 @@ they meet here, in the one `Connection` of their crawler.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -25,8 +26,10 @@ from frontier.gate import Gate
 from frontier.identity import Fingerprints
 from frontier.invocation import fail_program
 from frontier.launch import launched, run_of
+from frontier.limits import Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
+from frontier.runtime.spending import described, reason_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 
@@ -81,6 +84,8 @@ class Connection:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.config = Config.from_settings(crawler.settings)
+        self._limits = limits_of(crawler.settings, self.config)
+        self._counted: Counted | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
@@ -100,6 +105,11 @@ class Connection:
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
+        self.start_id = ""
+        """Of this node's start requests; see `start_id` of the spider middlewares."""
+        self.knows_start = asyncio.Event()
+        self.starts_again = False
+        """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
         self.took_over = False
@@ -132,6 +142,7 @@ class Connection:
             cap=self.allowance.reserved,
             host_of=self.allowance.host_of,
             run_of=run_of(spider, self._run_id),
+            limits=self._limits,
         )
         self.node = node
         try:
@@ -147,6 +158,8 @@ class Connection:
             self._end_badly()
             return
         self._opened = True
+        if node.spending is not None:
+            self._counted = Counted(self._crawler, node.spending)
         self._guard()
 
     def _address(self, host: str) -> str | None:
@@ -156,8 +169,8 @@ class Connection:
         """Stand between Scrapy's downloader slots and its handlers."""
         self.gate = Gate(self._crawler, self)
 
-    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
-        """Have *drop* asked of each request as soon as the spider has made it."""
+    def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it."""
         SpiderOutput(self._crawler, drop)
 
     def _close_with(self, reason: str) -> None:
@@ -233,11 +246,30 @@ class Connection:
         logger.info("an operator wants this node to go: %s", reason)
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
 
+    def end_at(self, limit: str) -> None:
+        """Close the spider because the crawl has ended at *limit*, on all nodes."""
+        crawl_id = self.node.keys.crawl_id
+        logger.warning(
+            "the crawl %s has ended at its limit: %s", crawl_id, described(limit)
+        )
+        if not self.closing and self._opened:
+            reason = reason_of(limit)
+            deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+
+    def note_reason(self, reason: str) -> None:
+        """Learn why the spider closes."""
+        if self._counted is not None:
+            self._counted.closing(reason)
+
     def fail(self, error: BaseException) -> None:
         """Close the spider because the frontier of this node does not work."""
         logger.critical("the frontier of this node cannot go on: %s", error)
         self._end_badly()
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=FAILED))
+
+    def count(self, stat: str) -> None:
+        """Add one to *stat* of Scrapy's."""
+        self._crawler.stats.inc_value(stat)
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""

@@ -28,6 +28,9 @@ RULES = ("mime", "status", "url")
 MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")
 UNNAMED = "-"
 """The default collection, in a list of names."""
+RESERVED = frozenset({"c", "commit", "frontier", "h", "purge", "rev", "src"})
+"""What keys of the default collection begin with: its digests of a crawl ``alldupes``
+would be those of all crawls of a collection ``h``."""
 CANON_RULES = (
     "scrapy",
     "heritrix",
@@ -286,9 +289,17 @@ def statuses(text: str) -> str:
     return str(whole(100, 999)(text))
 
 
+def collection(value: Any) -> str:
+    """The name of a collection, or nothing for the default one."""
+    text = optional_name(value)
+    if text in RESERVED:
+        raise ValueError("the keys of the default collection begin with that name")
+    return text
+
+
 def collection_name(text: str) -> str:
     """A name of a collection, or `UNNAMED`."""
-    return text if text == UNNAMED else str(name(text))
+    return text if text == UNNAMED else collection(name(text))
 
 
 def canon_rules(value: Any) -> str:

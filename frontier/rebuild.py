@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frontier.archive.records import target_uri
 from frontier.archive.stored import stored_urls
-from frontier.errors import CodecError, ConfigurationError, LayoutStale
+from frontier.coordination.crawls import lost_partitions, mark_now, open_call
+from frontier.errors import CodecError, ConfigurationError
 from frontier.journal.entries import (
     OPEN,
     SUFFIX,
@@ -34,15 +36,14 @@ from frontier.journal.entries import (
     read,
     read_header,
 )
-from frontier.model import Layout
 from frontier.queues.codec import decode
 from frontier.queues.partition import split_name
-from frontier.queues.push import FORCE, MAX_URLS, NEW, TEST, Push, push_call, pushed
+from frontier.queues.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
+from frontier.queues.pusher import Pusher
 from frontier.runtime.shape import FILTER_PROBE, seen_shape, settled
 from frontier.seen.stored import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
-from frontier.store.scripts import CRAWL_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -174,6 +175,7 @@ class Rebuild:
             self._sender.flush()  # a pass relies on what the one before has marked
         self.outcome.seen = self._sender.marked
         self.outcome.ready = self._ready()
+        self._sender.end()
         self._end()
         return self.outcome
 
@@ -181,20 +183,33 @@ class Rebuild:
         if self._shape.native:
             self._store.call(FILTER_PROBE)
         meta = self._keys.meta()
-        state = self._store.call(Call.command("HGET", meta, "state"))
+        read = Call.command("HMGET", meta, "state", "born")
+        state, born = self._store.call(read)
         if state is None:
             shape = json.dumps(dict(self._header.shape))
             # One by one: a script that the server has yet to load runs late.
-            spider = self._header.spider
-            self._store.call(Call.to(CRAWL_OPEN, [meta], [shape, spider]))
+            born = secrets.token_hex(8).encode()
+            self._mark(born)
+            self._store.call(open_call(self._keys, shape, self._header.spider))
             self._store.call(Call.command("HSET", meta, "state", REBUILDING))
             registry = RegistryKeys(self._keys.namespace).crawls()
             self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
         elif state != REBUILDING.encode():
-            raise ConfigurationError(
-                f"the crawl {self._keys.crawl_id} is in the store already; "
-                "a crawl is rebuilt only where it was lost"
-            )
+            if not lost_partitions(self._store, self._keys, self._partitions):
+                raise ConfigurationError(
+                    f"the crawl {self._keys.crawl_id} is in the store already; "
+                    "a crawl is rebuilt only where it was lost"
+                )
+            self._store.call(Call.command("HSET", meta, "state", REBUILDING))
+        if born:
+            self._mark(born)
+            mark_now(self._store, self._keys, self._partitions)
+
+    def _mark(self, born: bytes) -> None:
+        """Have the keys of the crawl be those with this mark."""
+        keys = replace(self._keys, born=born.decode("utf-8", "replace"))
+        self._keys = keys
+        self._sender = _Sender(self._store, keys, self._shape)
 
     def _end(self) -> None:
         calls = []
@@ -297,15 +312,15 @@ class Rebuild:
             return False
         record = decode(entry.item)
         is_get = record.get("method", "GET") == "GET"
-        return is_get and target_uri(record["url"].partition("#")[0]) in self._stored
+        return is_get and target_uri(record["url"]) in self._stored
 
 
 class _Sender:
     """Collects pushes by partition and sends them."""
 
     def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
-        self._store, self._keys, self._shape = store, keys, shape
-        self._layouts: dict[int, Layout] = {}
+        self._store = store
+        self._pusher = Pusher(keys, shape)
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._count = 0
         self.marked = 0
@@ -332,18 +347,20 @@ class _Sender:
         self._waiting.clear()
         self._count = 0
 
+    def end(self) -> None:
+        """End; nothing is pushed any more.
+
+        Raises:
+            PushForgotten: The store has gone back in time, and lacks some of it.
+        """
+        self._pusher.end(self._store.run)
+
     def _send(self, partition: int, pushes: list[Push]) -> None:
-        keys = self._keys.partition(partition)
-        while True:
-            layout = self._layouts.get(partition, Layout())
-            call = push_call(keys, self._shape, layout, pushes)
-            try:
-                done = pushed(self._store.call(call), pushes)
-            except LayoutStale as stale:
-                self._layouts[partition] = stale.layout
-                continue
-            break
-        self._layouts[partition] = done.layout
+        done = None
+        while done is None:
+            call = joined([self._pusher.plan(partition, pushes)])
+            (reply,) = self._store.call(call)
+            done = self._pusher.pushed(partition, reply, pushes)
         for push, verdict in zip(pushes, done.verdicts, strict=True):
             self.marked += push.mode != FORCE and verdict in (NEW, FORCE)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from frontier.archive.records import target_uri
+from frontier.archive.records import escaped
 from frontier.model import Original
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Value:
 
 def encode(date: str, url: str, length: int, wacz_index: int = 0) -> str:
     """Return the value of an original, given its WARC-Date."""
-    return f"{wacz_index} {date_digits(date)} {target_uri(url)} {length}"
+    return f"{wacz_index} {date_digits(date)} {escaped(url)} {length}"
 
 
 def decode(value: str | bytes) -> Value | None:
@@ -99,7 +99,7 @@ def decode(value: str | bytes) -> Value | None:
     number, digits, url, length = fields
     if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(length)):
         return None
-    if not url or url != target_uri(url) or not _is_date(digits):
+    if not url or url != escaped(url) or not _is_date(digits):
         return None
     return Value(int(number), warc_date_of_digits(digits), url, int(length))
 

@@ -6,7 +6,9 @@ What always holds:
     its name after its last byte is on disk.
 2.  It is there before its file gets its final name, so that no kill leaves a
     closed file without one (only an index that could not be written does).
-3.  What was rolled back is not listed. A file may be closed in the middle of a
+3.  What could not be written, as on a full disk, is tried again with the next index;
+    half of one is never left.
+4.  What was rolled back is not listed. A file may be closed in the middle of a
     batch, so lines are noted as captures are appended.
 
 The lines are made as captures are written. Most wait on disk, sorted in runs, in
@@ -24,13 +26,14 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from frontier.archive.records import target_uri
+from frontier.archive.records import escaped, target_uri
 from frontier.archive.selection import mime_of
 from frontier.archive.writer import OPEN
 from frontier.cdx import notes
 from frontier.cdx.declared import meta_line
 from frontier.cdx.keys import key_under, sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
+from frontier.cdx.methods import GET, Asked, asked, paired
 from frontier.cdx.reader import records
 
 if TYPE_CHECKING:
@@ -67,6 +70,8 @@ class Listing:
         self._run = run
         self._lines: dict[str, list[bytes]] = defaultdict(list)
         self._runs: dict[str, list[IO[bytes]]] = defaultdict(list)
+        self._owed: list[Path] = []
+        """Closed files whose index could not be written yet."""
 
     def note(self, exchange: Exchange, stored: Stored) -> None:
         """Remember a capture that was appended."""
@@ -74,8 +79,9 @@ class Listing:
             return
         url = target_uri(exchange.url)
         mime = mime_of(exchange.response_head) or "unk"
+        how = asked(exchange.request_head, exchange.request_body)
         line = Line(
-            key=self._key(url),
+            key=self._key(how.filed(url)),
             timestamp="".join(filter(str.isdigit, stored.date))[:14],
             url=url,
             mime=REVISIT if stored.original is not None else mime,
@@ -84,7 +90,8 @@ class Listing:
             length=stored.length,
             offset=stored.offset,
             filename=stored.file,
-            notes=_notes(exchange, stored, mime),
+            notes=_notes(exchange, stored, mime, how),
+            asked=how,
         )
         lines = self._lines[stored.file]
         lines.append(line.encode())
@@ -105,6 +112,13 @@ class Listing:
             OSError: It cannot be written, or *path* not read.
             BadWarc: *path* was not written here, and is damaged.
         """
+        for owed in self._owed[:]:
+            self._write(owed)
+            self._owed.remove(owed)
+            self.drop(owed)
+        self._write(path)
+
+    def _write(self, path: Path) -> None:
         final = path.with_name(path.name.removesuffix(OPEN))
         lines = self._lines.get(final.name)
         made = sorted(lines if lines is not None else self._read(path, final.name))
@@ -114,15 +128,22 @@ class Listing:
             run.seek(0)
         beside = beside_of(final)
         unfinished = beside.with_name(beside.name + OPEN)
-        with unfinished.open("wb") as file:
-            file.writelines(head)
-            file.writelines(heapq.merge(*runs, made))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(beside)
+        try:
+            with unfinished.open("wb") as file:
+                file.writelines(head)
+                file.writelines(heapq.merge(*runs, made))
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(beside)
+        except OSError:
+            unfinished.unlink(missing_ok=True)  # half an index, on a full disk mostly
+            raise
 
     def drop(self, path: Path) -> None:
-        """Forget the lines of *path*, which has its final name and its index."""
+        """Forget the lines of *path*, which has its final name, if it has its index."""
+        if path.name in self._lines and not beside_of(path).exists():
+            self._owed.append(path)
+            return
         self._lines.pop(path.name, None)
         for run in self._runs.pop(path.name, ()):
             run.close()
@@ -142,23 +163,27 @@ class Listing:
     def _read(self, path: Path, name: str) -> Iterator[bytes]:
         with path.open("rb") as file:
             blocks = iter(lambda: file.read(BLOCK), b"")
-            for found in records(name, blocks):
-                line = line_of(found, name)
+            for found, how in paired(records(name, blocks)):
+                line = line_of(found, name, how)
                 if line is not None:
                     noted = notes.notes_of(found)
-                    line = replace(line, key=self._key(line.url), notes=noted)
+                    if how is not GET:  # the answer to a form is no page
+                        noted = noted._replace(date="", title="")
+                    key = self._key(how.filed(line.url))
+                    line = replace(line, key=key, notes=noted)
                     yield line.encode()
 
 
-def _notes(exchange: Exchange, stored: Stored, mime: str) -> notes.Notes:
+def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.Notes:
     """What `frontier.cdx.notes.notes_of` finds in the record, without reading it."""
     title, original = None, stored.original
-    if exchange.status == 200 and mime in notes.HTML and exchange.unmodified is None:
+    is_page = exchange.status == 200 and mime in notes.HTML and how is GET
+    if is_page and exchange.unmodified is None:
         body = exchange.response_body if original is None else b""
         title = notes.title_in(exchange.response_head + body[: notes.TITLE_REACH])
     if original is None:
         return notes.make(stored.date, title)
-    refers_to = target_uri(original.url)
+    refers_to = escaped(original.url)
     return notes.make(stored.date, title, refers_to, original.date)
 
 

@@ -1,9 +1,10 @@
 """WARC/1.1 records, as bytes.
 
-An exchange becomes a ``request`` record and a ``response`` or ``revisit``
-record. Heads and bodies go into the block byte for byte; only the values of
-WARC headers are escaped, because they must stay on their line. Section numbers
-are those of WARC 1.1 (ISO 28500:2017).
+An exchange becomes a ``response`` or ``revisit`` record and a ``request`` record,
+in this order: pywb and cdxj-indexer join them only if the second names the first
+in WARC-Concurrent-To. Heads and bodies go into the block byte for byte; only the
+values of WARC headers are escaped, because they must stay on their line. Section
+numbers are those of WARC 1.1 (ISO 28500:2017).
 """
 
 from __future__ import annotations
@@ -32,9 +33,13 @@ CONFORMS_TO = (
 NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
 """Of all record ids. To change it is to break every WARC-Refers-To."""
 
+RULES_URN = "urn:frontier:canonicalization"
+"""WARC-Target-URI of the record of the canonicalization rules."""
+
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _URI = re.compile(r"[\x21-\x7e]+")
+_NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
@@ -56,14 +61,30 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
     can name the record it refers to. Two responses share an id only if they are
     of one URL, one microsecond and one payload.
     """
-    return _identify("response", target_uri(url), date, digest_hex)
+    return _identify("response", escaped(url), date, digest_hex)
 
 
 def target_uri(url: str) -> str:
+    """Return *url* as records and indexes have it: escaped, without a fragment.
+
+    With the slash that is asked for where a URL has no path (RFC 9110, section
+    4.2.3): pywb does not find ``http://host`` by itself.
+
+    A fragment is not sent to the server: two URLs that differ in it alone are one
+    resource (RFC 9110, section 4.2.5), and replay tools look it up without.
+    Heritrix, warcprox and Browsertrix record none. To apply it twice is to apply
+    it once.
+    """
+    return escaped(_NO_PATH.sub(r"\1/", url.partition("#")[0]))
+
+
+def escaped(url: str) -> str:
     """Return *url* with all but printable ASCII percent-encoded.
 
     A URI in a header has no whitespace (section 5.14), and the fields of an
-    index value end at a space. To apply it twice is to apply it once.
+    index value end at a space. The URL of an original is only escaped: other
+    tools, and this one before 0.6, have recorded fragments, and a revisit names
+    its original as that is named.
     """
     return url if _URI.fullmatch(url) else quote(url, _URI_SAFE, "utf-8", _SURROGATES)
 
@@ -110,11 +131,14 @@ def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
 def rules(warcinfo_id: str, date: str, text: str) -> Record:
     """Return the record of the canonicalization rules in effect, JSON *text*.
 
-    A metadata record (section 6.6) about the file's warcinfo record.
+    A metadata record (section 6.6) about the file's warcinfo record. Its target is
+    a URN, which indexers pass over: cdxj-indexer 1.5 and what builds on it make a
+    line with the key ``-`` of a metadata record without a target, and fail at it.
     """
     identifier = _identify("rules", warcinfo_id)
     headers = [
         ("WARC-Date", date),
+        ("WARC-Target-URI", RULES_URN),
         ("WARC-Refers-To", warcinfo_id),
         ("WARC-Warcinfo-ID", warcinfo_id),
         ("Content-Type", "application/json"),
@@ -131,9 +155,9 @@ def capture(
     *,
     block_digest: bool = True,
 ) -> tuple[Record, Record]:
-    """Return the request record of *exchange* and its response record.
+    """Return the response record of *exchange* and its request record.
 
-    The second is a revisit of *original* if there is one. *digest_hex* is that of
+    The first is a revisit of *original* if there is one. *digest_hex* is that of
     the response's body, as the index spells it. Of a 304 that we asked for, it is
     the original's, and the block is empty: a replay tool that finds the 304's head
     there serves the 304 (pywb 2.10), and one that finds nothing the original.
@@ -170,8 +194,8 @@ def capture(
     body = exchange.response_body if original is None else b""
     head = exchange.response_head if exchange.unmodified is None else b""
     return (
-        _record("request", request_id, request, *asked, digested=block_digest),
         _record(kind, identifier, response, head, body, digested=block_digest),
+        _record("request", request_id, request, *asked, digested=block_digest),
     )
 
 
@@ -202,7 +226,7 @@ def _completeness(
     else:
         raise ValueError(f"an empty payload cannot be a revisit: {exchange.url}")
     headers += [
-        ("WARC-Refers-To-Target-URI", target_uri(original.url)),
+        ("WARC-Refers-To-Target-URI", escaped(original.url)),
         ("WARC-Refers-To-Date", original.date),
     ]
     if original.minted or original.crawl_id == crawl_id:
@@ -238,7 +262,7 @@ def _record(
 
 
 def _one_line(value: str) -> str:
-    return value if value.isprintable() else target_uri(value)
+    return value if value.isprintable() else escaped(value)
 
 
 def _identify(*facts: str) -> str:

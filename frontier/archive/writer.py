@@ -210,7 +210,7 @@ class WarcWriter:
         if self._file is not None and self._is_full(self._file):
             self.close()
         file = self._file or self._open()
-        request, response = records.capture(
+        response, request = records.capture(
             exchange,
             digest_hex,
             self._warcinfo_id,
@@ -218,9 +218,9 @@ class WarcWriter:
             original,
             block_digest=self._block_digest,
         )
-        self._write(file, request)
         offset = file.size
         length = self._write(file, response)
+        self._write(file, request)
         return Stored(
             file=file.name,
             offset=offset,
@@ -342,6 +342,10 @@ def tell(listeners: Iterable[Callable[[Path], None]], path: Path) -> None:
     for told in listeners:
         try:
             told(path)
+        except OSError as error:
+            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
+                "%s is whole, but what belongs to it cannot be written: %s", path, error
+            )
         except Exception:
             logger.exception("%s is whole, but what belongs to it failed", path)
 

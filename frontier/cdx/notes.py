@@ -40,7 +40,12 @@ _INSIDE = 4_000
 _PLAIN = re.compile(rb"[\t\n\r -%'-*,-}]*")
 """The same in all charsets, but UTF-16: no entity, no shift of UTF-7 or HZ."""
 _CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
+PRECISE = (
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]{1,9})?Z"
+)
+"""A WARC-Date (WARC 1.1, section 5.4) to the second or better; a pattern."""
+_DATE = re.compile(PRECISE)
 _URL = re.compile(r"[!#-\[\]-~]*")
 
 

@@ -42,16 +42,37 @@ app = typer.Typer(
     help="Look after the index of payloads that crawls share.", no_args_is_help=True
 )
 
+
+def _collection(name: str) -> str:
+    """The name of a collection; a wrong one is told as one line."""
+    from frontier.parsers import collection
+
+    try:
+        return str(collection(name))
+    except ValueError as error:
+        raise ConfigurationError(f"--collection {name!r}: {error}") from None
+
+
+def _crawl_id(text: str) -> str:
+    """The id of a crawl; a wrong one is told as one line."""
+    from frontier.store.keys import names_a_crawl
+
+    if text and not names_a_crawl(text):
+        raise ConfigurationError(f"no crawl has the id {text[:80]!r}")
+    return text
+
+
 Collection = Annotated[
     str,
     typer.Option(
         "--collection",
         envvar="FRONTIER_COLLECTION",
         metavar="NAME",
+        callback=_collection,
         help="The collection; the default one has no name.",
     ),
 ]
-CrawlId = Annotated[str, typer.Argument(metavar="CRAWL_ID")]
+CrawlId = Annotated[str, typer.Argument(metavar="CRAWL_ID", callback=_crawl_id)]
 
 
 @app.command("import")
@@ -64,6 +85,7 @@ def import_sources(
         typer.Option(
             "--crawl",
             metavar="CRAWL_ID",
+            callback=_crawl_id,
             help="Of sources that no manifest names a crawl for (default: the path).",
         ),
     ] = "",

@@ -10,6 +10,7 @@ from frontier.errors import (
     ConfigurationError,
     CrawlClosed,
     CrawlOpen,
+    FileTaken,
     FrontierError,
     FrontierRemoved,
     NodeLives,
@@ -45,7 +46,7 @@ class ExitCode(IntEnum):
 
 def exit_code_of(error: FrontierError) -> ExitCode:
     """The code with which a command ends that *error* has ended."""
-    if isinstance(error, ConfigurationError):
+    if isinstance(error, ConfigurationError | FileTaken):
         return ExitCode.USAGE
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE

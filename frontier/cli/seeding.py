@@ -28,7 +28,7 @@ from frontier.cli.options import (
 from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, PushForgotten
 from frontier.inspection.untrusted import printable
 from frontier.queues.codec import MAX_BYTES
 from frontier.seedlines import SeedFault, read_line
@@ -110,7 +110,11 @@ def seed(
         lock = SeedLock(store, crawl.keys, list_id, _holder())
         seeder = Seeder(store, crawl.keys, seen_shape(crawl.config))
         with bar("seeds", total) as progress:
-            counts = _load(_lines_of(targets), pushes, seeder, lock, progress)
+            try:
+                counts = _load(_lines_of(targets), pushes, seeder, lock, progress)
+            except PushForgotten:
+                lock.start_over()
+                raise
     said: dict[str, Any] = {
         "crawl_id": chosen,
         "queued": seeder.queued,
@@ -158,6 +162,7 @@ def _load(
             done = lock.hold(counts.lines, wait)
             progress(counts.lines)
     seeder.push(waiting)
+    seeder.leave()
     lock.done()
     return counts
 

@@ -48,20 +48,27 @@ def create(
         bool,
         typer.Option("--strict", help="Inflate and check every record before the end."),
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite OUT.wacz if it is there.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make a WACZ of WARC files, and verify it before it gets its name."""
     from rich.progress import Progress
 
+    from frontier.errors import ConfigurationError
     from frontier.wacz.create import Options, warc_files
     from frontier.wacz.create import create as make
 
+    if out.exists() and not force:
+        raise ConfigurationError(f"{out} is there; say --force to overwrite it")
     warcs = warc_files(given, crawl_id=crawl or None)
     options = Options(
         title,
         frozenset(seed or ()),
         tuple(log or ()),
         tuple(against or ()),
+        replace=force,
         strict=strict,
     )
     with Progress(console=messages(), transient=True) as bar:

@@ -18,7 +18,9 @@ MAX_LINE = 1 << 20
 """Bytes of a line that is read; a URL of 64 kB fits in easily."""
 MAX_URL = 60_000
 """Characters of a URL; a longer one would not be found again in the index."""
-MAX_SIZE = 10**15
+MAX_SIZE = 10**12
+"""Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
+what is conserved are sums of these."""
 REVISIT = "warc/revisit"
 _SIZE_COLUMN = {7: 6, 9: 0, 11: 8}
 """By how many columns a line has; 0 for none."""
@@ -69,6 +71,9 @@ def spelled(text: str) -> str:
 def cdx(line: bytes) -> Capture | None:
     """Return the capture of a line of CDXJ, or of CDX with 7, 9 or 11 columns.
 
+    The answer to another request than a GET is none: nothing could refer to it, for
+    replay tools do not find it under its URL.
+
     Raises:
         ValueError: The line is wrong.
     """
@@ -85,7 +90,7 @@ def cdx(line: bytes) -> Capture | None:
     url, digest = found.get("url"), found.get("digest")
     if not isinstance(url, str) or not url:
         raise ValueError("it has no url")
-    if url.startswith("urn:"):
+    if url.startswith("urn:") or found.get("method", "GET") != "GET":
         return None
     if not isinstance(digest, str) or digest in {"", "-"}:
         raise ValueError("it has no digest")
@@ -158,7 +163,7 @@ def _capture(
 
 def _size(value: object) -> int:
     if isinstance(value, str) and value.isdecimal() and len(value) < 16:
-        return int(value)
+        value = int(value)
     if value is None or value == "-":
         return 0
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_SIZE:

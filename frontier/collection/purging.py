@@ -9,7 +9,9 @@ What always holds:
     index is not what it was when the new one was begun.
 3.  Nobody is left with nothing by accident: a purge that would keep no crawl has
     to be told that it may.
-4.  An original stays with the crawl that has it, if that one stays; else it goes
+4.  A key of a crawl that is kept is never deleted, whatever the ids of those that
+    go.
+5.  An original stays with the crawl that has it, if that one stays; else it goes
     to the first of the kept crawls, by name, that has the digest.
 """
 
@@ -108,7 +110,7 @@ def purge(
         _copy_names(store, keys, crawl_id, done)
     calls = [Call.command("SADD", allcrawls, c) for c in planned.kept]
     facts = [(k, v) for k, v in sums.items() if v] if planned.kept else []
-    facts += [("removedCrawls", 0), ("removedCrawlSize", 0), ("updateProgress", 1)]
+    facts += [("updateProgress", 1)]  # of removed crawls nothing, as Browsertrix
     calls += [Call.command("HSET", allcounts, name, value) for name, value in facts]
     store.run(calls)
     left = int(store.call(Call.command("HLEN", alldupes)))
@@ -201,11 +203,17 @@ def _copy_names(
     )
 
 
+def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, str, str]:
+    return keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id)
+
+
 def _switch(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
+    kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
     removed = [
         key
         for crawl_id in planned.removed
-        for key in (keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id))
+        for key in _keys_of(keys, crawl_id)
+        if key not in kept  # of an id that should never have been let in
     ]
     switched = store.call(
         Call.to(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from frontier.errors import SourceBroken
+from frontier.store.keys import names_a_crawl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +77,15 @@ class Source:
     """SHA-256 as a manifest has it."""
     listed: bool = False
     """Whether its crawl was named, and not made up from its path."""
+
+    def __post_init__(self) -> None:
+        """Refuse an id that leads to keys of another crawl.
+
+        Raises:
+            SourceBroken: No crawl can have that id.
+        """
+        if not names_a_crawl(self.crawl_id):
+            raise SourceBroken(self.url, f"no crawl has the id {self.crawl_id[:80]!r}")
 
     @property
     def kind(self) -> Kind:

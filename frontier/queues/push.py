@@ -10,6 +10,8 @@ What always holds:
     others have pushed so much since that there is no room for this push; the
     caller tries again with the layout that it returned.
 3.  Any node may push to any partition; no lease is needed.
+4.  A push that has a `Turn` is done once, however often it is sent, and not at all
+    where the store has forgotten an earlier one of the same process.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier import bloom, buckets
-from frontier.errors import LayoutStale
+from frontier.errors import CrawlLost, LayoutStale, PushForgotten
 from frontier.model import Layout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
@@ -38,12 +40,17 @@ else meanwhile."""
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
 
-TEST, MARK, FORCE = "t", "m", "f"
+TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
-on; always, and nothing is remembered."""
+on; always, and nothing is remembered; if it is new, and only one process has its
+request (see `frontier.queues.claims`)."""
+GONE = "0123456789"
+"""The mode of a mark that was claimed by a process that is gone, by the number of
+times that it was delivered: the next push of it finds it new."""
 
-NEW, SEEN, SEEN_BY_BLOOM, FORCED = "n", "s", "b", "f"
+NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
 """What the script says of a URL."""
+ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
 
 _space = functools.cache(buckets.space)
@@ -93,6 +100,16 @@ class Push(NamedTuple):
     """Whatever the caller wants back with the verdict."""
 
 
+class Turn(NamedTuple):
+    """Which push of which process to a partition it is."""
+
+    process: str
+    number: int
+    """Greater than that of each earlier push of the process."""
+    before: int
+    """The last that the store has confirmed there; 0 if it need not have it."""
+
+
 class Plan(NamedTuple):
     """A push to one partition, for the script."""
 
@@ -113,18 +130,29 @@ class Pushed:
 
 
 def push_call(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
+    keys: PartitionKeys,
+    shape: SeenShape,
+    layout: Layout,
+    pushes: Sequence[Push],
+    turn: Turn | None = None,
 ) -> Call:
-    """The call that pushes *pushes*, at most `MAX_URLS`, to one partition."""
-    return joined([push_plan(keys, shape, layout, pushes)])
+    """The call that pushes *pushes*, at most `MAX_URLS`, to one partition.
+
+    Without a *turn* it may be done twice if it is sent twice.
+    """
+    return joined([push_plan(keys, shape, layout, pushes, turn)])
 
 
 def push_plan(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, pushes: Sequence[Push]
+    keys: PartitionKeys,
+    shape: SeenShape,
+    layout: Layout,
+    pushes: Sequence[Push],
+    turn: Turn | None = None,
 ) -> Plan:
     """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition."""
     modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
-    made = _Planner(keys, shape, layout, len(marks))
+    made = _Planner(keys, shape, layout, len(marks), turn)
     texts: Sequence[str] = ()
     members: Sequence[str] = ()
     places: Sequence[int] = ()
@@ -164,11 +192,18 @@ class _Planner:
     """Puts together what a push tells the script, and the keys that it names."""
 
     def __init__(
-        self, keys: PartitionKeys, shape: SeenShape, layout: Layout, adding: int
+        self,
+        keys: PartitionKeys,
+        shape: SeenShape,
+        layout: Layout,
+        adding: int,
+        turn: Turn | None = None,
     ) -> None:
+        self._turn = turn or ()
         self._keys, self._layout, self._space = keys, layout, shape.space
         made = list(_filters(shape, layout, adding)) if adding else []
-        self._names = [keys.counts, keys.queues, keys.seen]
+        self._names = [keys.counts, keys.queues, keys.seen, keys.pushers]
+        self._names.append(keys.claimed)
         self._names += [keys.bloom(number) for number in range(len(made))]
         self._room = [NO_LIMIT, NO_LIMIT]
         if made and len(made) == layout.blooms and not shape.native:
@@ -214,7 +249,8 @@ class _Planner:
         """The plan, given *modes* and the other columns of its URLs."""
         layout = (self._known, self._layout.blooms, self._layout.era)
         tiers = (self._space.groups, self._room, self._made, self._splits)
-        plan = (len(self._names), layout, *tiers, self._lists, modes, *urls)
+        head = (len(self._names), self._keys.born, self._turn, layout)
+        plan = (*head, *tiers, self._lists, modes, *urls)
         return Plan(self._names, _pack(plan))
 
 
@@ -235,15 +271,21 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
+        CrawlLost: Nothing was done; the store has lost what was in the partition.
+        PushForgotten: Nothing was done.
     """
     return pushed_one(reply[0], pushes)
 
 
 def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What the reply to one of several plans says; raises as `pushed` does."""
+    if reply[0] < 0:
+        raise CrawlLost
     layout = Layout(*reply[1:6])
     if reply[0] == 0:
         raise LayoutStale(layout)
+    if reply[0] == 2:
+        raise PushForgotten
     risen: tuple[str, ...] = ()
     if reply[7]:
         queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))

@@ -9,8 +9,9 @@ What always holds:
 3.  `flush` returns when everything put before it is in the store, and has been
     handed to the journal if there is one. All of it is, also what was seen: the
     node that had the verdict "new" may have died before its journal had it.
-4.  What was put in the last `KEPT` seconds can be put once more, should the store
-    have forgotten it. It gets no second verdict.
+4.  What was stored in the last `KEPT` seconds can be put once more, should the store
+    have forgotten it: that and nothing else. It gets no second verdict.
+5.  A push whose reply was lost is done once, and has the verdicts of the first time.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ import contextlib
 import itertools
 import time
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import LayoutStale
-from frontier.model import Layout
-from frontier.queues.push import MAX_URLS, joined, push_plan, pushed_one
+from frontier.errors import PushForgotten
+from frontier.queues.push import MAX_URLS, joined
+from frontier.queues.pusher import Pusher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from frontier.queues.push import Plan, Push, SeenShape
     from frontier.runtime.patience import Patience
@@ -42,11 +43,19 @@ MAX_KEPT = 20_000
 """Pushes that are kept at most."""
 AGAIN = object()
 """The tag of a push that was made before."""
-EMPTY = Layout()
 MAX_PER_FLIGHT = 500
 """URLs sent in one round trip, over all partitions."""
 FLIGHTS = 3
 """Round trips at a time: the next is packed while the store works on the last."""
+
+
+class _Kept(NamedTuple):
+    """What was stored, and may have to be put once more."""
+
+    stored: float
+    partition: int
+    number: int
+    pushes: Sequence[Push]
 
 
 class Outbox:
@@ -63,22 +72,20 @@ class Outbox:
         journal: Callable[[int, Sequence[Push]], None] | None = None,
     ) -> None:
         self._patience = patience
-        self._keys = keys
-        self._shape = shape
+        self.pusher = Pusher(keys, shape)
         self._on_verdicts = on_verdicts
         self._on_risen = on_risen
         self._journal = journal
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
-        self.layouts: dict[int, Layout] = {}
-        """The seen-sets of partitions, as the store last told of them."""
         self._some = asyncio.Event()
         self._stored_more = asyncio.Condition()
         self._urgent = asyncio.Event()
         self._flushes = 0
-        self._kept: deque[tuple[float, int, Sequence[Push]]] = deque()
+        self._kept: deque[_Kept] = deque()
         self._kept_count = 0
+        self._let_go: dict[int, int] = {}
         self._repeated = False
         self._coming: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
@@ -135,27 +142,37 @@ class Outbox:
         finally:
             self._flushes -= 1
 
-    def repeat(self) -> int:
-        """Put again what was stored lately; return how many pushes that is.
+    def repeat(self, forgotten: Mapping[int, int]) -> tuple[int, int]:
+        """Put again what was stored lately, and is not any more.
 
-        And count on nothing that the store has said of its seen-sets.
+        *forgotten* tells which partitions lack pushes, and the last number that
+        each has. Returns how many pushes that is, and in how many partitions
+        something is forgotten that is not kept here any more.
         """
-        self.layouts.clear()
+        self.pusher.went_back(forgotten)
         self._repeated = True
         kept, self._kept, self._kept_count = self._kept, deque(), 0
         count = 0
-        for _, partition, pushes in kept:
-            for push in pushes:
-                self.put(partition, push._replace(tag=AGAIN))
-            count += len(pushes)
-        return count
+        for one in kept:
+            if one.number <= forgotten.get(one.partition, one.number):
+                self._kept.append(one)
+                self._kept_count += len(one.pushes)
+                continue
+            for push in one.pushes:
+                self.put(one.partition, push._replace(tag=AGAIN))
+            count += len(one.pushes)
+        gone = sum(self._let_go.get(p, 0) > last for p, last in forgotten.items())
+        return count, gone
 
     def _keep(self, partition: int, pushes: Sequence[Push]) -> None:
         now = time.monotonic()
-        self._kept.append((now, partition, pushes))
+        number = self.pusher.confirmed(partition)
+        self._kept.append(_Kept(now, partition, number, pushes))
         self._kept_count += len(pushes)
-        while self._kept_count > MAX_KEPT or self._kept[0][0] < now - KEPT:
-            self._kept_count -= len(self._kept.popleft()[2])
+        while self._kept_count > MAX_KEPT or self._kept[0].stored < now - KEPT:
+            gone = self._kept.popleft()
+            self._kept_count -= len(gone.pushes)
+            self._let_go[gone.partition] = gone.number
 
     def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
         if self._repeated and any(push.tag is AGAIN for push in pushes):
@@ -220,17 +237,19 @@ class Outbox:
     async def _send(self, batches: list[tuple[int, list[Push]]]) -> None:
         risen: list[tuple[int, str]] = []
         while batches:
-            replies = await self._patience.run(self._calls(batches))
+            replies = await self._patience.run(self._calls(batches), copied=True)
             again = []
             every = itertools.chain.from_iterable(replies)
             for (partition, pushes), reply in zip(batches, every, strict=True):
                 try:
-                    done = pushed_one(reply, pushes)
-                except LayoutStale as stale:
-                    self.layouts[partition] = stale.layout
+                    done = self.pusher.pushed(partition, reply, pushes)
+                except PushForgotten:
+                    done = None
+                    if not self.pusher.is_outdated(partition):
+                        self._patience.doubt()
+                if done is None:
                     again.append((partition, pushes))
                     continue
-                self.layouts[partition] = done.layout
                 risen += [(partition, queue) for queue in done.risen]
                 del self._flying[partition]
                 self._stored[partition] += len(pushes)
@@ -255,9 +274,7 @@ class Outbox:
             if plans and full:
                 calls.append(joined(plans))
                 plans, urls = [], 0
-            layout = self.layouts.get(partition, EMPTY)
-            keys = self._keys.partition(partition)
-            plans.append(push_plan(keys, self._shape, layout, pushes))
+            plans.append(self.pusher.plan(partition, pushes))
             urls += len(pushes)
         calls.append(joined(plans))
         return calls

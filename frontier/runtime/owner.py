@@ -34,6 +34,12 @@ class Owner(Protocol):
         Told again with each heartbeat.
         """
 
+    async def start_again(self, start_ids: set[str]) -> set[str]:
+        """Push the start requests of *start_ids* again; return those that were."""
+
+    def on_limit(self, limit: str) -> None:
+        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
+
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
 

@@ -18,14 +18,18 @@ from frontier.runtime.acks import Acks
 from frontier.runtime.addresses import Addresses
 from frontier.runtime.advice import Advice
 from frontier.runtime.budget import Budget
+from frontier.runtime.claims import Claims
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.lending import Lending
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
+from frontier.runtime.recovery import Recovery
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
+from frontier.runtime.spending import Spending
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
 
@@ -33,10 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from frontier.conf import Config
+    from frontier.queues.partition import Reservation
     from frontier.queues.push import Push
     from frontier.runtime.journaling import Journaling
     from frontier.runtime.owner import Owner
     from frontier.runtime.patience import Patience
+    from frontier.runtime.spending import Limits
     from frontier.store.client import Call, Store
     from frontier.store.keys import CrawlKeys
 
@@ -62,6 +68,9 @@ class Whole(Protocol):
     def on_order(self, order: str) -> None:
         """What an operator wants; see `Owner.on_order`."""
 
+    def on_limit(self, limit: str) -> None:
+        """The crawl has ended at a limit; see `Owner.on_limit`."""
+
 
 class Parts:
     """Everything of a node that works by itself."""
@@ -79,6 +88,7 @@ class Parts:
         inbox_size: int,
         cap: Callable[[], int],
         host_of: Callable[[str], str],
+        limits: Limits,
     ) -> None:
         self._config = config
         ttl = config.lease_ttl
@@ -103,11 +113,13 @@ class Parts:
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
         self.addresses = Addresses(patience, keys)
+        self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
             patience,
             keys,
             self.leases,
             node_id=config.node_id,
+            process=self.claims.process,
             order=config.order,
             size=inbox_size,
             cap=cap,
@@ -131,9 +143,44 @@ class Parts:
             self.inbox,
             self.outbox,
             archived=node.archived,
-            on_acked=self.starts.end,
+            on_acked=self._on_acked,
+            on_ended=self.claims.ended,
             journal=journal.acked,
         )
+        self.recovery = Recovery(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            self.acks,
+            partitions=config.partitions,
+            order=config.order,
+            start_again=owner.start_again,
+        )
+        self.lending = Lending(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.claims,
+            self.membership,
+            node_id=config.node_id,
+            resolve=self.recovery.take,
+        )
+        self.spending: Spending | None = None
+        """Who counts what the node does, if the crawl has a limit."""
+        if limits:
+            self.spending = Spending(
+                patience,
+                keys,
+                limits,
+                node_id=config.node_id,
+                ttl=ttl,
+                waiting=lambda: len(self.inbox),
+                on_allowed=owner.on_ready,
+                on_limit=node.on_limit,
+            )
         setback = Setback(
             store,
             keys,
@@ -158,7 +205,9 @@ class Parts:
             on_finished=node.on_finished,
             on_order=node.on_order,
             before_release=self.manners.flush,
+            lending=self.lending,
         )
+        self.lending.on_change = self.keeper.hurry
         self.ending = Ending(
             patience,
             keys,
@@ -182,17 +231,24 @@ class Parts:
                 max_bytes=config.seen_set_max_bytes,
             )
 
+    def _on_acked(self, done: list[Reservation]) -> None:
+        self.starts.end(done)
+        if self.spending is not None:
+            self.spending.end(len(done))
+
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
-        loops.append(self.spilling.run)
+        loops += [self.spilling.run, self.claims.run, self.lending.run]
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.manners.run)
             if self._config.host_shards == 1:
                 loops.append(Advice(self.membership, self.inbox).run)
+        if self.spending is not None:
+            loops.append(self.spending.run)
         if self.budget is not None:
             loops.append(self.budget.run)
         if not self._config.keep_alive:

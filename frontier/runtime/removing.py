@@ -68,7 +68,7 @@ async def remove_frontier(
                     await run([Call.command("UNLINK", *names)])
         await run([Call.command("UNLINK", *_rest(each)) for each in batch])
         progress(first + len(batch))
-    await run([Call.command("UNLINK", keys.addresses())])
+    await run([Call.command("UNLINK", keys.addresses(), keys.allowances())])
 
 
 async def _empty(run: Run, keys: PartitionKeys) -> None:
@@ -101,7 +101,8 @@ def _seen_names(
 
 
 def _rest(keys: PartitionKeys) -> list[str]:
-    return [keys.reserved, keys.started, keys.polite, keys.seen]
+    names = [keys.reserved, keys.started, keys.polite, keys.pushers]
+    return [*names, keys.claimed, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

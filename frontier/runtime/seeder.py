@@ -7,7 +7,10 @@ What always holds:
 2.  One command at a time loads a list, by a lock that ends by itself. With the
     lock is stored how many lines of the list are in the store: whoever loads it
     next begins after these. A line counts only after it was pushed.
-3.  The crawl does not end while seeds are loaded, nor just after: the nodes have
+3.  A push that is sent again, as its reply was lost, is done and counted once. Seeds
+    that a failover has made the store forget, while they were loaded, are noticed:
+    no line of the list counts then.
+4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
     time to find what was queued.
 """
 
@@ -17,17 +20,9 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from frontier.errors import CrawlClosed, LayoutStale
-from frontier.model import Layout
-from frontier.queues.push import (
-    MAX_URLS,
-    NEW,
-    SEEN,
-    SEEN_BY_BLOOM,
-    joined,
-    push_plan,
-    pushed_one,
-)
+from frontier.errors import CrawlClosed, CrawlLost
+from frontier.queues.push import ARE_SEEN, MAX_URLS, NEW, joined
+from frontier.queues.pusher import Pusher
 from frontier.runtime.hints import hint_calls
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
@@ -70,6 +65,7 @@ class SeedLock:
 
         Raises:
             CrawlClosed: The crawl has ended.
+            CrawlLost: It is not in the store any more.
         """
         waited = False
         while True:
@@ -77,12 +73,18 @@ class SeedLock:
             state, known = self._store.call(Call.to(SEED_HOLD, self._names, args))
             if state == b"yours":
                 return int(known)
+            if state == b"lost":
+                raise CrawlLost(self._crawl_id)
             if state == b"closed":
                 raise CrawlClosed(self._crawl_id)
             if not waited:
                 waited = True
                 on_wait()
             time.sleep(PAUSE)
+
+    def start_over(self) -> None:
+        """Count no line as done: whoever loads the list next begins with the first."""
+        self._store.call(Call.command("HDEL", self._names[1], self._list_id))
 
     def done(self) -> None:
         """Say that the whole list is in the store, and give the lock back."""
@@ -96,8 +98,7 @@ class Seeder:
     def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
         self._store = store
         self._keys = keys
-        self._shape = shape
-        self._layouts: dict[int, Layout] = {}
+        self._pusher = Pusher(keys, shape)
         self.queued = 0
         """Seeds that were new."""
         self.seen = 0
@@ -107,6 +108,7 @@ class Seeder:
         """Store *pushes*, each with its partition, and tell who holds that.
 
         Raises:
+            PushForgotten: The store has gone back in time since an earlier push.
             StoreError: The store does not answer, or refuses. Some may be stored.
         """
         waiting: dict[int, list[Push]] = defaultdict(list)
@@ -117,6 +119,14 @@ class Seeder:
             risen = self._send(batches, waiting)
             tell_holders(self._store, self._keys, risen)
 
+    def leave(self) -> None:
+        """End; nothing is pushed any more.
+
+        Raises:
+            PushForgotten: The store has not all that was pushed.
+        """
+        self._pusher.end(self._store.run)
+
     def _send(
         self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
     ) -> list[tuple[int, str]]:
@@ -125,18 +135,15 @@ class Seeder:
         replies = self._store.run(self._calls(batches))
         every = [one for reply in replies for one in reply]
         for (partition, pushes), reply in zip(batches, every, strict=True):
-            try:
-                done = pushed_one(reply, pushes)
-            except LayoutStale as stale:
-                self._layouts[partition] = stale.layout
+            done = self._pusher.pushed(partition, reply, pushes)
+            if done is None:
                 waiting[partition] = pushes + waiting.get(partition, [])
                 continue
-            self._layouts[partition] = done.layout
             risen += [(partition, queue) for queue in done.risen]
             for push, verdict in zip(pushes, done.verdicts, strict=True):
                 if push.queue:
                     self.queued += verdict == NEW
-                    self.seen += verdict in (SEEN, SEEN_BY_BLOOM)
+                    self.seen += verdict in ARE_SEEN
         return risen
 
     def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
@@ -147,9 +154,7 @@ class Seeder:
             if plans and (urls + len(pushes) > MAX_URLS or not self._store.alone):
                 calls.append(joined(plans))
                 plans, urls = [], 0
-            layout = self._layouts.get(partition, Layout())
-            keys = self._keys.partition(partition)
-            plans.append(push_plan(keys, self._shape, layout, pushes))
+            plans.append(self._pusher.plan(partition, pushes))
             urls += len(pushes)
         return [*calls, joined(plans)]
 

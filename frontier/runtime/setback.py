@@ -12,10 +12,14 @@ What always holds:
 2.  If something is missing, what this node had under way is given up, under the
     old token: it is fetched again, and leads again to what was forgotten. The
     new leases have higher tokens, so that ids that are given twice are apart.
-3.  What this node pushed in the last seconds it pushes again then, for the page
-    that led to it may be acked: on a cluster, at another server.
-4.  A reservation that the store has under this node's token, but the node does
-    not know, is put back: its ack is forgotten, or its reply never came.
+3.  What is forgotten is told by marks of this process alone: the number of its last
+    push in each partition, and the last id that it was given under its token. What
+    other nodes have done since hides nothing (decision 0028).
+4.  What this node pushed in the last seconds, and is missing, it pushes again then,
+    for the page that led to it may be acked: on a cluster, at another server.
+5.  A reservation that the store has in a partition of this node, but the node does
+    not know, is put back: its ack is forgotten, or its reply never came, or a
+    requeue of what a former holder had.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import StoreUnavailable
 from frontier.queues.partition import list_reserved, requeue_calls
-from frontier.seen.stored import layout_call, layout_of
+from frontier.runtime.outbox import KEPT
 from frontier.store.calls import Call
 
 if TYPE_CHECKING:
@@ -75,8 +79,9 @@ class Setback:
             try:
                 held = list(self._leases.held.values())
                 missing = await self._missing(held)
-                if missing:
-                    await self._give_up(held, missing)
+                forgotten = await self._forgotten()
+                if missing or forgotten:
+                    await self._give_up(held, missing, forgotten)
                 else:
                     await self._put_back(held)
             except StoreUnavailable:
@@ -84,8 +89,8 @@ class Setback:
             else:
                 return
 
-    async def _missing(self, held: list[Lease]) -> int:
-        """How many partitions have less than this node has seen there."""
+    async def _missing(self, held: list[Lease]) -> set[int]:
+        """Partitions that have given this node more ids than they know of."""
         missing = set()
         highest = self._inbox.highest
         counts = [self._keys.partition(lease.partition).counts for lease in held]
@@ -93,31 +98,40 @@ class Setback:
         for lease, seq in zip(held, found, strict=True):
             if int(seq or 0) < highest.get((lease.partition, lease.token), 0):
                 missing.add(lease.partition)
-        known = list(self._outbox.layouts.items())
-        partitions = [self._keys.partition(number) for number, _ in known]
-        found = await self._ask([layout_call(keys) for keys in partitions])
-        for (partition, before), reply in zip(known, found, strict=True):
-            now = layout_of(reply)
-            has = (now.era, now.count, now.blooms, now.last)
-            if has < (before.era, before.count, before.blooms, before.last):
-                missing.add(partition)
-        return len(missing)
+        return missing
 
-    async def _give_up(self, held: list[Lease], missing: int) -> None:
+    async def _forgotten(self) -> dict[int, int]:
+        """Partitions that lack pushes of this node, and the last that each has."""
+        pusher = self._outbox.pusher
+        calls = pusher.ask()
+        replies = await self._ask(list(calls.values()))
+        return pusher.forgotten(dict(zip(calls, replies, strict=True)))
+
+    async def _give_up(
+        self, held: list[Lease], missing: set[int], forgotten: dict[int, int]
+    ) -> None:
         started = [len(self._inbox.lose(lease)) for lease in held]
         for lease in held:
             self._leases.forget(lease)
-        again = self._outbox.repeat()
+        again, gone = self._outbox.repeat(forgotten)
         self._on_forgotten()
         logger.warning(
             "the store at %s has forgotten its last writes, in %d partitions that this "
             "node knows; %d requests that were under way here will be fetched again, "
             "and %d URLs are pushed again",
             self._store.where,
-            missing,
+            len(missing | forgotten.keys()),
             sum(started),
             again,
         )
+        if gone and not self._store.alone:  # one server has forgotten the acks, too
+            logger.error(
+                "in %d partitions it has also forgotten what this node pushed more "
+                "than %g s before, which is not kept: pages may be lost whose parents "
+                "are acked on other servers",
+                gone,
+                KEPT,
+            )
         calls = [self._leases.release_call(lease) for lease in held]
         while True:
             try:
@@ -128,7 +142,10 @@ class Setback:
                 return
 
     async def _put_back(self, held: list[Lease]) -> None:
-        """Put back what the store says is reserved here, and is not."""
+        """Put back what the store says is reserved, and is not in this node.
+
+        Under an older token it is what this node has put back already.
+        """
         partitions = [self._keys.partition(lease.partition) for lease in held]
         replies = await self._ask([list_reserved(keys) for keys in partitions])
         for keys, lease, reply in zip(partitions, held, replies, strict=True):
@@ -136,7 +153,7 @@ class Setback:
             for number, value in reply.items():
                 token, queue, _ = value.split(b"\n", 2)
                 key = (lease.partition, lease.token, int(number))
-                if int(token) == lease.token and key not in self._inbox.open:
+                if int(token) <= lease.token and key not in self._inbox.open:
                     unknown.append((int(number), queue.decode()))
             await self._ask(
                 requeue_calls(keys, lease, self._order, unknown, delivered=False)

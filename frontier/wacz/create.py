@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from frontier.archive.records import software
 from frontier.cdx import zipnum
-from frontier.errors import BadWacz
+from frontier.errors import BadWacz, FileTaken
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
@@ -71,6 +71,8 @@ class Options:
     against: Sequence[Path] = ()
     """WACZ files that may hold originals, the preferred first."""
     created: float = field(default_factory=time.time)
+    replace: bool = False
+    """Whether a file of that name may be overwritten."""
     strict: bool = False
     """Whether the result has to pass `check`, which inflates every record."""
 
@@ -110,11 +112,14 @@ def create(
         BadWarc: A WARC file is cut or damaged.
         BadWacz: There are no captures, another process makes *out*, or the
             result does not pass `check`.
+        FileTaken: *out* is there, and is not to be replaced.
         OSError: A file cannot be read or written.
     """
     options = options or Options()
     if not out.name.endswith(layout.SUFFIX):
         raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
+    if out.exists() and not options.replace:
+        raise FileTaken(str(out))
     if not warcs:
         raise BadWacz(str(out), "there are no WARC files to put into it")
     for path in (*warcs, *options.logs):
@@ -135,13 +140,30 @@ def create(
         except Exception:
             temporary.unlink(missing_ok=True)
             raise
-        temporary.replace(out)
+        _name(temporary, out, replace=options.replace)
     descriptor = os.open(out.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
     return made
+
+
+def _name(temporary: Path, out: Path, *, replace: bool) -> None:
+    """Give *temporary* its name; one that appeared meanwhile is left alone, too."""
+    if replace:
+        temporary.replace(out)
+        return
+    try:
+        out.hardlink_to(temporary)
+    except FileExistsError:
+        raise FileTaken(str(out)) from None
+    except OSError:  # a file system without links
+        if out.exists():
+            raise FileTaken(str(out)) from None
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _lock(file: BinaryIO) -> bool:

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from isal import isal_zlib
 
 from frontier.archive.listing import beside_of
-from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
-from frontier.cdx.notes import HTML, TITLE_LIMIT, title_of
+from frontier.cdx.lines import INDEXED, LINE_LIMIT, MOMENT, REVISIT, parse
+from frontier.cdx.notes import HTML, PRECISE, TITLE_LIMIT, title_of
 from frontier.cdx.reader import HEAD_LIMIT, Found, Head, records
 from frontier.cdx.sorting import need, need_of
 from frontier.errors import BadWarc, FrontierError
@@ -64,7 +64,7 @@ _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
 _RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
 _DATE = b"\r\nWARC-Date: "
 # As `frontier.archive.listing` writes it; any other line is parsed as JSON.
-_WHEN = rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z"
+_WHEN = PRECISE.encode()
 _USUAL = re.compile(
     rb'([^ ]+) ([0-9]{14}) \{"url": "([!#-\[\]-~]+)", "mime": "([^"\\]*)", '
     rb'"status": "([0-9]*)", "digest": "([^"\\]*)", "length": "([0-9]{1,15})", '
@@ -234,7 +234,7 @@ class _Index:
                 self.needs[offset] = need(read.digest, read.key, read.url, *to)
             else:
                 self.unread[offset] = read.key
-        elif read.status != "200" or read.mime not in HTML:
+        elif read.status != "200" or read.mime not in HTML or read.asked.method:
             is_page = False
         elif not is_page:
             self.unread[offset] = ""
@@ -321,6 +321,8 @@ def _facts(beside: Path, offset: int, text: bytes) -> tuple[str, str, str]:
         url, date = headers.get("warc-target-uri"), headers.get("warc-date")
     else:
         url, date = _value(top, b"\r\nWARC-Target-URI: "), _value(top, _DATE)
+    if gap and not MOMENT.fullmatch(date):
+        raise Unusable(beside, f"WARC-Date {date[:40]!r} at byte {offset}")
     head, gap, body = block.partition(b"\r\n\r\n")
     return url.strip("<>"), date, title_of(Head(head), body) if gap else ""
 

@@ -14,7 +14,7 @@ import struct
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from frontier.cdx.lines import LINE_LIMIT
+from frontier.cdx.lines import LINE_LIMIT, MOMENT
 from frontier.wacz import layout
 from frontier.wacz.requires import read_json
 
@@ -34,12 +34,6 @@ _STREAMED = 1 << 3
 _FULL = 0xFFFFFFFF
 """In place of a size that the ZIP64 field has."""
 _NAME = re.compile(r"[a-z0-9._-]{1,1000}")
-_MOMENT = re.compile(
-    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt ]"
-    r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
-    r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
-)
-"""RFC 3339, section 5.6."""
 _TEXTS = ("title", "description", "software", "mainPageUrl")
 _MOMENTS = ("created", "modified")
 _FOLDERS = {
@@ -159,7 +153,7 @@ def package(
         if not isinstance(found.get(key, ""), str):
             say(f"{layout.PACKAGE}: {key} is no text")
     for key in _MOMENTS:
-        if key in found and not _MOMENT.fullmatch(str(found[key])):
+        if key in found and not MOMENT.fullmatch(str(found[key])):
             say(f"{layout.PACKAGE}: {key} is no date and time of RFC 3339")
     resources = _resources(found.get("resources"), members, say)
     _digest(archive, members, say)
@@ -190,7 +184,7 @@ def _pages(name: str, stream: Any, say: Callable[[str], None]) -> None:
         ):
             say(f"{name}, line {number}: no {' and '.join(wanted)}")
             return
-        if number > 1 and not _MOMENT.fullmatch(page["ts"]):
+        if number > 1 and not MOMENT.fullmatch(page["ts"]):
             say(f"{name}, line {number}: ts is no date and time of RFC 3339")
             return
     if not number:

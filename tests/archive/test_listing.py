@@ -1,4 +1,5 @@
 import gc
+from dataclasses import replace
 
 import pytest
 
@@ -66,3 +67,29 @@ def test_lines_for_which_there_is_no_room_on_disk_stay_in_memory(tmp_path):
     listing.write(tmp_path / FILE)
 
     assert offsets(tmp_path) == list(range(2 * YOUNG))
+
+
+def test_of_an_index_for_which_there_is_no_room_nothing_is_left(tmp_path, monkeypatch):
+    listing = Listing(directory=tmp_path)
+    listing.note(*capture(1))
+    full = OSError(28, "No space left on device")
+
+    def fail(_):
+        raise full
+
+    with monkeypatch.context() as patched:
+        patched.setattr("frontier.archive.listing.os.fsync", fail)
+        with pytest.raises(OSError, match="No space"):
+            listing.write(tmp_path / FILE)
+    listing.drop(tmp_path / FILE)  # the file itself is whole, and was closed
+
+    assert list(tmp_path.iterdir()) == []
+
+    exchange, stored = capture(2)
+    listing.note(exchange, replace(stored, file="crawl-2.warc.gz"))
+    listing.write(tmp_path / "crawl-2.warc.gz")
+    assert offsets(tmp_path) == [1]  # with the next index, that of the first
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "crawl-1.cdxj",
+        "crawl-2.cdxj",
+    ]

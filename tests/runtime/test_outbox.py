@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from frontier.queues.push import FORCE, MAX_URLS
+from frontier.queues.push import FORCE, MARK, MAX_URLS
 from frontier.runtime.outbox import MAX_PER_FLIGHT
 
 
@@ -74,10 +74,11 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
     assert sorted(node.risen) == [(2, "0:a.example"), (2, "3:a.example")]
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_what_was_put_survives_a_server_that_is_paused(
     parts_on, start, new_push, connect, own_server, until
 ):
-    node = parts_on(connect(own_server, socket_timeout=0.1))
+    node = parts_on(connect(own_server, socket_timeout=0.5))
     start(node.outbox.run())
     await node.push(0, *map(new_push, urls(10)))
     own_server.pause()
@@ -96,6 +97,7 @@ async def test_what_was_put_survives_a_server_that_is_paused(
     assert node.patience.outages == 1
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_what_was_put_survives_a_server_that_is_killed(
     parts_on, start, new_push, connect, own_server, until
 ):
@@ -130,7 +132,36 @@ async def test_a_push_whose_reply_is_lost_is_stored_once(
         await node.outbox.flush()
 
         assert await node.items(0) == [b"00", b"01"]
-        assert len(node.verdicts) == 2
+        assert [verdict for _, verdict in node.verdicts] == ["n", "n"]
+
+
+async def test_a_push_that_is_repeated_does_nothing_and_is_told_the_same(
+    parts_on, start, new_push, connect, wire, until
+):
+    async with wire:
+        node = parts_on(connect(wire))
+        start(node.outbox.run())
+        await node.push(0, new_push(b"seen"))
+        node.risen.clear()
+        wire.lose_replies = True
+        pushes = [
+            new_push(b"forced", queue_key="b.example", mode=FORCE),
+            new_push(b"marked", mode=MARK),
+            new_push(b"seen"),
+            new_push(b"new"),
+        ]
+        for push in pushes:
+            node.outbox.put(0, push)
+        await until(lambda: wire.lost, "the loss")
+        wire.lose_replies = False
+        await node.outbox.flush()
+
+        assert await node.items(0, "0:b.example") == [b"0forced"]
+        assert await node.items(0) == [b"0seen", b"0marked", b"0new"]
+        assert "".join(verdict for _, verdict in node.verdicts[1:]) == "ffsn"
+        assert (0, "0:b.example") in node.risen
+        await node.push(0, new_push(b"later"))
+        assert (await node.scan(0)).pushed == 5
 
 
 @pytest.mark.parametrize("mode", [FORCE])
@@ -142,3 +173,21 @@ async def test_what_is_forced_comes_as_often_as_it_was_put(
     await node.push(0, *(new_push(b"x", mode=mode) for _ in range(3)))
 
     assert (await node.scan(0)).ready == 3
+
+
+async def test_what_is_not_kept_any_more_is_told_apart(
+    parts, start, new_push, monkeypatch
+):
+    monkeypatch.setattr("frontier.runtime.outbox.MAX_KEPT", 2)
+    node = parts()
+    start(node.outbox.run())
+    for url in urls(3):
+        await node.push(0, new_push(url))
+    await node.push(1, new_push(b"other"))
+
+    assert node.outbox.repeat({0: 2}) == (1, 0)
+    await node.outbox.flush()
+    assert node.outbox.repeat({0: 0}) == (1, 1)
+    await node.outbox.flush()
+    assert node.outbox.repeat({}) == (0, 0)
+    assert [verdict for _, verdict in node.verdicts] == ["n"] * 4

@@ -3,6 +3,8 @@
 import pytest
 
 from frontier.model import Order
+from frontier.queues.partition import requeue_calls
+from frontier.queues.push import FORCE
 from frontier.runtime.setback import Setback
 from frontier.store.client import Call
 
@@ -12,6 +14,26 @@ PARTITION = 0
 URLS = [b"https://a.example/%d" % n for n in range(6)]
 
 
+def compare(parts):
+    """Have *parts* compare a store that went back with what they know."""
+    parts.forgotten = 0
+
+    def forget():
+        parts.forgotten += 1
+
+    setback = Setback(
+        parts.store,
+        parts.keys,
+        parts.leases,
+        parts.inbox,
+        parts.outbox,
+        order=Order.BFS,
+        on_forgotten=forget,
+    )
+    parts.patience.on_change(setback.examine)
+    return parts
+
+
 @pytest.fixture
 def node(parts_on, connect, own_server, start):
     """A node on a server that keeps snapshots only, and only when it is asked."""
@@ -19,23 +41,10 @@ def node(parts_on, connect, own_server, start):
     own_server._options = ("--dbfilename", "dump.rdb")
     own_server.start()
     a = parts_on(connect(own_server), cap=4, size=4)
-    a.forgotten = 0
-
-    def forget():
-        a.forgotten += 1
-
-    setback = Setback(
-        a.store,
-        a.keys,
-        a.leases,
-        a.inbox,
-        a.outbox,
-        order=Order.BFS,
-        on_forgotten=forget,
-    )
 
     async def go(*pushes):
-        a.patience.on_change(setback.examine)
+        await a.store.call(Call.command("HSET", a.keys.meta(), "state", "open"))
+        compare(a)
         start(a.outbox.run(), a.inbox.run())
         await a.keeper.beat()
         await a.push(PARTITION, *pushes)
@@ -149,3 +158,119 @@ async def test_a_server_that_forgot_nothing_costs_nothing(
     await node.acks.drain()
     assert (node.forgotten, node.acks.acked) == (0, 3)
     assert (await node.scan(PARTITION)).reserved == 0
+
+
+async def test_a_push_that_is_forgotten_is_found_whoever_pushed_since(
+    node, own_server, new_push, parts_on, connect, start
+):
+    await node.go(new_push(URLS[0]))
+    b = parts_on(connect(own_server), "b")
+    start(b.outbox.run())
+    await node.store.call(Call.command("SAVE"))
+    await node.push(PARTITION, *map(new_push, URLS[1:4]))
+    own_server.kill()
+    own_server.start()
+
+    # As many new URLs as were forgotten, before A compares: no count tells.
+    await b.push(PARTITION, *(new_push(b"https://b.example/%d" % n) for n in range(3)))
+    await node.patience.run([Call.command("PING")])
+    await node.outbox.flush()
+
+    assert node.forgotten == 1
+    items = await node.items(PARTITION)
+    assert sorted(items[-3:]) == [b"0" + url for url in URLS[1:4]]
+
+
+async def test_what_others_pushed_since_is_no_reason_to_give_anything_up(
+    node, own_server, new_push, parts_on, connect, start, until
+):
+    await node.go(new_push(URLS[0]))
+    page = await until(node.inbox.take, "a page")
+    b = compare(parts_on(connect(own_server), "b"))
+    start(b.outbox.run())
+    await node.store.call(Call.command("SAVE"))
+    await b.push(PARTITION, *map(new_push, URLS[1:4]))
+    own_server.kill()
+    own_server.start()
+
+    await node.patience.run([Call.command("PING")])
+    await b.push(PARTITION, *map(new_push, URLS[4:]))
+    await b.outbox.flush()
+
+    node.acks.complete(page)
+    await node.acks.drain()
+    assert (node.forgotten, node.acks.acked) == (0, 1)
+    assert b.forgotten == 1
+    assert (await node.scan(PARTITION)).pushed == 6
+
+
+async def test_only_what_is_forgotten_is_pushed_again(
+    node, own_server, new_push, until
+):
+    await node.go(new_push(URLS[0]))
+    await until(lambda: len(node.inbox) == 1, "the page")
+    await node.push(PARTITION, new_push(URLS[1], mode=FORCE))
+    await node.push(1, new_push(URLS[2], mode=FORCE))
+    await node.store.call(Call.command("SAVE"))
+    await node.push(PARTITION, new_push(URLS[3], mode=FORCE))
+    own_server.kill()
+    own_server.start()
+
+    await node.patience.run([Call.command("PING")])
+    await node.outbox.flush()
+    await node.keeper.beat()  # takes the partition again, with what was in it
+
+    assert node.forgotten == 1
+    scans = [await node.scan(partition) for partition in (PARTITION, 1)]
+    assert [scan.ready + scan.reserved for scan in scans] == [3, 1]
+
+
+async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, until):
+    """Of what a former holder had reserved: nobody else would put it back."""
+    await node.go(new_push(URLS[0]))
+    await until(lambda: len(node.inbox) == 1, "the page")
+    node.inbox.stopped = True
+    lease = node.leases.held[PARTITION]
+    keys = node.keys.partition(PARTITION)
+    reserved = (
+        keys.reserved,
+        1000,
+        b"%d\n0:a.example\n0%b" % (lease.token - 1, URLS[1]),
+    )
+    await node.store.call(Call.command("HSET", *reserved))
+    await node.store.call(Call.command("SAVE"))
+    entries = [(1000, "0:a.example")]
+    calls = requeue_calls(keys, lease, Order.BFS, entries, delivered=True)
+    assert await node.store.run(calls) == [[1, 0]]
+    own_server.kill()
+    own_server.start()
+
+    await node.patience.run([Call.command("PING")])
+
+    assert node.forgotten == 0
+    scan = await node.scan(PARTITION)
+    assert (scan.ready, scan.reserved) == (1, 1)
+
+
+async def test_a_push_finds_what_no_connection_has_told_of(
+    node, own_server, new_push, start
+):
+    """A primary that is a replica for a while ends no connection, nor its run."""
+    await node.go()
+    keys = node.keys.partition(1)
+    await node.push(1, new_push(URLS[0]))
+    kept = [keys.seen, keys.counts, keys.pushers, keys.queues, keys.bloom(0)]
+    kept += [keys.ready("0:a.example"), keys.bucket(0, 0)]
+    before = [await node.store.call(Call.command("DUMP", name)) for name in kept]
+    await node.push(1, new_push(URLS[1]))
+    for name, value in zip(kept, before, strict=True):
+        restore = Call.command("RESTORE", name, 0, value or b"", "REPLACE")
+        await node.store.call(restore if value else Call.command("DEL", name))
+
+    await node.push(1, new_push(URLS[2]))
+    await node.outbox.flush()
+
+    assert node.forgotten == 1
+    found = await node.items(1)
+    assert sorted(found) == [b"0" + url for url in URLS[:3]]
+    assert [verdict for _, verdict in node.verdicts] == ["n"] * 3

@@ -1,7 +1,9 @@
 """What sites and other tools put into WARC files, and what becomes of it in a WACZ."""
 
+import gzip
 import hashlib
 import json
+import re
 import tracemalloc
 import zipfile
 import zlib
@@ -12,6 +14,7 @@ from isal import isal_zlib
 
 from frontier.archive.listing import Listing, beside_of
 from frontier.archive.writer import WarcWriter
+from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from tests.archive.samples import an_exchange
@@ -106,3 +109,29 @@ def test_a_body_of_five_gigabytes_is_never_in_memory(tmp_path):
     tracemalloc.stop()
     assert (made.captures, made.read) == (1, 0)
     assert f'"length": "{path.stat().st_size}"' in beside_of(path).read_text()
+
+
+@pytest.mark.parametrize("date", ["99999-01-01T00:00:00Z", "2026-13-01T00:00:00Z"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_capture_of_no_date_is_told_and_no_wacz_is_made(tmp_path, date, listed):
+    path = a_warc(tmp_path / "warcs", an_exchange(1), an_exchange(2))
+    if listed:
+        Listing().write(path)
+    data = zlib_members(path.read_bytes())
+    odd = b"WARC-Date: " + date.encode()
+    at = next(n for n, each in enumerate(data) if b"response" in each[:40])
+    data[at] = re.sub(rb"WARC-Date: [^\r]+", odd, data[at])
+    path.write_bytes(b"".join(map(gzip.compress, data)))
+
+    with pytest.raises(BadWarc, match=f"WARC-Date '{date}' is no date"):
+        create(tmp_path / "c.wacz", [path])
+    assert not list(tmp_path.glob("c.wacz*"))
+
+
+def zlib_members(data):
+    found = []
+    while data:
+        inflate = zlib.decompressobj(31)
+        found.append(inflate.decompress(data))
+        data = inflate.unused_data
+    return found

@@ -16,7 +16,7 @@ from fastwarc.warc import ArchiveIterator
 
 from frontier.archive.listing import Listing
 from frontier.cdx.lines import parse
-from frontier.errors import BadWacz
+from frontier.errors import BadWacz, FileTaken
 from frontier.wacz.check import check
 from frontier.wacz.copyist import Copyist
 from frontier.wacz.create import Options, create, warc_files
@@ -105,7 +105,7 @@ def test_a_file_that_lies_about_what_it_requires_is_told(tmp_path, write_warc):
     warcs = warc_files([directory], crawl_id="c-2")
     create(second, warcs, Options(against=(first,)))
     write_warc("d-1", [b"something else"])
-    create(first, warc_files([directory], crawl_id="d-1"))
+    create(first, warc_files([directory], crawl_id="d-1"), Options(replace=True))
 
     complaints = check(second, [first])
 
@@ -192,3 +192,35 @@ def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_w
     assert out.read_bytes() == whole.read_bytes()
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["out.wacz", "warcs", "whole.wacz"]
+
+
+def test_a_file_that_is_there_is_not_overwritten_without_being_told(
+    tmp_path, write_warc
+):
+    directory, out = write_warc("c-1", PAGES), tmp_path / "c.wacz"
+    out.write_bytes(b"dear")
+    words = [sys.executable, "-m", "frontier", "wacz", "create", out, directory]
+
+    refused = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert refused.returncode == 2
+    assert refused.stderr == f"frontier: {out} is there; say --force to overwrite it\n"
+    assert out.read_bytes() == b"dear"
+    with pytest.raises(FileTaken):  # as a node does whose settings want a WACZ
+        create(out, warc_files([directory]))
+    forced = warm.run(
+        [*words, "--force"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert forced.returncode == 0, forced.stderr
+    assert check(out) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.wacz", "warcs"]
+
+
+def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, write_warc):
+    warcs, out = warc_files([write_warc("c-1", PAGES)]), tmp_path / "c.wacz"
+
+    with pytest.raises(FileTaken):
+        create(out, warcs, progress=lambda _: out.write_bytes(b"dear"))
+
+    assert out.read_bytes() == b"dear"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.wacz", "warcs"]
