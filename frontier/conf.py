@@ -87,6 +87,10 @@ class Config:
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
+    host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of the responses of one host, at which its other URLs are skipped; 0: none."""
+    host_max_pages: int = _setting(0, parsers.whole(0, 10**9))
+    """Of one host, at which its other URLs are skipped; 0 for no limit."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))
     """Queues into which each queue key is divided, so that nodes can share it."""
     item_modules: tuple[str, ...] = _setting((), parsers.modules)
@@ -242,6 +246,13 @@ class Config:
             raise ConfigurationError(
                 f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
                 "needs the tiers bloom and set, as one takes over from the other"
+            )
+        has_quotas = config.host_max_pages or config.host_max_bytes
+        if has_quotas and (config.queue_key == "url" or config.host_shards > 1):
+            raise ConfigurationError(
+                "FRONTIER_HOST_MAX_PAGES and FRONTIER_HOST_MAX_BYTES need all URLs of "
+                "a host in one queue: no FRONTIER_HOST_SHARDS, and another "
+                "FRONTIER_QUEUE_KEY than 'url'"
             )
         if config.wacz_dir and config.warc_upload and config.warc_upload_remove:
             raise ConfigurationError(

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
@@ -238,6 +239,11 @@ class Node:
         """Who counts what this node does, if the crawl has a limit."""
         return self._parts.spending
 
+    @property
+    def quotas(self) -> Quotas | None:
+        """Who counts what each host has had, if hosts have quotas."""
+        return self._parts.quotas
+
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
@@ -321,6 +327,8 @@ class Node:
                     await self._depart(graceful=not reason)
                 except CrawlLost as error:
                     self._on_failure(error)
+        if self._parts.quotas is not None:
+            self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()

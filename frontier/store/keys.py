@@ -174,6 +174,11 @@ class PartitionKeys:
         return f"{self.tag}:polite"
 
     @property
+    def spent(self) -> str:
+        """Hash ``{<what>:<queue key>}`` of *pages*, *bytes* and what was *skipped*."""
+        return f"{self.tag}:spent"
+
+    @property
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"
