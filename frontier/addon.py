@@ -21,6 +21,7 @@ from scrapy.utils.misc import load_object
 
 from frontier.conf import Config
 from frontier.connection import connection_of, one_message
+from frontier.discovery import DiscoveryMiddleware
 from frontier.downloadermiddlewares import CaptureMiddleware
 from frontier.invocation import developing
 from frontier.pipelines import ItemOriginMiddleware
@@ -87,6 +88,7 @@ class Addon:
             ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
             ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
             ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
+            ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)

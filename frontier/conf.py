@@ -198,12 +198,16 @@ class Config:
     """Exchanges that are archived; empty for all. Rules as of ``warc_exclude``."""
     warc_info: str = _setting("", parsers.warcinfo)
     """Fields of warcinfo records, as a JSON object, beside those that are known."""
+    warc_log: bool = _setting(True, parsers.boolean)
+    """Whether a crawl log tells of every attempt, those without an answer, too."""
     warc_max_bytes: int = _setting(1_000_000_000, parsers.whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
     warc_max_seconds: int = _setting(0, parsers.whole(0, 10**8))
     """Age after which a WARC file is closed; 0 for none."""
     warc_max_total_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of all files in ``warc_dir``, above which the node waits; 0 for no limit."""
+    warc_metadata: bool = _setting(True, parsers.boolean)
+    """Whether each exchange gets a record of how its URL was found."""
     warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the disk of ``warc_dir``, below which the node waits; 0 for no limit."""
     warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))
