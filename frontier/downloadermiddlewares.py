@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from frontier.conditional import Conditional
 from frontier.connection import connection_of
+from frontier.places import DOWNLOAD_SLOT
 from frontier.wire import capture, exchange_of_wire
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
-DOWNLOAD_SLOT = "download_slot"
-"""Where Scrapy keeps the slot of a request, in its ``meta``."""
 
 
 class CaptureMiddleware:

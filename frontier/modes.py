@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from frontier.identity import Fingerprints
 
 ONCE = "once"
-"""The mode of a start request of a crawl that began with what others saw."""
+"""The mode of a start request that is tested by a mark of its own: in a crawl that
+began with what others saw, or where links to start URLs are to be followed."""
+START_SALT = b"start"
+"""What makes those marks where the crawl has no salt."""
 
 
 class Modes:
@@ -27,7 +30,8 @@ class Modes:
         """The mode of *request*."""
         if self.is_start(request):
             # every node has the seeds, whatever dont_filter says
-            return ONCE if self._connection.carried else TEST
+            config, carried = self._connection.config, self._connection.carried
+            return ONCE if carried or not config.seen_start else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
             return MARK

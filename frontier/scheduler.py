@@ -11,9 +11,9 @@ What always holds:
 3.  A request that cannot be stored is kept on this node, outside the store.
     What was in progress when it was made is not acked before it is done, so
     that a crash brings it back with its parent.
-4.  Where the crawl began with what others saw, a start request is queued once
-    whatever they saw: what is tested and marked with it, in one step, is a mark
-    that only start requests of this crawl have.
+4.  Where the crawl began with what others saw, or links to start URLs are to be
+    followed, a start request is queued once whatever was seen: what is tested and
+    marked with it, in one step, is a mark that only start requests have.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
 from frontier.delivered import Delivered
-from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
-from frontier.modes import ONCE, Modes
+from frontier.modes import ONCE, START_SALT, Modes
+from frontier.places import DOWNLOAD_SLOT
 from frontier.queues.codec import Codec
 from frontier.queues.push import FORCE, SEEN, SEEN_BY_BLOOM, TEST, Push
 from frontier.requests import Recorder, from_record, host_of
@@ -155,7 +155,8 @@ class Scheduler(BaseScheduler):
         mode = self._modes.of(request)
         is_plain = self._by_url and request.method == "GET" and not request.body
         fingerprint = None
-        if self._recent is not None and mode != FORCE:
+        is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
+        if self._recent is not None and is_noted:
             if is_plain:
                 key: Any = request.url
             elif self._by_url:
@@ -316,10 +317,11 @@ class Scheduler(BaseScheduler):
         self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place
     ) -> None:
         if mode == ONCE:
-            only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
-            self._node.outbox.put(place.partition, only_mark)
+            if self._config.seen_start:
+                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+                self._node.outbox.put(place.partition, only_mark)
             mode = TEST
-            salted = fingerprint + self._connection.carried
+            salted = fingerprint + (self._connection.carried or START_SALT)
             fingerprint = hashlib.sha256(salted).digest()
         queue_key = place.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
