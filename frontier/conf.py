@@ -168,6 +168,10 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    store_wait_aof: bool = _setting(False, parsers.boolean)
+    """Whether acks wait until what they rely on is on the server's disk."""
+    store_wait_replicas: int = _setting(0, parsers.whole(0, 16))
+    """On how many replicas what acks rely on has to be."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
     trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from frontier.queues.push import FORCE, MARK, TEST
@@ -40,6 +41,11 @@ class Modes:
         if redirected and self._same_page(request, str(redirected[-1])):
             return MARK
         return TEST
+
+    def start_fingerprint(self, fingerprint: bytes) -> bytes:
+        """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
+        salt = self._connection.carried or START_SALT
+        return hashlib.sha256(fingerprint + salt).digest()
 
     def is_start(self, request: Request) -> bool:
         """Whether `Spider.start` made *request*."""

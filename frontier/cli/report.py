@@ -171,7 +171,7 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:
-        rows.append(("", f"{totals.local:,} could not be stored, stayed on their node"))
+        rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
 
 

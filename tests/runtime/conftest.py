@@ -210,12 +210,12 @@ class Flaky:
         self.alone = store.alone
         self.call = store.call
 
-    async def run(self, calls):
+    async def run(self, calls, **options):
         if any(call.script is self._script for call in calls):
             self._left -= 1
             if self._left == 0:
                 raise StoreUnavailable(self.where, "the connection broke")
-        return await self._store.run(calls)
+        return await self._store.run(calls, **options)
 
 
 @pytest.fixture
