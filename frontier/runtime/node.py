@@ -16,6 +16,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
@@ -29,7 +30,7 @@ from frontier.errors import (
 )
 from frontier.hashing import mark
 from frontier.queues.push import Push
-from frontier.runtime.archiving import Archive
+from frontier.runtime.archiving import Archive, claim
 from frontier.runtime.backing import Backing
 from frontier.runtime.hints import hint_calls, hints_of
 from frontier.runtime.journaling import Journaling
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
@@ -136,6 +138,7 @@ class Node:
             config.crawl_id,
             shape,
             self._run_of,
+            partial(claim, config, settings) if config.warc_enabled else None,
         )
         if config.warc_enabled:
             blocking = BlockingStore.from_settings(settings)
@@ -238,6 +241,11 @@ class Node:
         """Who counts what this node does, if the crawl has a limit."""
         return self._parts.spending
 
+    @property
+    def quotas(self) -> Quotas | None:
+        """Who counts what each host has had, if hosts have quotas."""
+        return self._parts.quotas
+
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
@@ -321,6 +329,8 @@ class Node:
                     await self._depart(graceful=not reason)
                 except CrawlLost as error:
                     self._on_failure(error)
+        if self._parts.quotas is not None:
+            self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()
