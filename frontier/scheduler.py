@@ -11,15 +11,14 @@ What always holds:
 3.  A request that cannot be stored is kept in this process, and a claim is queued
     for it, which brings it back with its parent should the process be gone; see
     `frontier.queues.claims`. It is started when its claim is reserved, like any.
-4.  Where the crawl began with what others saw, a start request is queued once
-    whatever they saw: what is tested and marked with it, in one step, is a mark
-    that only start requests of this crawl have.
+4.  Where the crawl began with what others saw, or links to start URLs are to be
+    followed, a start request is queued once whatever was seen: what is tested and
+    marked with it, in one step, is a mark that only start requests have.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from typing import TYPE_CHECKING, Any
@@ -31,12 +30,12 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
-from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
 from frontier.keeping import Keeping
 from frontier.modes import ONCE, Modes
+from frontier.places import DOWNLOAD_SLOT
 from frontier.queues.claims import claim_of
 from frontier.queues.codec import Codec
 from frontier.queues.push import (
@@ -176,7 +175,8 @@ class Scheduler(BaseScheduler):
         mode = self._modes.of(request)
         is_plain = self._by_url and request.method == "GET" and not request.body
         fingerprint = key = None
-        if self._recent is not None and mode != FORCE:
+        is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
+        if self._recent is not None and is_noted:
             key = request.url if is_plain else self._key(request)
             if again:
                 self._recent.discard(key)
@@ -380,11 +380,11 @@ class Scheduler(BaseScheduler):
         self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place
     ) -> None:
         if mode == ONCE:
-            only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
-            self._node.outbox.put(place.partition, only_mark)
+            if self._config.seen_start:
+                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+                self._node.outbox.put(place.partition, only_mark)
             mode = TEST
-            salted = fingerprint + self._connection.carried
-            fingerprint = hashlib.sha256(salted).digest()
+            fingerprint = self._modes.start_fingerprint(fingerprint)
         queue_key = place.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
             queue_key = self._places.queue_key_of_slot(place, request.url, slot)
