@@ -72,9 +72,9 @@ class CaptureMiddleware:
         request: Request,
         exception: Exception,  # noqa: ARG002 (its name is Scrapy's)
     ) -> None:
-        """Archive what came of a download that failed, if its head did."""
+        """Archive what came of a download that failed."""
         wire = self._connection.wires.pop(request, None)
-        if wire is not None and wire.response_head:
+        if wire is not None and (wire.response_head or wire.raw):
             self._archive(request, exchange_of_wire(request, wire))
         self._conditional.forget(request)
         self._unslot(request)
