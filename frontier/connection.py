@@ -6,6 +6,7 @@ they meet here, in the one `Connection` of their crawler.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -102,6 +103,11 @@ class Connection:
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
+        self.start_id = ""
+        """Of this node's start requests; see `start_id` of the spider middlewares."""
+        self.knows_start = asyncio.Event()
+        self.starts_again = False
+        """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
 
@@ -159,8 +165,8 @@ class Connection:
         """Stand between Scrapy's downloader slots and its handlers."""
         self.gate = Gate(self._crawler, self)
 
-    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
-        """Have *drop* asked of each request as soon as the spider has made it."""
+    def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it."""
         SpiderOutput(self._crawler, drop)
 
     def _close_with(self, reason: str) -> None:
@@ -254,6 +260,10 @@ class Connection:
         logger.critical("the frontier of this node cannot go on: %s", error)
         self._end_badly()
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=FAILED))
+
+    def count(self, stat: str) -> None:
+        """Add one to *stat* of Scrapy's."""
+        self._crawler.stats.inc_value(stat)
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""

@@ -302,9 +302,11 @@ def unique():
 
 
 @pytest.fixture
-def crawl(unique):
-    """The keys of a crawl that no other test has."""
-    return CrawlKeys("test", unique)
+def crawl(unique, db):
+    """The keys of a crawl that no other test has; it is open, and has no mark."""
+    keys = CrawlKeys("test", unique)
+    db("HSET", keys.meta(), "state", "open")
+    return keys
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.rebuilding import rebuild
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeding import seed
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, CrawlLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,6 +212,9 @@ def status(
         show_json({**asdict(seen), "warcs": warcs})
     else:
         show(report(seen, files))
+    if seen.lost:
+        complain(str(CrawlLost(seen.crawl_id)))
+        raise typer.Exit(ExitCode.CRAWL_FAILED)
 
 
 def parse_pairs(option: str, given: list[str]) -> dict[str, str]:

@@ -162,6 +162,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         rows.append(("", text))
     if seen.removed_ms:
         rows.append(("", "the queues and what was seen are removed from the store"))
+    if seen.lost:
+        rows.append(("", f"{seen.lost:,} of {seen.partitions:,} partitions are lost"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
     if totals.trapped:
@@ -169,7 +171,7 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:
-        rows.append(("", f"{totals.local:,} could not be stored, stayed on their node"))
+        rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
 
 

@@ -183,6 +183,8 @@ class CrawlSnapshot:
     """That limit; milliseconds of the time."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
+    lost: int = 0
+    """Partitions without the crawl's mark: the store has lost what was in them."""
 
     @property
     def ended_at(self) -> str:

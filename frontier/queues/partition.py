@@ -13,6 +13,7 @@ What always holds:
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,15 @@ if TYPE_CHECKING:
 
 MAX_IDS = 200
 """Reservations per script call."""
+PROCESS = 12
+"""Characters of the name of a process."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""
 
 
-def queue_name(queue_key: str, priority: int) -> str:
-    """The name of the queue of *queue_key* and *priority*."""
-    return f"{priority}:{queue_key}"
+def queue_name(queue_key: str, priority: int, process: str = "") -> str:
+    """The name of the queue of *queue_key* and *priority*; of *process*, if any."""
+    return f"{priority}@{process}:{queue_key}" if process else f"{priority}:{queue_key}"
 
 
 def split_name(queue: str) -> tuple[int, str]:
@@ -50,10 +53,27 @@ def split_name(queue: str) -> tuple[int, str]:
     Raises:
         CodecError: It is not the name of a queue.
     """
-    priority, colon, queue_key = queue.partition(":")
-    if not colon or not priority.removeprefix("-").isdecimal():
+    head, colon, queue_key = queue.partition(":")
+    priority, at, process = head.partition("@")
+    is_named = not at or is_process(process)
+    if not colon or not priority.removeprefix("-").isdecimal() or not is_named:
         raise CodecError(f"{queue!r} is not the name of a queue")
     return int(priority), queue_key
+
+
+def process_of(queue: str) -> str:
+    """The process whose requests are in *queue*; empty if any may make them."""
+    return queue.partition(":")[0].partition("@")[2]
+
+
+def is_process(name: str) -> bool:
+    """Whether *name* may be that of a process, as `new_process` makes it."""
+    return len(name) == PROCESS and set(name) <= set("0123456789abcdef")
+
+
+def new_process() -> str:
+    """A name for this process that no other has."""
+    return secrets.token_hex(PROCESS // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +153,7 @@ def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> C
     args: list[Argument] = [token]
     for queue_key, delay in delays.items():
         args += (queue_key, math.ceil(delay * 1000))
-    return Call.to(QUEUE_SENT, [keys.polite], args)
+    return Call.to(QUEUE_SENT, [keys.polite, keys.fence], args)
 
 
 def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
@@ -216,7 +236,7 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`."""
+    """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
     return Call.to(PARTITION_SCAN, [keys.counts, keys.reserved, keys.seen])
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier import bloom, buckets
-from frontier.errors import LayoutStale, PushForgotten
+from frontier.errors import CrawlLost, LayoutStale, PushForgotten
 from frontier.model import Layout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
@@ -40,12 +40,17 @@ else meanwhile."""
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
 
-TEST, MARK, FORCE = "t", "m", "f"
+TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
-on; always, and nothing is remembered."""
+on; always, and nothing is remembered; if it is new, and only one process has its
+request (see `frontier.queues.claims`)."""
+GONE = "0123456789"
+"""The mode of a mark that was claimed by a process that is gone, by the number of
+times that it was delivered: the next push of it finds it new."""
 
-NEW, SEEN, SEEN_BY_BLOOM, FORCED = "n", "s", "b", "f"
+NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
 """What the script says of a URL."""
+ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
 
 _space = functools.cache(buckets.space)
@@ -198,6 +203,7 @@ class _Planner:
         self._keys, self._layout, self._space = keys, layout, shape.space
         made = list(_filters(shape, layout, adding)) if adding else []
         self._names = [keys.counts, keys.queues, keys.seen, keys.pushers]
+        self._names.append(keys.claimed)
         self._names += [keys.bloom(number) for number in range(len(made))]
         self._room = [NO_LIMIT, NO_LIMIT]
         if made and len(made) == layout.blooms and not shape.native:
@@ -243,7 +249,8 @@ class _Planner:
         """The plan, given *modes* and the other columns of its URLs."""
         layout = (self._known, self._layout.blooms, self._layout.era)
         tiers = (self._space.groups, self._room, self._made, self._splits)
-        plan = (len(self._names), self._turn, layout, *tiers, self._lists, modes, *urls)
+        head = (len(self._names), self._keys.born, self._turn, layout)
+        plan = (*head, *tiers, self._lists, modes, *urls)
         return Plan(self._names, _pack(plan))
 
 
@@ -264,6 +271,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
+        CrawlLost: Nothing was done; the store has lost what was in the partition.
         PushForgotten: Nothing was done.
     """
     return pushed_one(reply[0], pushes)
@@ -271,6 +279,8 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
 def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What the reply to one of several plans says; raises as `pushed` does."""
+    if reply[0] < 0:
+        raise CrawlLost
     layout = Layout(*reply[1:6])
     if reply[0] == 0:
         raise LayoutStale(layout)

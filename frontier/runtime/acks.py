@@ -47,6 +47,7 @@ class Acks:
         *,
         archived: Callable[[], Awaitable[None]],
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
+        on_ended: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[[int, str, bytes], None] | None = None,
     ) -> None:
         self._patience = patience
@@ -56,15 +57,22 @@ class Acks:
         self._outbox = outbox
         self._archived = archived
         self._on_acked = on_acked
+        self._on_ended = on_ended
         self._journal = journal
         self._completed: list[Reservation] = []
+        self._replaced: set[tuple[int, int, int]] = set()
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self.acked = 0
 
-    def complete(self, reservation: Reservation) -> None:
-        """Count *reservation* as done, callbacks and item pipelines included."""
+    def complete(self, reservation: Reservation, *, is_done: bool = True) -> None:
+        """Count *reservation* as done, callbacks and item pipelines included.
+
+        If it is not, others that were queued lead to it again: its journal is not told.
+        """
         self._inbox.finish(reservation)
+        if not is_done:
+            self._replaced.add(reservation.key)
         self._completed.append(reservation)
         self._some.set()
 
@@ -72,6 +80,7 @@ class Acks:
         """Move *reservation* to the dead letter."""
         keys = self._keys.partition(reservation.lease.partition)
         await self._patience.run([bury_call(keys, reservation, reason)])
+        self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.settle(reservation)
         self._on_acked([reservation])
@@ -126,8 +135,12 @@ class Acks:
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
-                    for done in group:
+                    for done in (r for r in group if r.key not in self._replaced):
                         self._journal(done.lease.partition, done.queue, done.item)
+        self._replaced.difference_update(r.key for r in completed)
+        self._on_ended(
+            [r for k, group in groups.items() if k not in lost for r in group]
+        )
         for reservation in completed:
             self._inbox.settle(reservation)
         self._on_acked(completed)

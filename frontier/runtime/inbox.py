@@ -8,7 +8,9 @@ What always holds:
     shards, so that a slow one cannot fill the node; queue keys take turns, higher
     priorities first. A key that another node has asked is left alone until its
     delay is over.
-3.  A reservation is known here from the reply that made it until `settle`. If
+3.  Nothing is reserved that another process has to make, see
+    `frontier.queues.claims`; the queues of others are known apart.
+4.  A reservation is known here from the reply that made it until `settle`. If
     a reply was lost, what it reserved is found and put back.
 """
 
@@ -25,6 +27,7 @@ from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.queues.partition import (
     Reservation,
     list_reserved,
+    process_of,
     requeue_calls,
     reserve_call,
     reserved,
@@ -33,7 +36,7 @@ from frontier.queues.partition import (
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.coordination.lease import Leases
     from frontier.model import Lease, Order
@@ -62,6 +65,7 @@ class Inbox:
         leases: Leases,
         *,
         node_id: str,
+        process: str = "",
         order: Order,
         size: int,
         cap: Callable[[], int],
@@ -72,6 +76,7 @@ class Inbox:
         self._keys = keys
         self._leases = leases
         self._node_id = node_id
+        self._process = process
         self._order = order
         self._size = size
         self._cap = cap
@@ -81,6 +86,8 @@ class Inbox:
         """Told a partition and a queue whose next URLs are in a block."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
+        self.others: dict[int, set[str]] = defaultdict(set)
+        """Queues with requests that only another process can make, by partition."""
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
         self._not_before: dict[str, float] = {}
@@ -97,7 +104,7 @@ class Inbox:
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
         held = self._leases.held  # a late hint may be about what another one has
-        return not self.open and not any(self._known.get(p) for p in held)
+        return not self.open and not any(map(self.knows, held))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -135,7 +142,11 @@ class Inbox:
         """Note that *queues* of *partition* have something ready."""
         known = self._known[partition]
         for queue in queues:
-            known.setdefault(queue, 1)
+            process = process_of(queue)
+            if process and process != self._process:
+                self.others[partition].add(queue)
+            else:
+                known.setdefault(queue, 1)
         self._wake.set()
 
     def busy_partitions(self) -> set[int]:
@@ -144,7 +155,7 @@ class Inbox:
 
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
-        return bool(self._known.get(partition))
+        return bool(self._known.get(partition) or self.others.get(partition))
 
     def ready_by_key(self) -> dict[str, int]:
         """How much is known to be ready of each queue key that is held here."""
@@ -168,6 +179,7 @@ class Inbox:
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
+        self.others.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
         waiting = {id(r) for r in self._waiting if r.key[:2] == which}
@@ -186,6 +198,13 @@ class Inbox:
         back = [r for r in self._waiting if r.lease.partition in chosen]
         kept = (r for r in self._waiting if r.lease.partition not in chosen)
         self._waiting = deque(kept)
+        await self.put_back(back)
+        for partition in chosen:
+            self._known.pop(partition, None)
+            self.others.pop(partition, None)
+
+    async def put_back(self, back: Sequence[Reservation]) -> None:
+        """Requeue *back*, none of which counts as delivered by that."""
         by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in back:
             lease = reservation.lease
@@ -200,8 +219,6 @@ class Inbox:
         await self._patience.run(calls)
         for reservation in back:
             self._drop(reservation)
-        for partition in chosen:
-            self._known.pop(partition, None)
 
     async def run(self) -> None:
         """Reserve whenever there is room, until cancelled."""
@@ -296,7 +313,7 @@ class Inbox:
         try:
             replies = await self._patience.once(calls)
         except StoreUnavailable:
-            await self._recover(leases.values())
+            await self.recover(leases.values())
             return 0
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
@@ -329,13 +346,17 @@ class Inbox:
                 known[queue] = count
             else:
                 known.pop(queue, None)
+        self.adopt(made)
+        self._waiting.extend(made)
+
+    def adopt(self, made: Iterable[Reservation]) -> None:
+        """Count *made* as in flight here, until `finish`, and open, until `settle`."""
         for reservation in made:
             self.open[reservation.key] = reservation
             which = reservation.key[:2]
             self.highest[which] = max(reservation.id, self.highest.get(which, 0))
             host = self._host_of(split_name(reservation.queue)[1])
             self._in_flight[host] += 1
-            self._waiting.append(reservation)
 
     def _ask_for_blocks(
         self,
@@ -351,7 +372,7 @@ class Inbox:
                 self._known[partition].pop(queue, None)
                 self.on_short(partition, queue)
 
-    async def _recover(self, leases: Iterable[Lease]) -> None:
+    async def recover(self, leases: Iterable[Lease]) -> None:
         """Put back what a lost reply may have reserved."""
         for lease in leases:
             keys = self._keys.partition(lease.partition)

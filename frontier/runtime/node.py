@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
 from frontier.coordination.crawls import LIMIT
-from frontier.errors import FrontierError, StoreRefused, StoreUnavailable
+from frontier.errors import (
+    CrawlLost,
+    FrontierError,
+    NodeReplaced,
+    StoreRefused,
+    StoreUnavailable,
+)
 from frontier.hashing import mark
 from frontier.queues.push import Push
 from frontier.runtime.archiving import Archive
@@ -80,7 +86,7 @@ class Node:
         self._inbox_size = inbox_size
         self._cap = cap
         self._host_of = host_of
-        self._loops = Loops(owner.on_failure)
+        self._loops = Loops(self._on_failure)
         self._backing = Backing(config.store_dir)
         self.archive: Archive | None = None
         self._journal = Journaling()
@@ -88,6 +94,8 @@ class Node:
         self._canceled = False
         self._at_limit = False
         self._was_last = False
+        self._outside = False
+        """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
         """How many pushes got which verdict."""
@@ -148,7 +156,7 @@ class Node:
             limits=self._limits,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
-        self.addresses = parts.addresses
+        self.addresses, self.claims = parts.addresses, parts.claims
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch):
@@ -203,6 +211,10 @@ class Node:
             if spending is not None:
                 spending.begin()
         return reservation
+
+    async def recover(self, reservation: Reservation) -> None:
+        """Have what led to *reservation*, a claim that is not kept here, made again."""
+        await self._parts.recovery.resolve([reservation])
 
     @property
     def spending(self) -> Spending | None:
@@ -278,7 +290,7 @@ class Node:
             reason = "" if stored else "its frontier has failed"
         except TimeoutError:
             reason, silent = "the store does not answer", True
-        if reason:
+        if reason and not self._outside:
             logger.error(
                 "%s; what this node had in flight will be fetched again by another "
                 "one after %g s",
@@ -288,7 +300,10 @@ class Node:
         await self._loops.stop()
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
-                await self._depart()
+                try:
+                    await self._depart(graceful=not reason)
+                except CrawlLost as error:
+                    self._on_failure(error)
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()
@@ -304,13 +319,18 @@ class Node:
             await self._parts.spending.report(last=True)
         await self._parts.manners.flush()
 
-    async def _depart(self) -> None:
+    async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
+        if graceful:
+            await self.inbox.put_back(list(self.inbox.open.values()))
         await self._leases.release(list(self._leases.held))
         await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
+        await self.claims.leave()
+        if self._outside:
+            return
         left = await self._membership.leave(report)
         if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
@@ -344,6 +364,16 @@ class Node:
         if hasattr(self, "_store"):
             await self._store.close()
         await self._backing.leave()
+
+    def _on_failure(self, error: BaseException) -> None:
+        """Tell the owner that the node cannot go on; what has ended stays ended."""
+        if isinstance(error, CrawlLost | NodeReplaced):
+            if self._outside:
+                return
+            self._outside = True
+        if isinstance(error, CrawlLost) and not error.crawl_id:
+            error = CrawlLost(self.keys.crawl_id)
+        self._owner.on_failure(error)
 
     # What its parts ask of the node, or tell it.
 

@@ -20,8 +20,8 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from frontier.errors import CrawlClosed
-from frontier.queues.push import MAX_URLS, NEW, SEEN, SEEN_BY_BLOOM, joined
+from frontier.errors import CrawlClosed, CrawlLost
+from frontier.queues.push import ARE_SEEN, MAX_URLS, NEW, joined
 from frontier.queues.pusher import Pusher
 from frontier.runtime.hints import hint_calls
 from frontier.store.client import Call
@@ -65,6 +65,7 @@ class SeedLock:
 
         Raises:
             CrawlClosed: The crawl has ended.
+            CrawlLost: It is not in the store any more.
         """
         waited = False
         while True:
@@ -72,6 +73,8 @@ class SeedLock:
             state, known = self._store.call(Call.to(SEED_HOLD, self._names, args))
             if state == b"yours":
                 return int(known)
+            if state == b"lost":
+                raise CrawlLost(self._crawl_id)
             if state == b"closed":
                 raise CrawlClosed(self._crawl_id)
             if not waited:
@@ -140,7 +143,7 @@ class Seeder:
             for push, verdict in zip(pushes, done.verdicts, strict=True):
                 if push.queue:
                     self.queued += verdict == NEW
-                    self.seen += verdict in (SEEN, SEEN_BY_BLOOM)
+                    self.seen += verdict in ARE_SEEN
         return risen
 
     def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
