@@ -17,6 +17,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 from frontier.connection import connection_of, one_message
+from frontier.discovery import DiscoveryMiddleware
 from frontier.downloadermiddlewares import CaptureMiddleware
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
@@ -70,6 +71,7 @@ class Addon:
             ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
             ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
             ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
+            ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)

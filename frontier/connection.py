@@ -24,7 +24,7 @@ from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
 from frontier.launch import launched, run_of
-from frontier.limits import Counted, limits_of
+from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
@@ -84,6 +84,7 @@ class Connection:
         self.config = Config.from_settings(crawler.settings)
         self._limits = limits_of(crawler.settings, self.config)
         self._counted: Counted | None = None
+        self._charged: Charged | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
@@ -156,6 +157,8 @@ class Connection:
         self._opened = True
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
+        if node.quotas is not None:
+            self._charged = Charged(self._crawler, node.quotas, self.reservations)
         self._guard()
 
     def _address(self, host: str) -> str | None:

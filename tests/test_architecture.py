@@ -13,11 +13,13 @@ ROOT = Path(__file__).parent.parent / "frontier"
 FACES = {
     "addon",
     "allowance",
+    "attempts",
     "capture",
     "cli",
     "conditional",
     "connection",
     "dashboard",
+    "discovery",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",

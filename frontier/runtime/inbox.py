@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from frontier.coordination.lease import Leases
     from frontier.model import Lease, Order
     from frontier.runtime.patience import Patience
+    from frontier.runtime.quotas import Quotas
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
 MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
+MAX_SKIPPED = 1000
+"""URLs over a quota that leave a queue in one call."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 
@@ -84,6 +87,8 @@ class Inbox:
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
+        self.quotas: Quotas | None = None
+        """What hosts may have; `None` without a limit."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self.others: dict[int, set[str]] = defaultdict(set)
@@ -179,6 +184,8 @@ class Inbox:
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
+        if self.quotas is not None:
+            self.quotas.forget(lease)
         self.others.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
@@ -230,9 +237,27 @@ class Inbox:
             if self.stopped or len(self._waiting) > self._size // 2:
                 continue
             await self._read_hints()
-            while not self.stopped and (wanted := self._choose()):
-                if not await self._reserve(wanted):
+            while not self.stopped:
+                wanted = self._choose()
+                heeded = self.quotas is not None and await self._heed(self.quotas)
+                if wanted and not await self._reserve(wanted):
                     break
+                if not wanted and not heeded:
+                    break
+
+    async def _heed(self, quotas: Quotas) -> bool:
+        """Do what quotas want; return whether there may be more to choose now."""
+        learned, skipped = await quotas.heed(MAX_SKIPPED)
+        for lease, queue, left, count in skipped:
+            if left < 0:
+                if not await self._leases.kept([lease]):
+                    self.lose(lease)
+                continue
+            if not left or not count:
+                self._known[lease.partition].pop(queue, None)
+            if left and not count:
+                self.on_short(lease.partition, queue)
+        return learned or any(count for *_, count in skipped)
 
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
@@ -264,6 +289,8 @@ class Inbox:
                 continue
             host = self._host_of(queue_key)
             free = cap - self._in_flight.get(host, 0) - planned[host]
+            if self.quotas is not None:
+                free = min(free, self._left(partition, queue) - planned[host])
             count = min(share, free, room)
             if count > 0:
                 wanted[partition][queue] = count
@@ -272,6 +299,14 @@ class Inbox:
             if room <= 0:
                 break
         return dict(wanted)
+
+    def _left(self, partition: int, queue: str) -> int:
+        """How many more of *queue* may be reserved, as its host's quota has it."""
+        lease = self._leases.current(partition)
+        if lease is None or self.quotas is None:
+            return 0
+        host = self._host_of(split_name(queue)[1])
+        return self.quotas.left(lease, queue) - self._in_flight.get(host, 0)
 
     def _candidates(self) -> list[tuple[int, int, str, str]]:
         """Partition, priority, queue key and queue of some that may be taken.
