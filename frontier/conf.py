@@ -166,6 +166,8 @@ class Config:
     """Of each URL in the set tier."""
     seen_set_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
     """Memory of the set tier above which sets are given up; 0 for no limit."""
+    seen_start: bool = _setting(True, parsers.boolean)
+    """Whether a link to a start URL leads to what was seen."""
     seen_tiers: tuple[str, ...] = _setting(parsers.TIERS, parsers.tiers)
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)

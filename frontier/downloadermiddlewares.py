@@ -14,6 +14,7 @@ from frontier.connection import connection_of
 from frontier.discovery import found_of
 from frontier.gate import LeaseGone
 from frontier.model import Attempt
+from frontier.places import DOWNLOAD_SLOT
 from frontier.wire import capture, exchange_of_wire
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
-DOWNLOAD_SLOT = "download_slot"
-"""Where Scrapy keeps the slot of a request, in its ``meta``."""
 
 
 class CaptureMiddleware:
