@@ -60,8 +60,18 @@ CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
 WATCH = 1.0
 """Seconds between questions to Sentinel for the primary, if there is one."""
+SILENCE = 1.0
+"""Seconds without an answer after which a server is said to be silent; a third of a
+lease, if that is less."""
+INDEX_TIMEOUT = 1.0
+"""Seconds in which the digest index has to answer the writer thread."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
+
+
+def answer_time(lease_ttl: float) -> float:
+    """Seconds that a server has to answer: a lease is renewed before it ends."""
+    return min(5.0, max(1.0, lease_ttl / 3))
 
 
 class Node:
@@ -120,7 +130,7 @@ class Node:
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
-        self._store = Store.from_settings(settings)
+        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
         await self._require_copies()
@@ -141,11 +151,13 @@ class Node:
             partial(claim, config, settings) if config.warc_enabled else None,
         )
         if config.warc_enabled:
-            blocking = BlockingStore.from_settings(settings)
+            blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(
                 Archive, config, blocking, crawl_id, settings
             )
+            if not config.collection_redis_url:
+                self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         parts = self._parts = Parts(
             config,
@@ -164,7 +176,7 @@ class Node:
         self.addresses, self.claims = parts.addresses, parts.claims
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
-        for loop in (*parts.loops(), self._watch):
+        for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(
             "node %s is in crawl %s on %s",
@@ -177,6 +189,11 @@ class Node:
         """Leave a primary that was replaced well before a lease on it could end."""
         interval = min(WATCH, self.config.lease_ttl / 5)
         await self._store.watch(interval, self._on_replaced)
+
+    async def _pulse(self) -> None:
+        """Say so soon if a server hangs, and have nobody wait for one of several."""
+        silence = min(SILENCE, self.config.lease_ttl / 3)
+        await self._store.pulse(silence, self._patience.note_silence)
 
     def _on_replaced(self) -> None:
         if self.archive is not None:
