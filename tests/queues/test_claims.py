@@ -18,8 +18,6 @@ ORIGIN = Origin(3, "0:b.example", encode({"url": "https://b.example/"}))
 CLAIMED = Claim(
     PROCESS, 5, "https://a.example/", (ORIGIN,), ((2, mark(b"x")),), "seeds"
 )
-    PROCESS, 5, "https://a.example/", (ORIGIN,), ((2, mark(b"x")),), "seeds"
-)
 
 
 def claim(url=URL):
