@@ -223,8 +223,8 @@ async def test_who_dies_while_it_resolves_leaves_it_to_the_next(pair, gone):
     await a.inbox.look([first])
     queue = queue_name("c.example", 0, b.claims.process)
     (reservation,) = await a.recovery._reserve(first, [queue])
-    a.recovery._renew(reservation, claim_of(decode(reservation.item), 16))
-    await a.outbox.flush()
+    found = claim_of(decode(reservation.item), 16)
+    await a.recovery._renew([(reservation, found)])
     await a.leases.release([first])  # and is no more
 
     await b.leases.acquire([first])
