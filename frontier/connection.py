@@ -17,14 +17,16 @@ from weakref import WeakKeyDictionary, WeakSet
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
+from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
 from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
+from frontier.invocation import fail_program
 from frontier.launch import launched, run_of
-from frontier.limits import Counted, limits_of
+from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
@@ -84,6 +86,7 @@ class Connection:
         self.config = Config.from_settings(crawler.settings)
         self._limits = limits_of(crawler.settings, self.config)
         self._counted: Counted | None = None
+        self._charged: Charged | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
@@ -110,6 +113,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.took_over = False
+        """Whether the project was scrapy-redis's before; see `frontier.takeover`."""
 
     def attach(self, owner: Owner) -> None:
         """Have the node tell *owner* what happens."""
@@ -156,6 +161,8 @@ class Connection:
         self._opened = True
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
+        if node.quotas is not None:
+            self._charged = Charged(self._crawler, node.quotas, self.reservations)
         self._guard()
 
     def _address(self, host: str) -> str | None:
@@ -183,6 +190,7 @@ class Connection:
         ``scrapy crawl`` does so where the crawler has no spider at the end.
         """
         crawler = self._crawler
+        fail_program()
 
         async def end(_: Spider) -> None:
             await crawler.stop_async()
@@ -217,9 +225,10 @@ class Connection:
         return slot.inprogress if slot is not None else set()
 
     def wake_engine(self) -> None:
-        """Have the engine ask for requests now."""
-        slot = self._crawler.engine._slot
-        if slot is not None and slot.closing is None:
+        """Have the engine ask for requests now, if all of it is open."""
+        engine = self._crawler.engine
+        slot = engine._slot
+        if slot is not None and slot.closing is None and engine.running:
             slot.nextcall.schedule()
 
     @property
@@ -368,8 +377,11 @@ def one_message() -> Iterator[None]:
         yield
     except FrontierError as error:
         logger.critical("%s", error)
+        fail_program()
         for name in ("twisted", "asyncio"):
             logging.getLogger(name).addFilter(_is_not_ours)
+        if globalLogBeginner._temporaryObserver is not None:  # writes to stderr itself
+            globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
         raise
 
 

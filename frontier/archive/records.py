@@ -36,6 +36,9 @@ NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
 RULES_URN = "urn:frontier:canonicalization"
 """WARC-Target-URI of the record of the canonicalization rules."""
 
+FRAMING = "X-Frontier-Framing"
+"""The header that says what of a response is not as its head says it is."""
+
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _URI = re.compile(r"[\x21-\x7e]+")
@@ -157,8 +160,9 @@ def capture(
 ) -> tuple[Record, Record]:
     """Return the response record of *exchange* and its request record.
 
-    The first is a revisit of *original* if there is one. *digest_hex* is that of
-    the response's body, as the index spells it. Of a 304 that we asked for, it is
+    What has no HTTP head becomes a resource record (section 6.3), with the bytes that
+    were received. The first is a revisit of *original* if there is one. *digest_hex*
+    is that of the body, as the index spells it. Of a 304 that we asked for, it is
     the original's, and the block is empty: a replay tool that finds the 304's head
     there serves the 304 (pywb 2.10), and one that finds nothing the original.
     Without *block_digest* the records have none; it is optional (section 5.8), and
@@ -170,6 +174,9 @@ def capture(
     date = warc_date(exchange.started)
     url = target_uri(exchange.url)
     kind = "response" if original is None else "revisit"
+    of = "application/http; msgtype=response"
+    if not (exchange.response_head or exchange.unmodified):
+        kind, of = "resource", "application/octet-stream"
     request_id = _identify("request", url, date, digest_hex)
     identifier = _identify(kind, url, date, digest_hex)
     common = [("WARC-Date", date), ("WARC-Target-URI", url)]
@@ -188,7 +195,8 @@ def capture(
         *common,
         ("WARC-Payload-Digest", labelled(digest_hex)),
         *_completeness(exchange, digest_hex, crawl_id, original),
-        ("Content-Type", "application/http; msgtype=response"),
+        *([(FRAMING, exchange.framing)] if exchange.framing else []),
+        ("Content-Type", of),
     ]
     asked = (exchange.request_head, exchange.request_body)
     body = exchange.response_body if original is None else b""
@@ -197,6 +205,49 @@ def capture(
         _record(kind, identifier, response, head, body, digested=block_digest),
         _record("request", request_id, request, *asked, digested=block_digest),
     )
+
+
+def metadata(
+    exchange: Exchange,
+    response: str,
+    digest_hex: str,
+    warcinfo_id: str,
+    *,
+    block_digest: bool = True,
+) -> Record | None:
+    """Return the record of how *exchange* came to be; ``None`` if nothing is known.
+
+    *response* is the id of the response or revisit record. Type and fields are those
+    of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
+    and ``sourceTag``; then ``fetchTimeMs``. Indexers pass over records of this type
+    (pywb 2.10, cdxj-indexer 1.5).
+    """
+    lines = []
+    found = exchange.found
+    if found is not None and found.is_seed:
+        lines.append("seed: ")
+    elif found is not None:
+        facts = {
+            "via": escaped(found.via),
+            "hopsFromSeed": found.hops or "",
+            "sourceTag": escaped(found.seed),
+        }
+        lines += [f"{name}: {value}" for name, value in facts.items() if value]
+    if exchange.fetch_ms >= 0:
+        lines.append(f"fetchTimeMs: {exchange.fetch_ms}")
+    if not lines:
+        return None
+    date, url = warc_date(exchange.started), target_uri(exchange.url)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Target-URI", url),
+        ("WARC-Concurrent-To", response),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("metadata", url, date, digest_hex)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
 
 
 def software() -> str:

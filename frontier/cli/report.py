@@ -160,6 +160,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         if queue.shelved_bytes:
             text += f", {decimal(queue.shelved_bytes)} in files"
         rows.append(("", text))
+    if queue.skipped:
+        rows.append(("", f"{queue.skipped:,} not fetched: their host had its quota"))
     if seen.removed_ms:
         rows.append(("", "the queues and what was seen are removed from the store"))
     if seen.lost:

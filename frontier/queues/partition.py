@@ -27,6 +27,7 @@ from frontier.store.scripts import (
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     QUEUE_SENT,
+    QUEUE_SKIP,
 )
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Scan:
     """What the blocks take of the store."""
     shelved_bytes: int = 0
     """What those in files have."""
+    skipped: int = 0
+    """URLs that were not fetched because their host had used up its quota."""
 
 
 def reserve_call(
@@ -156,13 +159,28 @@ def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> C
     return Call.to(QUEUE_SENT, [keys.polite, keys.fence], args)
 
 
-def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
-    """The calls that end the reservations *ids*."""
+def ack_calls(
+    keys: PartitionKeys, lease: Lease, ids: Sequence[Argument], *, charged: bool = False
+) -> list[Call]:
+    """The calls that end the reservations *ids*.
+
+    If they are *charged*, each is ``<id> <pages> <bytes> <queue key>``.
+    """
     names = [keys.lease, keys.counts, keys.reserved]
+    names += [keys.spent] if charged else []
     return [
         Call.to(QUEUE_ACK, names, [lease.token, *ids[i : i + MAX_IDS]])
         for i in range(0, len(ids), MAX_IDS)
     ]
+
+
+def skip_call(
+    keys: PartitionKeys, lease: Lease, order: Order, queue: str, most: int
+) -> Call:
+    """The call that takes up to *most* URLs out of *queue*, which are not fetched."""
+    names = [keys.lease, keys.counts, keys.queues, keys.ready(queue), keys.spent]
+    pop = "LPOP" if order is Order.BFS else "RPOP"
+    return Call.to(QUEUE_SKIP, names, [lease.token, pop, queue, most])
 
 
 def acked(reply: int | None, lease: Lease) -> int:

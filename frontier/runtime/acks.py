@@ -49,6 +49,7 @@ class Acks:
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
         on_ended: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[[int, str, bytes], None] | None = None,
+        charge: Callable[[Reservation], str] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -59,6 +60,7 @@ class Acks:
         self._on_acked = on_acked
         self._on_ended = on_ended
         self._journal = journal
+        self._charge = charge
         self._completed: list[Reservation] = []
         self._replaced: set[tuple[int, int, int]] = set()
         self._some = asyncio.Event()
@@ -112,9 +114,11 @@ class Acks:
         asked: list[tuple[Lease, Call]] = []
         lost: set[tuple[int, int]] = set()
         for (partition, _), group in groups.items():
-            ids = [reservation.id for reservation in group]
+            tell = self._charge or _id
+            ids = [tell(reservation) for reservation in group]
             keys = self._keys.partition(partition)
-            calls = ack_calls(keys, group[0].lease, ids)
+            charged = self._charge is not None
+            calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:
             replies = await self._patience.run([call for _, call in asked])
@@ -144,3 +148,7 @@ class Acks:
         for reservation in completed:
             self._inbox.settle(reservation)
         self._on_acked(completed)
+
+
+def _id(reservation: Reservation) -> int:
+    return reservation.id

@@ -47,8 +47,45 @@ CANCEL = "cancel"
 """The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
+MOMENT = 30.0
+"""Seconds between a death and a failover, beside those until a death is noticed."""
+AROUND_A_FAILOVER = (
+    "node %s died around a failover of the store: links that it stored in the last "
+    "moment before may be lost, though the pages that have them count as done "
+    "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep them)"
+)
 NAMED = 5
 """Partitions that one line of the log names."""
+
+
+class Deaths:
+    """Says of nodes that died around a failover what may be lost with them.
+
+    On a cluster only, and without waiting for copies: elsewhere nothing is
+    (decision 0028). A node that closes gives up its weight before it goes.
+    """
+
+    def __init__(self, patience: Patience, ttl: float) -> None:
+        self._patience = patience
+        self._window = MOMENT + ttl
+        self._lived: set[str] = set()
+        self._died: dict[str, float] = {}
+
+    def note(self, view: View) -> None:
+        """See who is not there any more, and say what is to be said, once."""
+        now = time.monotonic()
+        there = {member.node_id for member in view.members}
+        gone = self._lived - there if view.state == "open" else ()
+        self._died |= dict.fromkeys(gone, now)
+        self._lived = {member.node_id for member in view.members if member.weight}
+        for name, when in list(self._died.items()):
+            changed = self._patience.changed
+            if changed is not None and abs(when - changed) < self._window:
+                del self._died[name]
+                if self._patience.may_lose:
+                    logger.warning(AROUND_A_FAILOVER, name)
+            elif now - when > self._window:
+                del self._died[name]
 
 
 class Keeper:
@@ -87,7 +124,9 @@ class Keeper:
         self._before_release = before_release
         self._lending = lending
         self._told = -1
+        self._deaths = Deaths(patience, ttl)
         self._hurried = asyncio.Event()
+        self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
@@ -96,16 +135,20 @@ class Keeper:
 
     async def run(self) -> None:
         """Beat until cancelled."""
-        while True:
-            try:
-                settled = await self.beat()
-            except StoreUnavailable:
-                settled = False
-            pause = self._beat if settled else min(QUICK_BEAT, self._beat)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._hurried.wait()
-            self._hurried.clear()
+        try:
+            while True:
+                try:
+                    settled = await self.beat()
+                except StoreUnavailable:
+                    settled = False
+                pause = self._beat if settled else min(QUICK_BEAT, self._beat)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._hurried.wait()
+                self._hurried.clear()
+        finally:
+            if self._following is not None:
+                self._following.cancel()
 
     async def renew(self) -> None:
         """Renew the leases until cancelled."""
@@ -118,7 +161,9 @@ class Keeper:
             except StoreUnavailable:
                 due = time.monotonic() + min(QUICK_BEAT, self._beat)
             else:
-                due = began + self._ttl / 3
+                # A renewal tells what is ready, where hints cannot.
+                often = self._beat if self._inbox.deaf else self._ttl
+                due = began + min(self._ttl / 3, often)
 
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
@@ -132,6 +177,7 @@ class Keeper:
     async def beat(self) -> bool:
         """Do one round; return whether this node has exactly what it should."""
         view = await self._membership.beat(busy=self._busy(), report=self._report())
+        self._deaths.note(view)
         if view.state == "finished":
             self._on_finished()
         if view.state == CANCELED:
@@ -140,7 +186,13 @@ class Keeper:
             self._obey(LIMIT)
         elif view.order:
             self._obey(view.order)
-        return await self._follow(view)
+        # It may wait for a server that hangs; the next beat is due all the same.
+        following = self._following
+        if following is None or following.done():
+            following = self._following = asyncio.create_task(self._follow(view))
+        most = None if self._patience.alone else self._beat
+        done, _ = await asyncio.wait({following}, timeout=most)
+        return following.result() if done else False
 
     def _obey(self, order: str) -> None:
         self._membership.leaving = True

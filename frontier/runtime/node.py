@@ -16,6 +16,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
@@ -29,7 +30,7 @@ from frontier.errors import (
 )
 from frontier.hashing import mark
 from frontier.queues.push import Push
-from frontier.runtime.archiving import Archive
+from frontier.runtime.archiving import Archive, claim
 from frontier.runtime.backing import Backing
 from frontier.runtime.hints import hint_calls, hints_of
 from frontier.runtime.journaling import Journaling
@@ -41,6 +42,7 @@ from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
 from frontier.runtime.spending import Limits
 from frontier.store.client import BlockingStore, Call, Store, check_server
+from frontier.store.copies import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
@@ -57,8 +60,18 @@ CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
 WATCH = 1.0
 """Seconds between questions to Sentinel for the primary, if there is one."""
+SILENCE = 1.0
+"""Seconds without an answer after which a server is said to be silent; a third of a
+lease, if that is less."""
+INDEX_TIMEOUT = 1.0
+"""Seconds in which the digest index has to answer the writer thread."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
+
+
+def answer_time(lease_ttl: float) -> float:
+    """Seconds that a server has to answer: a lease is renewed before it ends."""
+    return min(5.0, max(1.0, lease_ttl / 3))
 
 
 class Node:
@@ -117,9 +130,10 @@ class Node:
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
-        self._store = Store.from_settings(settings)
+        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
+        await self._require_copies()
         config = self.config = settled(
             self.config, server_has_filters=await self._has_filters()
         )
@@ -134,13 +148,16 @@ class Node:
             config.crawl_id,
             shape,
             self._run_of,
+            partial(claim, config, settings) if config.warc_enabled else None,
         )
         if config.warc_enabled:
-            blocking = BlockingStore.from_settings(settings)
+            blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
             crawl_id = self.keys.crawl_id
             self.archive = await asyncio.to_thread(
                 Archive, config, blocking, crawl_id, settings
             )
+            if not config.collection_redis_url:
+                self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         parts = self._parts = Parts(
             config,
@@ -159,7 +176,7 @@ class Node:
         self.addresses, self.claims = parts.addresses, parts.claims
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
-        for loop in (*parts.loops(), self._watch):
+        for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(
             "node %s is in crawl %s on %s",
@@ -173,9 +190,29 @@ class Node:
         interval = min(WATCH, self.config.lease_ttl / 5)
         await self._store.watch(interval, self._on_replaced)
 
+    async def _pulse(self) -> None:
+        """Say so soon if a server hangs, and have nobody wait for one of several."""
+        silence = min(SILENCE, self.config.lease_ttl / 3)
+        await self._store.pulse(silence, self._patience.note_silence)
+
     def _on_replaced(self) -> None:
         if self.archive is not None:
             self.archive.leave_primary()
+
+    async def _require_copies(self) -> None:
+        """Have pushes wait for copies, if they are to.
+
+        Raises:
+            ConfigurationError: A server cannot tell of them.
+        """
+        config, where = self.config, self._store.where
+        copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+        if copies:
+            try:
+                await self._store.call(copies.probe())
+            except StoreRefused as error:
+                raise copies.refused(where, str(error)) from None
+        self._store.copies = copies
 
     async def _has_filters(self) -> bool:
         try:
@@ -220,6 +257,11 @@ class Node:
     def spending(self) -> Spending | None:
         """Who counts what this node does, if the crawl has a limit."""
         return self._parts.spending
+
+    @property
+    def quotas(self) -> Quotas | None:
+        """Who counts what each host has had, if hosts have quotas."""
+        return self._parts.quotas
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -304,6 +346,8 @@ class Node:
                     await self._depart(graceful=not reason)
                 except CrawlLost as error:
                     self._on_failure(error)
+        if self._parts.quotas is not None:
+            self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()

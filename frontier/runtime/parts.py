@@ -25,6 +25,7 @@ from frontier.runtime.keeper import Keeper
 from frontier.runtime.lending import Lending
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
+from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
@@ -136,6 +137,16 @@ class Parts:
             max_bytes=config.queue_max_bytes,
             shelf=shelf_of(config.queue_spill_dir, keys),
         )
+        self.quotas: Quotas | None = None
+        """What each host may have, if there is a limit."""
+        if config.host_max_pages or config.host_max_bytes:
+            self.quotas = self.inbox.quotas = Quotas(
+                patience,
+                keys,
+                order=config.order,
+                max_pages=config.host_max_pages,
+                max_bytes=config.host_max_bytes,
+            )
         self.acks = Acks(
             patience,
             keys,
@@ -146,6 +157,7 @@ class Parts:
             on_acked=self._on_acked,
             on_ended=self.claims.ended,
             journal=journal.acked,
+            charge=self.quotas.charge if self.quotas is not None else None,
         )
         self.recovery = Recovery(
             patience,
@@ -233,6 +245,8 @@ class Parts:
 
     def _on_acked(self, done: list[Reservation]) -> None:
         self.starts.end(done)
+        if self.quotas is not None:
+            self.quotas.settle(done)
         if self.spending is not None:
             self.spending.end(len(done))
 

@@ -49,6 +49,8 @@ class Patience:
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
+        self.changed: float | None = None
+        """When the store was last compared with what is known of it."""
         self.outages = 0
         """How often the store went away."""
 
@@ -57,28 +59,36 @@ class Patience:
         """Whether keys of several partitions may meet in one call."""
         return self._store.alone
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    @property
+    def may_lose(self) -> bool:
+        """Whether what one server forgets may be counted on by what another keeps."""
+        return not self.alone and not self._store.copies
+
+    async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
 
-        A call may thus happen twice: only for calls that may.
+        A call may thus happen twice: only for calls that may. With *copied* they are
+        not over before there are the copies that the store is told to wait for.
         """
         delay = FIRST_DELAY
         while True:
             try:
-                return await self.once(calls)
+                return await self.once(calls, copied=copied)
             except StoreUnavailable:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
 
-    async def some(self, calls: Sequence[Call]) -> list[Any]:
+    async def some(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls* once; what a server did not answer is `StoreUnavailable`.
 
         Raises:
             StoreUnavailable: None of them did.
         """
-        return await self.once(calls, partial=True)
+        return await self.once(calls, partial=True, copied=copied)
 
-    async def once(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
+    async def once(
+        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
+    ) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
@@ -89,27 +99,44 @@ class Patience:
         await self._compare()
         try:
             options = {"partial": True} if partial else {}
+            if copied:
+                options["copied"] = True
             replies = await self._store.run(calls, **options)
         except StoreFull as error:
             self._note_full(error)
             raise
         except StoreUnavailable as error:
-            self._failed_at = time.monotonic()
-            if self._since is None:
-                self._since = self._failed_at
-                self.outages += 1
-                logger.warning("%s; waiting for it", error)
+            self.note_silence(error)
             self._try_to_revive()
             raise
+        for reply in replies if partial else ():
+            if isinstance(reply, StoreUnavailable):
+                self.note_silence(reply)
+                return replies
         if self._full_since is not None:
             self._note_room(self._full_since)
         if self._since is not None:
             self._note_answer(self._since)
         return replies
 
+    def note_silence(self, error: StoreUnavailable) -> None:
+        """Say, once until it answers again, that the store, or a server, does not."""
+        self._failed_at = time.monotonic()
+        if self._since is None:
+            self._since = self._failed_at
+            self.outages += 1
+            logger.warning("%s; waiting for it", error)
+
+    async def parts(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+        """As `some`, but where no server answers, no call is answered."""
+        try:
+            return await self.some(calls, copied=copied)
+        except StoreUnavailable as error:
+            return [error] * len(calls)
+
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
-        if not self.alone and now - self._failed_at < QUIET:
+        if not self.alone and (now - self._failed_at < QUIET or self._store.hangs):
             return
         self._since = None
         waited = (now if self.alone else self._failed_at) - since
@@ -171,6 +198,7 @@ class Patience:
         try:
             await examine()
             self._examined = changes
+            self.changed = time.monotonic()
         finally:
             self._examining = None
 

@@ -94,6 +94,10 @@ class Router:
             return self.seeds
         return list(dict.fromkeys(owner for owner in self._owners if owner))
 
+    def owner(self, key: str) -> Server | None:
+        """The server that has *key*, as far as is known."""
+        return self.seeds[0] if self.alone else self._owners[key_slot(key.encode())]
+
     def run(self, calls: Sequence[Call], *, partial: bool = False) -> Run:
         """Yield batches, or seconds to wait; return the replies to *calls*.
 
