@@ -39,6 +39,7 @@ FACES = {
     "requests",
     "robots",
     "scheduler",
+    "scrapy_internals",
     "seeding",
     "spidermiddlewares",
     "spideroutput",
