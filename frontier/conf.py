@@ -81,6 +81,8 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
+    cookies_shared: bool = _setting(True, parsers.boolean)
+    """Whether all nodes have the cookies that one was given."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
     crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
