@@ -232,5 +232,5 @@ def _acquire(store: BlockingStore, keys: Any) -> Lease:
     from frontier.model import Lease
 
     names = [keys.lease, keys.fence, keys.counts, keys.reserved]
-    reply = store.call(Call.to(LEASE_ACQUIRE, names, ["bench", 60_000]))
+    reply = store.call(Call.to(LEASE_ACQUIRE, names, ["bench", 60_000, ""]))
     return Lease(0, int(reply[0]), float("inf"))

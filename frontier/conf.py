@@ -83,6 +83,8 @@ class Config:
     """The server of the collections, where it is not that of the crawls."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
+    crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))

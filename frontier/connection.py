@@ -23,8 +23,10 @@ from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
 from frontier.launch import launched, run_of
+from frontier.limits import Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
+from frontier.runtime.spending import described, reason_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 
@@ -79,6 +81,8 @@ class Connection:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.config = Config.from_settings(crawler.settings)
+        self._limits = limits_of(crawler.settings, self.config)
+        self._counted: Counted | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
@@ -128,6 +132,7 @@ class Connection:
             cap=self.allowance.reserved,
             host_of=self.allowance.host_of,
             run_of=run_of(spider, self._run_id),
+            limits=self._limits,
         )
         self.node = node
         try:
@@ -143,6 +148,8 @@ class Connection:
             self._end_badly()
             return
         self._opened = True
+        if node.spending is not None:
+            self._counted = Counted(self._crawler, node.spending)
         self._guard()
 
     def _address(self, host: str) -> str | None:
@@ -226,6 +233,21 @@ class Connection:
         reason = REASONS[order]
         logger.info("an operator wants this node to go: %s", reason)
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+
+    def end_at(self, limit: str) -> None:
+        """Close the spider because the crawl has ended at *limit*, on all nodes."""
+        crawl_id = self.node.keys.crawl_id
+        logger.warning(
+            "the crawl %s has ended at its limit: %s", crawl_id, described(limit)
+        )
+        if not self.closing and self._opened:
+            reason = reason_of(limit)
+            deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+
+    def note_reason(self, reason: str) -> None:
+        """Learn why the spider closes."""
+        if self._counted is not None:
+            self._counted.closing(reason)
 
     def fail(self, error: BaseException) -> None:
         """Close the spider because the frontier of this node does not work."""

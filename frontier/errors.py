@@ -18,11 +18,13 @@ FrontierError
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
 │   ├── UnknownCrawl        there is no such crawl in the store
+│   ├── CrawlLost           it was there, and is not any more, in whole or in part
 │   ├── CrawlClosed         the crawl has ended; nothing can be put into it
 │   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
 │   ├── CrawlOpen           the crawl has not ended; its frontier is not removed
 │   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
 │   ├── UnknownNode         the crawl has no such node
+│   ├── NodeReplaced        another process takes part under this node's id
 │   └── NodeLives           a live node is not removed without force
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
@@ -197,10 +199,36 @@ class UnknownCrawl(CoordinationError):
     """There is no such crawl in the store."""
 
     def __init__(self, namespace: str, crawl_id: str) -> None:
-        what = f"no crawl {crawl_id}" if crawl_id else "no crawl"
-        super().__init__(f"there is {what} in namespace {namespace}")
+        name = f" {crawl_id}" if crawl_id else ""
+        super().__init__(f"there is no crawl{name} in namespace {namespace}")
         self.namespace = namespace
         self.crawl_id = crawl_id
+
+
+class CrawlLost(CoordinationError):
+    """The store does not have the crawl any more that it had, or not all of it."""
+
+    def __init__(self, crawl_id: str = "") -> None:
+        name = f" {crawl_id}" if crawl_id else ""
+        super().__init__(
+            f"the store has lost the crawl{name}, in whole or in part: it was emptied "
+            "(FLUSHALL), or started again without its data, or keys were deleted, or "
+            "another crawl took its name; `frontier crawl rebuild` restores it from "
+            "the nodes' journals (FRONTIER_JOURNAL_DIR)"
+        )
+        self.crawl_id = crawl_id
+
+
+class NodeReplaced(CoordinationError):
+    """Another process takes part in the crawl under this node's id."""
+
+    def __init__(self, crawl_id: str, node_id: str) -> None:
+        super().__init__(
+            f"another process takes part in the crawl {crawl_id} as {node_id} too; "
+            "give each node a FRONTIER_NODE_ID of its own, or none"
+        )
+        self.crawl_id = crawl_id
+        self.node_id = node_id
 
 
 class CrawlClosed(CoordinationError):

@@ -73,6 +73,11 @@ class Exchange:
     unmodified: Unmodified | None = None
     """What a 304 that we asked for stands for."""
 
+    @property
+    def method(self) -> str:
+        """Of the request, as it was sent."""
+        return self.request_head.partition(b" ")[0].decode("latin-1")
+
 
 @dataclass(frozen=True, slots=True)
 class Original:

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frontier.archive.records import target_uri
 from frontier.archive.stored import stored_urls
+from frontier.coordination.crawls import lost_partitions, mark_now, open_call
 from frontier.errors import CodecError, ConfigurationError
 from frontier.journal.entries import (
     OPEN,
@@ -42,7 +44,6 @@ from frontier.runtime.shape import FILTER_PROBE, seen_shape, settled
 from frontier.seen.stored import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
-from frontier.store.scripts import CRAWL_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -182,20 +183,33 @@ class Rebuild:
         if self._shape.native:
             self._store.call(FILTER_PROBE)
         meta = self._keys.meta()
-        state = self._store.call(Call.command("HGET", meta, "state"))
+        read = Call.command("HMGET", meta, "state", "born")
+        state, born = self._store.call(read)
         if state is None:
             shape = json.dumps(dict(self._header.shape))
             # One by one: a script that the server has yet to load runs late.
-            spider = self._header.spider
-            self._store.call(Call.to(CRAWL_OPEN, [meta], [shape, spider]))
+            born = secrets.token_hex(8).encode()
+            self._mark(born)
+            self._store.call(open_call(self._keys, shape, self._header.spider))
             self._store.call(Call.command("HSET", meta, "state", REBUILDING))
             registry = RegistryKeys(self._keys.namespace).crawls()
             self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
         elif state != REBUILDING.encode():
-            raise ConfigurationError(
-                f"the crawl {self._keys.crawl_id} is in the store already; "
-                "a crawl is rebuilt only where it was lost"
-            )
+            if not lost_partitions(self._store, self._keys, self._partitions):
+                raise ConfigurationError(
+                    f"the crawl {self._keys.crawl_id} is in the store already; "
+                    "a crawl is rebuilt only where it was lost"
+                )
+            self._store.call(Call.command("HSET", meta, "state", REBUILDING))
+        if born:
+            self._mark(born)
+            mark_now(self._store, self._keys, self._partitions)
+
+    def _mark(self, born: bytes) -> None:
+        """Have the keys of the crawl be those with this mark."""
+        keys = replace(self._keys, born=born.decode("utf-8", "replace"))
+        self._keys = keys
+        self._sender = _Sender(self._store, keys, self._shape)
 
     def _end(self) -> None:
         calls = []

@@ -7,6 +7,7 @@ only by names that this process has imported already and only if they are
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,10 @@ class Recorder:
 
     def _name(self, request: Request, function: Any) -> str:
         if getattr(function, "__self__", None) is not self._spider:
+            name = getattr(function, "__name__", "")
+            # A class method or a static method; the same on all nodes.
+            if getattr(type(self._spider), name, None) == function:
+                return name
             raise NotSerializable(
                 request.url, "its callback", f"{function!r} is not one of the spider's"
             )
@@ -88,15 +93,33 @@ class Recorder:
         if code not in self._names:
             name = code.__name__
             if getattr(getattr(self._spider, name, None), "__func__", None) is not code:
-                name = self._of_subclass(request.replace(callback=function))["callback"]
+                name = self._other_name(request, function)
             self._names[code] = name
         return self._names[code]
 
-    def _of_subclass(self, request: Request) -> dict[str, Any]:
+    def _other_name(self, request: Request, function: Any) -> str:
+        """The name by which the spider has *function*, which has another itself."""
         try:
-            full = request.to_dict(spider=self._spider)
+            found = Request(request.url, function).to_dict(spider=self._spider)
         except ValueError as error:
             raise NotSerializable(request.url, "its callback", str(error)) from None
+        return str(found["callback"])
+
+    def _of_subclass(self, request: Request) -> dict[str, Any]:
+        named = {
+            part: self._name(request, function)
+            for part in ("callback", "errback")
+            if (function := getattr(request, part)) is not None
+        }
+        bare = copy.copy(
+            request
+        )  # Scrapy finds fewer callbacks, and takes others' for the spider's
+        bare.callback = bare.errback = None
+        full = bare.to_dict() | named
+        cls = type(request)
+        if cls is not Request and _class_of(full["_class"]) is not cls:
+            reason = f"{cls.__qualname__} is not found by its name in {cls.__module__}"
+            raise NotSerializable(request.url, "its class", reason)
         full["headers"] = {name: list(v) for name, v in full["headers"].items()}
         return {
             name: value
@@ -113,15 +136,18 @@ def from_record(record: dict[str, Any], spider: Spider) -> Request:
             do not make a request.
     """
     name = record.get("_class")
-    if name is not None:
-        module, _, attribute = str(name).rpartition(".")
-        cls = getattr(sys.modules.get(module), attribute, None)
-        if not (isinstance(cls, type) and issubclass(cls, Request)):
-            raise CodecError(f"{name} is not a class of requests that is known here")
+    if name is not None and _class_of(name) is None:
+        raise CodecError(f"{name} is not a class of requests that is known here")
     try:
         return request_from_dict(record, spider=spider)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise CodecError(str(error)) from error
+
+
+def _class_of(name: Any) -> type[Request] | None:
+    module, _, attribute = str(name).rpartition(".")
+    cls = getattr(sys.modules.get(module), attribute, None)
+    return cls if isinstance(cls, type) and issubclass(cls, Request) else None
 
 
 def host_of(url: str) -> str:

@@ -126,8 +126,12 @@ class Scheduler(BaseScheduler):
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
-    def close(self, reason: str) -> Deferred[None]:  # noqa: ARG002 (the same, whatever it is)
-        """Leave the crawl; it goes on without this node, or with it later."""
+    def close(self, reason: str) -> Deferred[None]:
+        """Leave the crawl; it goes on without this node, or with it later.
+
+        But if Scrapy has found one of its limits reached, the crawl ends.
+        """
+        self._connection.note_reason(reason)
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
@@ -280,6 +284,10 @@ class Scheduler(BaseScheduler):
     def on_order(self, order: str) -> None:
         """Close the spider: an operator wants this node to go."""
         self._connection.obey(order)
+
+    def on_limit(self, limit: str) -> None:
+        """Close the spider: the crawl has ended at a limit."""
+        self._connection.end_at(limit)
 
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""

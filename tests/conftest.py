@@ -26,6 +26,7 @@ from benchmarks.topologies import ClusterServers, SentinelServers
 from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
+from tests import foreign
 
 DEADLINE = 60.0
 """Seconds after which something that should happen is said not to."""
@@ -301,9 +302,11 @@ def unique():
 
 
 @pytest.fixture
-def crawl(unique):
-    """The keys of a crawl that no other test has."""
-    return CrawlKeys("test", unique)
+def crawl(unique, db):
+    """The keys of a crawl that no other test has; it is open, and has no mark."""
+    keys = CrawlKeys("test", unique)
+    db("HSET", keys.meta(), "state", "open")
+    return keys
 
 
 @pytest.fixture
@@ -406,3 +409,9 @@ def wire(server, stack, unique):
     directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
     stack.callback(shutil.rmtree, directory)
     return Wire(server, directory / "s")
+
+
+@pytest.fixture(scope="session")
+def wabac(tmp_path_factory):
+    """Ask wabac, the reader of ReplayWeb.page, about a WACZ; see `tests.foreign`."""
+    return foreign.wabac(tmp_path_factory.mktemp("wabac"))

@@ -16,6 +16,19 @@ from pathlib import Path
 
 import pytest
 
+PACKAGES = {
+    "@webrecorder/wabac": "2.27.3",
+    "esbuild": "^0.25",
+    "fake-indexeddb": "^6",
+    "unzipit": "^1",
+    "yauzl": "^3",
+    "fflate": "^0.8",
+}
+SCRIPT = Path(__file__).with_name("wabac.ts")
+REQUIRE = (
+    'import {createRequire} from "node:module"; '
+    "const require = createRequire(import.meta.url);"
+)
 PLACE = Path(__file__).parents[1] / ".venv" / "foreign"
 
 
@@ -52,6 +65,50 @@ def node(packages, overrides=None):
         return subprocess.run(npm, cwd=place, capture_output=True, text=True)
 
     return _made("node", [json.dumps(facts, sort_keys=True)], make)
+
+
+def npm():
+    """A directory whose ``node_modules`` has wabac and what else reads a zip."""
+    # wabac wants warcio 2.4.12, which not every copy of the registry has yet.
+    return node(PACKAGES, {"warcio": "2.4.11"})
+
+
+def wabac(work):
+    """A way to ask wabac for the members of a WACZ, and for what it replays.
+
+    *work* is an empty directory.
+    """
+    (work / "node_modules").symlink_to(npm() / "node_modules")
+    shutil.copy(SCRIPT, work)
+    subprocess.run(
+        [
+            "node_modules/.bin/esbuild",
+            SCRIPT.name,
+            "--bundle",
+            "--platform=node",
+            "--format=esm",
+            "--loader:.html=text",
+            "--outfile=wabac.mjs",
+            f"--banner:js={REQUIRE}",
+        ],
+        cwd=work,
+        check=True,
+        capture_output=True,
+    )
+
+    def ask(path, lookups=()):
+        done = subprocess.run(
+            ["node", "wabac.mjs", path],
+            cwd=work,
+            input=json.dumps(list(lookups)),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        answers = json.loads(done.stdout)
+        return answers["members"], answers["found"]
+
+    return ask
 
 
 def _made(kind, named, make):

@@ -12,14 +12,16 @@ class RawSite:
 
     A value may be a function of the connection, which sends what it likes. The
     connection is closed after each answer. *requests* has what was received,
-    path to bytes, and *times* when.
+    path to bytes, and *times* when. With *answer* that function of the connection
+    and of what was received answers whatever is not in *pages*.
     """
 
-    def __init__(self, pages, tls=None, address="127.0.0.1"):
+    def __init__(self, pages, tls=None, address="127.0.0.1", answer=None):
         self.pages = pages
         self.requests = {}
         self.times = {}
         self._tls = tls
+        self._answer = answer
         self._listener = socket.create_server((address, 0))
         self.port = self._listener.getsockname()[1]
         self.origin = f"{'https' if tls else 'http'}://{address}:{self.port}"
@@ -61,7 +63,9 @@ class RawSite:
             self.requests[path] = head + b"\r\n\r\n" + body
             missing = b"HTTP/1.1 404 Nope\r\nContent-Length: 0\r\n\r\n"
             answer = self.pages.get(path, missing)
-            if callable(answer):
+            if self._answer and path not in self.pages:
+                self._answer(connection, self.requests[path])
+            elif callable(answer):
                 answer(connection)
             else:
                 connection.sendall(answer)

@@ -27,6 +27,7 @@ FACES = {
     "identity",
     "itemclasses",
     "launch",
+    "limits",
     "links",
     "modes",
     "pipelines",

@@ -211,7 +211,9 @@ def test_nothing_is_queued(opened, db, unique):
 
     names = db("KEYS", f"{{frontier:{unique}:*")
     kinds = {name.split(b"}:")[1].split(b":")[0] for name in names}
-    assert kinds == {b"seen", b"set", b"bloom"}
+    assert kinds == {b"seen", b"set", b"bloom", b"counts"}
+    counts = [name for name in names if name.endswith(b":counts")]
+    assert {tuple(db("HKEYS", name)) for name in counts} == {(b"born",)}
 
 
 def test_a_seen_set_that_grows_stays_right(opened):
@@ -356,7 +358,7 @@ def test_a_crawl_that_is_queued_by_host_is_not_joined(
     made = crawler()
     shape = json.dumps(crawl_shape(connection_of(made).config))
     keys = CrawlKeys("frontier", unique)
-    blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo"]))
+    blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo", "", ""]))
 
     said = refusal(RedisDupeFilter.from_crawler(made), caplog)
     assert "FRONTIER_QUEUE_KEY = 'fingerprint', but the crawl" in said

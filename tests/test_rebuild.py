@@ -54,7 +54,8 @@ class Lost:
         return made.run()
 
     def scan(self, partition=0):
-        return Scan(*self.store.call(scan_call(self.keys.partition(partition))))
+        reply = self.store.call(scan_call(self.keys.partition(partition)))
+        return Scan(*reply[:-1])
 
     def items(self, db, partition=0, queue="0:a.example"):
         return db("LRANGE", self.keys.partition(partition).ready(queue), 0, -1)

@@ -24,8 +24,19 @@ class Site(Spider):
     def _private(self, response):
         pass
 
+    @classmethod
+    def of_class(cls, response):
+        pass
+
+    @staticmethod
+    def static(response):
+        pass
+
     __mangled = _private
     alias = parse_page
+
+    class Within(Request):
+        pass
 
 
 class Other(Request):
@@ -112,17 +123,52 @@ def test_methods_of_other_names_are_found(there_and_back, spider, name):
     )
 
 
+@pytest.mark.parametrize("cls", [Request, FormRequest])
+@pytest.mark.parametrize("name", ["of_class", "static", "parse_page", "_Site__mangled"])
+def test_class_methods_and_static_methods_are_callbacks(
+    there_and_back, spider, name, cls
+):
+    method = getattr(spider, name)
+    again = there_and_back(cls(URL, callback=method, errback=method))
+
+    code = getattr(method, "__func__", method)
+    for found in (again.callback, again.errback):
+        assert getattr(found, "__func__", found) is code
+
+
+def test_a_function_that_only_this_spider_has_cannot_be_stored(spider):
+    def later(response):
+        pass
+
+    spider.later = later
+    with pytest.raises(NotSerializable, match="is not one of the spider's"):
+        Recorder(spider).record(Request(URL, callback=later))
+
+
+def test_a_class_of_requests_that_its_name_does_not_lead_to_cannot_be_stored(spider):
+    class Local(Request):
+        pass
+
+    for cls in (Local, Site.Within):
+        with pytest.raises(NotSerializable, match="is not found by its name") as caught:
+            Recorder(spider).record(cls(URL, callback=spider.parse_page))
+        assert caught.value.where == "its class"
+
+
 def test_a_plain_request_is_its_url(spider):
     assert Recorder(spider).record(Request(URL)) == {"url": URL}
 
 
 @pytest.mark.parametrize("part", ["callback", "errback"])
 @pytest.mark.parametrize("function", [lambda response: None, print, Site().parse_page])
-def test_a_callback_that_is_not_the_spiders_cannot_be_stored(spider, part, function):
+@pytest.mark.parametrize("cls", [Request, FormRequest])
+def test_a_callback_that_is_not_the_spiders_cannot_be_stored(
+    spider, part, function, cls
+):
     given = {"callback": spider.parse_page, part: function}
 
     with pytest.raises(NotSerializable) as caught:
-        Recorder(spider).record(Request(URL, **given))
+        Recorder(spider).record(cls(URL, **given))
     assert caught.value.url == URL
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _KINDS = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
+_GET = b"GET "
 _GZIP = b"\x1f\x8b"
 _MAGIC = b"WARC/"
 """Of all versions: 0.17 and 0.18 are Heritrix's before the standard."""
@@ -33,7 +34,8 @@ def cdx_lines(
     """A CDXJ line for each response, revisit and resource record of *file*.
 
     With what an index of payload digests needs: url, mime (that of revisits),
-    digest, and length, the compressed length of the record. The key is ``-``.
+    digest, and length, the compressed length of the record. The key is ``-``. What
+    was not asked with GET has a method, too; its request is a neighbour.
 
     The digest of a record that has none is computed, by `ALGORITHM`. With *digest*,
     an algorithm, so is that of a record that has one of another. A revisit has no
@@ -50,11 +52,12 @@ def cdx_lines(
     end, most = _whole(file, name, progress, begins)
     begun, last = 0, -1
     pending: tuple[int, str, dict[str, str]] | None = None
-    found = False
+    before, found = _Neighbour(), False
     try:
         for record in ArchiveIterator(file, parse_http=False):
             found = True
             progress(end + record.stream_pos)
+            here = _Neighbour(record)
             begun = _passed(begins, begun, record.stream_pos)
             if begun < 0:
                 raise SourceBroken(name, _lies(last))
@@ -63,8 +66,12 @@ def cdx_lines(
             if begun == len(begins) and record.content_length > left:
                 raise SourceBroken(name, _lies(last))
             if pending is not None:
+                pending[2].update(here.method_of(before))
                 yield _line(pending, record.stream_pos)
             pending = _facts(record, digest) if record.record_type & _KINDS else None
+            if pending is not None:
+                pending[2].update(before.method_of(here))
+            before = here
     except (OSError, ValueError, RuntimeError, EOFError) as error:
         raise SourceBroken(name, f"no readable WARC: {error}") from error
     if begun < len(begins):
@@ -73,6 +80,28 @@ def cdx_lines(
         yield _line(pending, end)
     if not found:
         raise SourceBroken(name, "there is no WARC record in it")
+
+
+class _Neighbour:
+    """What a record has to do with the one before it, or after it."""
+
+    def __init__(self, record: Any = None) -> None:
+        headers = {} if record is None else record.headers
+        self._url = headers.get("WARC-Target-URI")
+        self._named = headers.get("WARC-Record-ID")
+        self._names = headers.get("WARC-Concurrent-To")
+        self._method = b""
+        if record is not None and record.record_type == WarcRecordType.request:
+            start = record.reader.read(16)
+            if not start.startswith(_GET):
+                self._method = start.partition(b" ")[0]
+
+    def method_of(self, answer: _Neighbour) -> dict[str, str]:
+        """The method that *answer* was asked with, if this is its request, no GET."""
+        ours = self._names == answer._named or answer._names == self._named
+        if self._method and ours and self._url == answer._url:
+            return {"method": self._method.decode("latin-1")}
+        return {}
 
 
 def _passed(begins: array[int], begun: int, position: int) -> int:
@@ -105,7 +134,7 @@ def _whole(
     if start == _GZIP:
         file.seek(0)
         whole = 0
-        for end, size_of_it in members(file, _MAGIC):  # type: ignore[arg-type]
+        for end, size_of_it, _ in members(file, _MAGIC):  # type: ignore[arg-type]
             begins.append(whole)
             whole, inflated = end, size_of_it
             progress(whole)

@@ -33,6 +33,7 @@ from frontier.cdx import notes
 from frontier.cdx.declared import meta_line
 from frontier.cdx.keys import key_under, sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
+from frontier.cdx.methods import GET, Asked, asked, paired
 from frontier.cdx.reader import records
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ class Listing:
             return
         url = target_uri(exchange.url)
         mime = mime_of(exchange.response_head) or "unk"
+        how = asked(exchange.request_head, exchange.request_body)
         line = Line(
-            key=self._key(url),
+            key=self._key(how.filed(url)),
             timestamp="".join(filter(str.isdigit, stored.date))[:14],
             url=url,
             mime=REVISIT if stored.original is not None else mime,
@@ -88,7 +90,8 @@ class Listing:
             length=stored.length,
             offset=stored.offset,
             filename=stored.file,
-            notes=_notes(exchange, stored, mime),
+            notes=_notes(exchange, stored, mime, how),
+            asked=how,
         )
         lines = self._lines[stored.file]
         lines.append(line.encode())
@@ -160,18 +163,22 @@ class Listing:
     def _read(self, path: Path, name: str) -> Iterator[bytes]:
         with path.open("rb") as file:
             blocks = iter(lambda: file.read(BLOCK), b"")
-            for found in records(name, blocks):
-                line = line_of(found, name)
+            for found, how in paired(records(name, blocks)):
+                line = line_of(found, name, how)
                 if line is not None:
                     noted = notes.notes_of(found)
-                    line = replace(line, key=self._key(line.url), notes=noted)
+                    if how is not GET:  # the answer to a form is no page
+                        noted = noted._replace(date="", title="")
+                    key = self._key(how.filed(line.url))
+                    line = replace(line, key=key, notes=noted)
                     yield line.encode()
 
 
-def _notes(exchange: Exchange, stored: Stored, mime: str) -> notes.Notes:
+def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.Notes:
     """What `frontier.cdx.notes.notes_of` finds in the record, without reading it."""
     title, original = None, stored.original
-    if exchange.status == 200 and mime in notes.HTML and exchange.unmodified is None:
+    is_page = exchange.status == 200 and mime in notes.HTML and how is GET
+    if is_page and exchange.unmodified is None:
         body = exchange.response_body if original is None else b""
         title = notes.title_in(exchange.response_head + body[: notes.TITLE_REACH])
     if original is None:

@@ -33,7 +33,9 @@ class Policy:
     Never the empty payload: all empty payloads are the same, and a revisit of one
     cannot be told from a capture. Never a truncated one: its digest is not that
     of what the server has, and a revisit says ``length`` in WARC-Truncated, where
-    the real reason would have to stand (WARC 1.1, section 6.7.2).
+    the real reason would have to stand (WARC 1.1, section 6.7.2). And only answers
+    to GET: a revisit names the URL and the date of its original, and replay tools
+    file what a form was answered under another URL (`frontier.cdx.methods`).
     """
 
     statuses: frozenset[int] = frozenset({200})
@@ -51,6 +53,7 @@ class Policy:
         size = len(exchange.response_body)
         if (
             not size
+            or exchange.method != "GET"
             or exchange.truncated is not None
             or exchange.status not in self.statuses
         ):

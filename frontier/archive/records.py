@@ -1,9 +1,10 @@
 """WARC/1.1 records, as bytes.
 
-An exchange becomes a ``request`` record and a ``response`` or ``revisit``
-record. Heads and bodies go into the block byte for byte; only the values of
-WARC headers are escaped, because they must stay on their line. Section numbers
-are those of WARC 1.1 (ISO 28500:2017).
+An exchange becomes a ``response`` or ``revisit`` record and a ``request`` record,
+in this order: pywb and cdxj-indexer join them only if the second names the first
+in WARC-Concurrent-To. Heads and bodies go into the block byte for byte; only the
+values of WARC headers are escaped, because they must stay on their line. Section
+numbers are those of WARC 1.1 (ISO 28500:2017).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ RULES_URN = "urn:frontier:canonicalization"
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _URI = re.compile(r"[\x21-\x7e]+")
+_NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
@@ -65,12 +67,15 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
 def target_uri(url: str) -> str:
     """Return *url* as records and indexes have it: escaped, without a fragment.
 
+    With the slash that is asked for where a URL has no path (RFC 9110, section
+    4.2.3): pywb does not find ``http://host`` by itself.
+
     A fragment is not sent to the server: two URLs that differ in it alone are one
     resource (RFC 9110, section 4.2.5), and replay tools look it up without.
     Heritrix, warcprox and Browsertrix record none. To apply it twice is to apply
     it once.
     """
-    return escaped(url.partition("#")[0])
+    return escaped(_NO_PATH.sub(r"\1/", url.partition("#")[0]))
 
 
 def escaped(url: str) -> str:
@@ -150,9 +155,9 @@ def capture(
     *,
     block_digest: bool = True,
 ) -> tuple[Record, Record]:
-    """Return the request record of *exchange* and its response record.
+    """Return the response record of *exchange* and its request record.
 
-    The second is a revisit of *original* if there is one. *digest_hex* is that of
+    The first is a revisit of *original* if there is one. *digest_hex* is that of
     the response's body, as the index spells it. Of a 304 that we asked for, it is
     the original's, and the block is empty: a replay tool that finds the 304's head
     there serves the 304 (pywb 2.10), and one that finds nothing the original.
@@ -189,8 +194,8 @@ def capture(
     body = exchange.response_body if original is None else b""
     head = exchange.response_head if exchange.unmodified is None else b""
     return (
-        _record("request", request_id, request, *asked, digested=block_digest),
         _record(kind, identifier, response, head, body, digested=block_digest),
+        _record("request", request_id, request, *asked, digested=block_digest),
     )
 
 

@@ -4,6 +4,9 @@ A record is whole if its gzip member is: it inflates to its end, its checksum
 and size are right, and what comes out begins like a WARC record. Nothing is
 believed about lengths, and a file is read in blocks, however large a record is.
 
+A file ends with a whole exchange. A response at its end that lacks its request is
+cut off, too: it was never acked, and readers would take it for the answer to a GET.
+
 An ``.open`` file whose writer lives is locked (`frontier.archive.writer`) and
 left alone, so a node may repair the files of others at any time. So are files
 that are not called as ours are: other tools use the suffix with other locks.
@@ -32,6 +35,11 @@ logger = logging.getLogger(__name__)
 _BLOCK_SIZE = 1 << 16
 _GZIP = 31  # zlib: expect gzip framing
 _MAGIC = b"WARC/1."
+_START = 64
+"""Bytes of a record that are looked at."""
+_KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([a-z]+)\r\n")
+_ANSWERS = frozenset({b"response", b"revisit"})
+_EXCHANGED = _ANSWERS | {b"request"}
 _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz\.open")
 
 
@@ -86,13 +94,13 @@ def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[
     It stops at the first byte that does not belong to a whole record, each of
     which begins with *magic*.
     """
-    return (end for end, _ in members(stream, magic))
+    return (end for end, _, _ in members(stream, magic))
 
 
 def members(
     stream: BinaryIO | FileIO, magic: bytes = _MAGIC
-) -> Iterator[tuple[int, int]]:
-    """The same as `whole_members`, with how many bytes each record inflates to."""
+) -> Iterator[tuple[int, int, bytes]]:
+    """The same, with how many bytes each record inflates to, and its kind."""
     end = 0
     rest = b""
     while True:
@@ -101,7 +109,7 @@ def members(
         if not member.whole:
             return
         end += size
-        yield end, member.inflated
+        yield end, member.inflated, member.kind
 
 
 class _Member:
@@ -117,7 +125,13 @@ class _Member:
     @property
     def whole(self) -> bool:
         """Whether the member ended as it should, and is a WARC record."""
-        return self._inflate.eof and self._start == self._magic
+        return self._inflate.eof and self._start.startswith(self._magic)
+
+    @property
+    def kind(self) -> bytes:
+        """The value of WARC-Type, where our writer puts it."""
+        found = _KIND.match(self._start)
+        return found[1] if found else b""
 
     def consume(self, stream: BinaryIO | FileIO, block: bytes) -> tuple[int, bytes]:
         """Read the member; return its size and the bytes read beyond it."""
@@ -131,8 +145,7 @@ class _Member:
             except zlib.error:
                 break
             self.inflated += len(data)
-            missing = len(self._magic) - len(self._start)
-            self._start += data[:missing]
+            self._start += data[: _START - len(self._start)]
             beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
             size += len(block) - len(beyond)
             block = beyond
@@ -155,6 +168,23 @@ def _repair_file(path: Path, ready: Callable[[Path], None] | None) -> Repaired |
         return _close(path, file, ready)
 
 
+def _kept(file: FileIO) -> tuple[int, int]:
+    """How many whole records *file* begins with, and where they end.
+
+    Without a response that is the last of them, if requests come after responses:
+    those of older files come before.
+    """
+    records = kept = before = 0
+    kind = first = b""
+    for end, _, kind in members(file):
+        if kind in _EXCHANGED:
+            first = first or kind
+        records, before, kept = records + 1, kept, end
+    if kind in _ANSWERS and first != b"request":
+        return records - 1, before
+    return records, kept
+
+
 def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW)
 
@@ -174,9 +204,7 @@ def _close(
     if final.exists():
         logger.error("%s cannot be closed: %s exists", path, final.name)
         return None
-    records = kept = 0
-    for end in whole_members(file):
-        records, kept = records + 1, end
+    records, kept = _kept(file)
     cut = os.fstat(file.fileno()).st_size - kept
     if records == 0:
         path.unlink()

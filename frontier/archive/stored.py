@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
@@ -42,17 +42,29 @@ def stored_urls(
 
 def _stored(path: Path) -> Iterator[str]:
     kinds = WarcRecordType.request | WarcRecordType.response | WarcRecordType.revisit
-    asked = None
+    first, held = None, ""
     with path.open("rb") as stream:
         for record in ArchiveIterator(stream, record_types=kinds, parse_http=True):
-            url = record.headers.get("WARC-Target-URI")
-            if record.record_type == WarcRecordType.request:
-                # A request comes before its response; see WarcWriter.append.
-                line = record.http_headers and record.http_headers.status_line
-                asked = url if line and line.startswith("GET ") else None
-            elif url and url == asked:
-                status = record.http_headers and record.http_headers.status_code
-                if record.headers.get("WARC-Profile") == NOT_MODIFIED:
-                    status = 304  # that block is empty
-                if status and status not in PASSING:
-                    yield url
+            is_request = record.record_type == WarcRecordType.request
+            first = is_request if first is None else first  # in older files
+            url = _asked(record) if is_request else _answered(record)
+            if is_request == first:
+                held = url
+            elif url and url == held:
+                yield url
+
+
+def _asked(request: Any) -> str:
+    """The URL of a GET; empty for all else."""
+    line = request.http_headers and request.http_headers.status_line
+    is_get = line and line.startswith("GET ")
+    return (request.headers.get("WARC-Target-URI") or "") if is_get else ""
+
+
+def _answered(record: Any) -> str:
+    """The URL of an answer that ends something."""
+    status = record.http_headers and record.http_headers.status_code
+    if record.headers.get("WARC-Profile") == NOT_MODIFIED:
+        status = 304  # that block is empty
+    url = record.headers.get("WARC-Target-URI") or ""
+    return url if status and status not in PASSING else ""

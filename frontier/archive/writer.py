@@ -210,7 +210,7 @@ class WarcWriter:
         if self._file is not None and self._is_full(self._file):
             self.close()
         file = self._file or self._open()
-        request, response = records.capture(
+        response, request = records.capture(
             exchange,
             digest_hex,
             self._warcinfo_id,
@@ -218,9 +218,9 @@ class WarcWriter:
             original,
             block_digest=self._block_digest,
         )
-        self._write(file, request)
         offset = file.size
         length = self._write(file, response)
+        self._write(file, request)
         return Stored(
             file=file.name,
             offset=offset,

@@ -11,6 +11,7 @@ What always holds:
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from frontier.carryover.file import (
     SeenFile,
     SeenFileWriter,
 )
+from frontier.coordination.crawls import mark_now, open_call
 from frontier.errors import (
     CannotCarry,
     ConfigurationError,
@@ -37,7 +39,6 @@ from frontier.queues.push import MAX_URLS
 from frontier.seen.stored import checked_shape, in_bloom, layout_call, layout_of
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
-from frontier.store.scripts import CRAWL_OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,13 +179,14 @@ class Import:
                 f"there is a crawl {crawl_id} already; import with --crawl {crawl_id}"
             )
         header = self._file.header
-        shape = json.dumps(header.shape)
+        keys = CrawlKeys(namespace, crawl_id, secrets.token_hex(8))
         store.run(
             [
-                Call.to(CRAWL_OPEN, [keys.meta()], [shape, header.spider]),
+                open_call(keys, json.dumps(header.shape), header.spider),
                 Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id),
             ]
         )
+        mark_now(store, keys, self._config.partitions)
 
     def run(
         self,

@@ -32,6 +32,8 @@ SHOWN = 12
 _VALUE = re.compile(
     r"([A-Za-z0-9][A-Za-z0-9._-]{0,99}); version=([0-9]{1,6}); sha256=([0-9a-f]{64})"
 )
+_BEFORE = frozenset({"warcinfo", "metadata"})
+"""Kinds of record that may come before the first capture."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -120,7 +122,7 @@ def _head(name: str, blocks: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
     """Kind and block of the first records."""
     first = next(blocks, b"")
     if first.startswith(_GZIP):
-        for found in records(name, chain([first], blocks)):
+        for found in records(name, chain([first], blocks), _BEFORE):
             yield found.kind, found.block
     elif first.startswith(b"WARC/"):
         yield from _plain(first)

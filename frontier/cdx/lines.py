@@ -1,8 +1,9 @@
 """CDXJ lines as cdxj-indexer and pywb write them.
 
 ``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
-JSON are strings, and a revisit has the mime ``warc/revisit``. Those that are
-beside our WARC files have notes after all else, see `frontier.cdx.notes`.
+JSON are strings, and a revisit has the mime ``warc/revisit``. The answer to another
+request than a GET says which (`frontier.cdx.methods`). Lines that are beside our WARC
+files have notes after all else, see `frontier.cdx.notes`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING
 
 from frontier.cdx import notes
 from frontier.cdx.keys import sort_key
+from frontier.cdx.methods import GET, Asked
 from frontier.cdx.notes import NONE, Notes
 from frontier.cdx.reader import http
 from frontier.errors import BadWarc
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frontier.cdx.reader import Found
 
 REVISIT = "warc/revisit"
@@ -53,10 +57,11 @@ class Line:
     offset: int
     filename: str
     notes: Notes = NONE
+    asked: Asked = GET
 
     def encode(self) -> bytes:
         """The line with its line feed."""
-        facts = {"url": self.url, "mime": self.mime}
+        facts: dict[str, str | None] = {"url": self.url, "mime": self.mime}
         if self.status:
             facts["status"] = self.status
         if self.digest:
@@ -66,12 +71,16 @@ class Line:
             "offset": str(self.offset),
             "filename": self.filename,
         }
+        if self.asked.method:
+            facts["requestBody"], facts["method"] = self.asked.body, self.asked.method
         text = json.dumps(facts).removesuffix("}") + self.notes.encode()
         return f"{self.key} {self.timestamp} {text}}}\n".encode()
 
 
-def line_of(found: Found, filename: str) -> Line | None:
+def line_of(found: Found, filename: str, asked: Asked = GET) -> Line | None:
     """Return the line of a record; ``None`` if an index does not list it.
+
+    *asked* is how the record's resource was asked for.
 
     Raises:
         BadWarc: Its WARC-Date is none: ``99999-01-01T00:00:00Z``, or the 13th month.
@@ -90,7 +99,7 @@ def line_of(found: Found, filename: str) -> Line | None:
     if found.kind == "revisit":
         mime = REVISIT
     return Line(
-        sort_key(url),
+        sort_key(asked.filed(url)),
         timestamp,
         url,
         mime.partition(";")[0].strip() or "unk",
@@ -99,6 +108,7 @@ def line_of(found: Found, filename: str) -> Line | None:
         found.length,
         found.offset,
         filename,
+        asked=asked,
     )
 
 
@@ -126,5 +136,23 @@ def parse(raw: bytes) -> Line:
     url, mime, status, digest, filename = words
     noted = notes.read(facts, timestamp) if len(facts) > _USUAL else NONE
     return Line(
-        key, timestamp, url, mime, status, digest, length, offset, filename, noted
+        key,
+        timestamp,
+        url,
+        mime,
+        status,
+        digest,
+        length,
+        offset,
+        filename,
+        noted,
+        asked_of(facts),
     )
+
+
+def asked_of(facts: Mapping[str, object]) -> Asked:
+    """How the resource of a line with *facts* was asked for."""
+    method, body = facts.get("method", ""), facts.get("requestBody", "")
+    if not isinstance(method, str) or method.upper() in {"", "GET"}:
+        return GET
+    return Asked(method.upper(), body if isinstance(body, str) else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontier.cdx.reader import HEAD_LIMIT, MAX_HEADERS, Found, Head
+from frontier.cdx.reader import HEAD_LIMIT, MAX_HEADERS, REQUEST_LIMIT, Found, Head
 from frontier.errors import BadWarc
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
         said = headers.get("content-length")
         if not (said.isascii() and said.isdigit() and len(said) < 16):
             raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
-        block = source.take(int(said), HEAD_LIMIT)
+        limit = REQUEST_LIMIT if headers.get("warc-type") == "request" else HEAD_LIMIT
+        block = source.take(int(said), limit)
         length = source.offset - offset
         if source.take(len(_END), len(_END)) != _END:
             raise BadWarc(name, offset, "a record that is cut off, or has no end")

@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  Of a record no more than `HEAD_LIMIT` bytes are kept, however long it is
-    and whatever it says of its own length.
+1.  Of a record no more than `HEAD_LIMIT` bytes are kept, of a request no more than
+    `REQUEST_LIMIT`, however long it is and whatever it says of its own length.
 2.  A file that is not made of whole gzip members with a WARC record each is
     refused, with the offset of what is wrong.
 """
@@ -11,6 +11,7 @@ What always holds:
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 256 * 1024
 """Bytes kept of a record: its headers, HTTP headers and the begin of its body."""
+REQUEST_LIMIT = 1 << 22
+"""Bytes kept of a request: a form is filed by what was sent."""
 BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
 PIECE = 1 << 14
@@ -30,6 +33,8 @@ PIECE = 1 << 14
 MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
 
+_KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
+_REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 
@@ -79,8 +84,12 @@ class Found:
         return self.headers.get("warc-type", "")
 
 
-def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
+def records(
+    name: str, blocks: Iterable[bytes], only: frozenset[str] | None = None
+) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes in order.
+
+    With *only*, it ends where one of another kind begins, however large that is.
 
     Raises:
         BadWarc: It is cut off, is not gzip, or has a record without headers.
@@ -98,8 +107,12 @@ def records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
                 raise BadWarc(name, offset, f"not a gzip member ({error})") from None
             total += len(out)
             full = len(out) == BLOCK and not inflate.eof  # more may be held back
-            if len(head) < HEAD_LIMIT:
-                head += out[: HEAD_LIMIT - len(head)]
+            limit = REQUEST_LIMIT if _REQUEST.match(head or out) else HEAD_LIMIT
+            if len(head) < limit:
+                head += out[: limit - len(head)]
+            kind = None if only is None else _KIND.match(head)
+            if only is not None and kind and kind[1].decode("latin-1") not in only:
+                return
             rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             size += len(data) - len(rest)
             data = rest

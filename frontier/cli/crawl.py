@@ -24,13 +24,15 @@ from frontier.cli.options import (
     WarcDir,
     connected,
 )
-from frontier.cli.output import complain, show, show_json
+from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.rebuilding import rebuild
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeding import seed
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, CrawlLost
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frontier.inspection.views import CrawlSnapshot, CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
@@ -71,6 +73,15 @@ def run(
         list[str] | None,
         typer.Option("-s", "--set", metavar="NAME=VALUE", help="A Scrapy setting."),
     ] = None,
+    limit_pages: Annotated[
+        int, typer.Option(min=0, help="End the crawl after so many pages.")
+    ] = 0,
+    limit_time: Annotated[
+        float, typer.Option(min=0, help="End it after so many seconds.")
+    ] = 0,
+    limit_bytes: Annotated[
+        int, typer.Option(min=0, help="End it after so many bytes of responses.")
+    ] = 0,
     redis_url: RedisUrl = "",
     store_dir: StoreDir = STORE_DIR,
     warc_dir: WarcDir = WARC_DIR,
@@ -92,7 +103,8 @@ def run(
     from frontier.cli.crawling import run as run_plan
     from frontier.cli.project import Project
 
-    settings = parse_pairs("-s", setting or [])
+    limits = {"pages": limit_pages, "time": limit_time, "bytes": limit_bytes}
+    settings = _with_limits(parse_pairs("-s", setting or []), limits)
     arguments = parse_pairs("-a", argument or [])
     if bool(seeds) == bool(spider) or (spider and scope):
         raise ConfigurationError(
@@ -119,11 +131,34 @@ def run(
         files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
         show([*report(outcome.snapshot, files), *logs(outcome.nodes)])
     complain_of(outcome.nodes)
+    if outcome.snapshot is not None and outcome.snapshot.ended_at:
+        say(f"{outcome.snapshot.crawl_id} {outcome.snapshot.ended_at}")
     for line in outcome.too_late:
         complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
         complain("interrupted; a crawl that is open goes on when it is run again")
     raise typer.Exit(outcome.exit_code)
+
+
+def _with_limits(
+    settings: dict[str, str], limits: Mapping[str, float]
+) -> dict[str, str]:
+    """*settings*, and those that set *limits*, where they are not 0.
+
+    Raises:
+        ConfigurationError: One of them is set already.
+    """
+    from frontier.runtime.spending import LIMITS
+
+    for name, value in limits.items():
+        setting = LIMITS[name].setting
+        if value and setting in settings:
+            raise ConfigurationError(
+                f"-s {setting} and --limit-{name} are the same; give one of them"
+            )
+        if value:
+            settings[setting] = f"{value}"
+    return settings
 
 
 @app.command("list")
@@ -177,6 +212,9 @@ def status(
         show_json({**asdict(seen), "warcs": warcs})
     else:
         show(report(seen, files))
+    if seen.lost:
+        complain(str(CrawlLost(seen.crawl_id)))
+        raise typer.Exit(ExitCode.CRAWL_FAILED)
 
 
 def parse_pairs(option: str, given: list[str]) -> dict[str, str]:

@@ -55,6 +55,8 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         return
     lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
+    if seen.ended_at:
+        yield Text(f"It {seen.ended_at}")
     yield Text()
     yield node_table(seen)
     yield Text()
@@ -160,6 +162,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         rows.append(("", text))
     if seen.removed_ms:
         rows.append(("", "the queues and what was seen are removed from the store"))
+    if seen.lost:
+        rows.append(("", f"{seen.lost:,} of {seen.partitions:,} partitions are lost"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
     if totals.trapped:

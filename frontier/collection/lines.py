@@ -71,6 +71,9 @@ def spelled(text: str) -> str:
 def cdx(line: bytes) -> Capture | None:
     """Return the capture of a line of CDXJ, or of CDX with 7, 9 or 11 columns.
 
+    The answer to another request than a GET is none: nothing could refer to it, for
+    replay tools do not find it under its URL.
+
     Raises:
         ValueError: The line is wrong.
     """
@@ -87,7 +90,7 @@ def cdx(line: bytes) -> Capture | None:
     url, digest = found.get("url"), found.get("digest")
     if not isinstance(url, str) or not url:
         raise ValueError("it has no url")
-    if url.startswith("urn:"):
+    if url.startswith("urn:") or found.get("method", "GET") != "GET":
         return None
     if not isinstance(digest, str) or digest in {"", "-"}:
         raise ValueError("it has no digest")

@@ -27,6 +27,8 @@ from isal import igzip
 
 from frontier.cdx.declared import META, Declared, declared_in, meta_line, stated_by
 from frontier.cdx.keys import key_under, sort_key
+from frontier.cdx.lines import asked_of
+from frontier.cdx.methods import GET, Asked
 from frontier.collection.reading import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
 
@@ -219,7 +221,7 @@ class Rekeying:
         self._moved.execute("INSERT INTO moved VALUES (?, ?)", (number, line))
 
     def _looked_at(self, line: bytes) -> tuple[Change | None, bytes]:
-        key, url, file, rest = _entry(line)
+        key, url, how, file, rest = _entry(line)
         if not url:
             self.seen.wrong += 1
             return None, line
@@ -230,7 +232,8 @@ class Rekeying:
             if rules is None:
                 self.seen.unknown += 1
                 return None, line
-        made = sort_key(url) if rules is None else key_under(rules, url)
+        filed = how.filed(url)
+        made = sort_key(filed) if rules is None else key_under(rules, filed)
         if made == key:
             return None, line
         self.seen.changed += 1
@@ -267,24 +270,24 @@ def _opened(path: Path) -> Texts:
     return Texts([(str(path), file)])
 
 
-def _entry(line: bytes) -> tuple[str, str, str, bytes]:
-    """Key, URL and file of an entry, and all but its key; no URL if it is none."""
+def _entry(line: bytes) -> tuple[str, str, Asked, str, bytes]:
+    """Key, URL, method and file of an entry, all but its key; no URL if it is none."""
     raw, _, rest = line.partition(b" ")
     stamp, _, facts = rest.partition(b" ")
     key = raw.decode("utf-8", "surrogateescape")
     if not _STAMP.fullmatch(stamp):
-        return key, "", "", rest
+        return key, "", GET, "", rest
     if facts.startswith(b"{"):
         try:
             given = json.loads(facts)
         except (ValueError, RecursionError):
-            return key, "", "", rest
+            return key, "", GET, "", rest
         url, file = given.get("url"), given.get("filename", "")
         if not isinstance(url, str) or not isinstance(file, str):
-            return key, "", "", rest
-        return key, url, file, rest
+            return key, "", GET, "", rest
+        return key, url, asked_of(given), file, rest
     words = facts.decode("utf-8", "replace").split(" ")
-    return key, words[0], words[-1], rest  # CDX: N b a ... g
+    return key, words[0], GET, words[-1], rest  # CDX: N b a ... g
 
 
 def _written(lines: Iterator[bytes], file: IO[bytes], *, packed: bool) -> int:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError, RunOver
+from frontier.errors import ConfigurationError, CrawlLost, RunOver
 from frontier.store.client import Argument, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.scripts import (
@@ -31,10 +32,16 @@ from frontier.store.scripts import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from frontier.store.client import BlockingStore
+
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
+LIMIT = "limit"
+"""The state of a crawl that ended because a limit of all of it was reached."""
+BATCH = 256
+"""Partitions per round trip."""
 BY_FINGERPRINT = "fingerprint"
 """``FRONTIER_QUEUE_KEY`` of a crawl of the duplicate filter alone, which has no
 queue: a URL's partition is that of its fingerprint."""
@@ -57,6 +64,7 @@ async def enter(
     Raises:
         ConfigurationError: It was created with another shape, or it is named
             and has ended.
+        CrawlLost: The store has lost a part of it, or all but a part.
         RunOver: A node of the run was in it, and it has ended.
     """
     registry = RegistryKeys(namespace)
@@ -68,24 +76,82 @@ async def enter(
     while True:
         chosen = crawl_id or entered or await _allot(run, registry, spider)
         keys = CrawlKeys(namespace, chosen)
-        opened = Call.to(CRAWL_OPEN, [keys.meta()], [json.dumps(shape), spider])
-        state, stored = (
+        opened = open_call(keys, json.dumps(shape), spider)
+        state, stored, born, marked = (
             await run([opened, Call.command("SADD", registry.crawls(), chosen)])
         )[0]
         if state == b"open":
             _compare(chosen, shape, json.loads(stored))
+            keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
+            if keys.born and not marked:
+                await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
             if run_id and not entered:
                 note = Call.command("HSET", registry.spider(spider), field, chosen)
                 await run([note])
             return keys
         if entered:
-            raise RunOver(chosen, state.decode(), run_id)
+            raise RunOver(chosen, _said(state), run_id)
         if crawl_id:
             raise ConfigurationError(
-                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state.decode()}; "
+                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {_said(state)}; "
                 "choose another id, or leave it empty"
             )
         await retire(run, namespace, spider, chosen)
+
+
+def open_call(keys: CrawlKeys, shape: str, spider: str) -> Call:
+    """The call that creates the crawl, or learns what it was created with.
+
+    *shape* is JSON. The crawl gets the mark of *keys*, or a random one.
+    """
+    born = keys.born or secrets.token_hex(8)
+    return Call.to(CRAWL_OPEN, [keys.meta()], [shape, spider, born, ""])
+
+
+async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
+    """Give each of the crawl's partitions its mark, and then say so.
+
+    Any number of nodes may do so at once, again and again.
+
+    Raises:
+        CrawlLost: One has another crawl's mark: the store has lost what else
+            there was of that one.
+    """
+    for first in range(0, partitions, BATCH):
+        numbers = range(first, min(first + BATCH, partitions))
+        counts = [keys.partition(number).counts for number in numbers]
+        calls = [Call.command("HSETNX", key, "born", keys.born) for key in counts]
+        new = await run(calls)
+        old = [key for key, is_new in zip(counts, new, strict=True) if not is_new]
+        marks = await run([Call.command("HGET", key, "born") for key in old])
+        if any(mark != keys.born.encode() for mark in marks):
+            raise CrawlLost(keys.crawl_id)
+    await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born])])
+
+
+def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
+    """Give each partition the crawl's mark, whatever mark it has."""
+    for first in range(0, partitions, BATCH):
+        numbers = range(first, min(first + BATCH, partitions))
+        counts = [keys.partition(number).counts for number in numbers]
+        store.run([Call.command("HSET", key, "born", keys.born) for key in counts])
+    store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born]))
+
+
+def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> int:
+    """How many partitions have not the crawl's mark; 0 if it has none.
+
+    Raises:
+        StoreError: The store does not answer.
+    """
+    born, marked = store.call(Call.command("HMGET", keys.meta(), "born", "marked"))
+    lost = 0
+    for first in range(0, partitions if born and marked else 0, BATCH):
+        numbers = range(first, min(first + BATCH, partitions))
+        counts = [keys.partition(number).counts for number in numbers]
+        found = store.run([Call.command("HGET", key, "born") for key in counts])
+        lost += sum(mark != born for mark in found)
+    return lost
 
 
 async def retire(run: Run, namespace: str, spider: str, crawl_id: str) -> None:
@@ -98,10 +164,16 @@ async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
     Returns whether this call ended it; ``None`` if a live node is busy, or if it
+    was canceled or has ended at a limit, which the heartbeat tells.
     was canceled, which the heartbeat tells.
+
+    Raises:
+        CrawlLost: The crawl is not in the store any more.
     """
-    call = Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
-    (reply,) = await run([call])
+    args: list[Argument] = [int(ttl * 1000), keys.born]
+    (reply,) = await run([Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], args)])
+    if reply < 0:
+        raise CrawlLost(keys.crawl_id)
     return None if reply in {0, 3} else reply == 1
 
 
@@ -130,8 +202,8 @@ class StartLock:
         self, run: Run, keys: CrawlKeys, start_id: str, node_id: str, *, ttl: float
     ) -> None:
         self._run = run
-        self._names = [keys.starts(), keys.start_lock(start_id)]
-        self._meta = keys.meta()
+        self._names = [keys.starts(), keys.start_lock(start_id), keys.meta()]
+        self._crawl_id, self._born = keys.crawl_id, keys.born
         self._start_id = start_id
         self._node_id = node_id
         self._ttl_ms = int(ttl * 1000)
@@ -139,17 +211,30 @@ class StartLock:
         """The salt of `carry_call`, once it was asked; empty for other crawls."""
 
     async def acquire(self) -> str:
-        """Take or renew it; return ``yours``, ``taken`` or ``done``."""
+        """Take or renew it; return ``yours``, ``taken`` or ``done``.
+
+        Raises:
+            CrawlLost: The crawl is not in the store any more.
+        """
         args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
+        args.append(self._born)
         take = Call.to(START_ACQUIRE, self._names, args)
-        salt = Call.command("HGET", self._meta, "carried")
+        salt = Call.command("HGET", self._names[2], "carried")
         reply, carried = await self._run([take, salt])
+        if reply == b"lost":
+            raise CrawlLost(self._crawl_id)
         self.carried = carried or b""
         return str(reply.decode())
 
     async def done(self) -> None:
         """Say that every seed is in the store."""
-        await self._run([Call.to(START_DONE, self._names, [self._start_id])])
+        await self._run(
+            [Call.to(START_DONE, self._names, [self._start_id, self._born])]
+        )
+
+
+def _said(state: bytes) -> str:
+    return "at its limit" if state == LIMIT.encode() else state.decode()
 
 
 async def _entered(run: Run, spider: str, field: str) -> str:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import StoreUnavailable
+from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
@@ -92,6 +92,9 @@ class Leases:
 
         If the store did not answer for some, returns what was taken of the rest:
         somebody has to take care of what former holders left there.
+
+        Raises:
+            CrawlLost: The store has lost what was in one of them.
         """
         taken: list[Acquired] = []
 
@@ -101,13 +104,14 @@ class Leases:
             for partition in batch:
                 keys = self._keys.partition(partition)
                 names = [keys.lease, keys.fence, keys.counts, keys.reserved]
-                calls.append(
-                    Call.to(LEASE_ACQUIRE, names, [self._node_id, self._ttl_ms])
-                )
+                args: list[Argument] = [self._node_id, self._ttl_ms, keys.born]
+                calls.append(Call.to(LEASE_ACQUIRE, names, args))
             replies = await self._some(calls)
             for partition, reply in zip(batch, replies, strict=True):
                 if reply is None or isinstance(reply, StoreUnavailable):
                     continue
+                if reply == -1:
+                    raise CrawlLost(self._keys.crawl_id)
                 token, ready, reserved = (int(value) for value in reply)
                 lease = Lease(partition, token, asked_at + self._ttl)
                 self._held[partition] = lease

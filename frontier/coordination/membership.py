@@ -11,9 +11,11 @@ What always holds:
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from frontier.errors import CrawlLost, NodeReplaced
 from frontier.model import Member
 from frontier.ring import Ring
 from frontier.store.client import Argument, Call
@@ -33,7 +35,7 @@ class View:
 
     epoch: int
     state: str
-    """Of it: ``open``, ``finished`` or ``canceled``; empty if there is no crawl."""
+    """Of it: ``open``, ``finished``, ``canceled`` or ``limit``."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
@@ -51,6 +53,7 @@ class Membership:
         self._partitions = partitions
         self._ttl_ms = int(ttl * 1000)
         self._epoch = -1
+        self._process = secrets.token_hex(4)
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
         self._members: tuple[Member, ...] = ()
@@ -61,6 +64,10 @@ class Membership:
         """Say that this node lives; swap the ring if the epoch has changed.
 
         *busy* keeps the crawl open: the node has work that is not in the store.
+
+        Raises:
+            CrawlLost: The crawl is not in the store any more.
+            NodeReplaced: Another process beats under this node's id by now.
         """
         keys = self._keys
         node_id = self._member.node_id
@@ -73,8 +80,14 @@ class Membership:
             int(busy),
             json.dumps(report) if report is not None else "",
             self._epoch,
+            keys.born,
+            self._process,
         ]
         (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
+        if reply[0] == -1:
+            raise CrawlLost(keys.crawl_id)
+        if reply[0] == -2:
+            raise NodeReplaced(keys.crawl_id, node_id)
         epoch, state, order, *pairs = reply
         if int(epoch) != self._epoch:
             members = (
@@ -98,11 +111,18 @@ class Membership:
         return sum(member.node_id < me for member in self._members if member.weight)
 
     async def leave(self, report: Mapping[str, Any]) -> int:
-        """Leave the map; return how many nodes are left."""
+        """Leave the map; return how many nodes are left.
+
+        Raises:
+            CrawlLost: The crawl is not in the store any more.
+        """
         keys = self._keys
         node_id = self._member.node_id
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
-        names.append(keys.order(node_id))
-        args = [node_id, json.dumps({**report, "left": True})]
+        names += [keys.order(node_id), keys.meta()]
+        last = json.dumps({**report, "left": True})
+        args = [node_id, last, keys.born, self._process]
         (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])
+        if left < 0:
+            raise CrawlLost(keys.crawl_id)
         return int(left)

@@ -120,14 +120,14 @@ def snapshot(
         StoreError: The store does not answer, or with an error.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    meta, nodes, shape, members, reports, time, removed = store.run(
+    meta, nodes, shape, members, reports, time, more = store.run(
         [
             *_summary_calls(keys),
             Call.command("HGET", keys.meta(), "shape"),
             Call.command("HGETALL", keys.nodes()),
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
-            Call.command("HGET", keys.meta(), "removed_ms"),
+            Call.command("HMGET", keys.meta(), "removed_ms", "limit", "born", "marked"),
         ]
     )
     if meta[0] is None:
@@ -135,7 +135,8 @@ def snapshot(
     summary = _summary(crawl_id, meta, nodes)
     taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
     settings, partitions = _shape(crawl_id, shape)
-    scans, holders = _look(store, keys, partitions)
+    removed, limit, born, marked = more
+    scans, holders, marks = _look(store, keys, partitions)
     figures = read_reports(reports)
     views = _views(
         _beats(members), figures, holders, partitions, taken_ms - lease_ttl * 1000
@@ -160,7 +161,10 @@ def snapshot(
             0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
         ),
         kind=summary.kind,
+        limit=text(limit).partition(" ")[0],
+        limit_value=whole(text(limit).partition(" ")[2].encode()),
         removed_ms=whole(removed),
+        lost=sum(mark != born for mark in marks) if born and marked else 0,
     )
 
 
@@ -203,9 +207,10 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
 
 def _look(
     store: BlockingStore, keys: CrawlKeys, partitions: int
-) -> tuple[list[Scan], Counter[str]]:
-    """Each partition's scan, and how many leases each node holds."""
+) -> tuple[list[Scan], Counter[str], list[bytes]]:
+    """Each partition's scan, how many leases each node holds, and each one's mark."""
     scans: list[Scan] = []
+    marks: list[bytes] = []
     holders: Counter[str] = Counter()
     for first in range(0, partitions, BATCH):
         batch = [
@@ -217,8 +222,9 @@ def _look(
         for reply in replies[: len(batch)]:
             figures = [whole(value) for value in reply][: len(fields(Scan))]
             scans.append(Scan(*figures))
+            marks.append(reply[-1])
         holders.update(text(holder) for holder in replies[len(batch) :] if holder)
-    return scans, holders
+    return scans, holders, marks
 
 
 def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
@@ -226,7 +232,7 @@ def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
     found = {}
     for name, value in reply.items():
         node_id, words = text(name), value[:100].split()
-        if NAME.fullmatch(node_id) and len(words) == 3:
+        if NAME.fullmatch(node_id) and 3 <= len(words) <= 4:
             found[node_id] = (whole(words[0]), min(whole(words[1]), 1000))
     return found
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frontier.runtime.spending import described
+
 if TYPE_CHECKING:
     from frontier.inspection.tiers import Tiers
     from frontier.queues.partition import Scan
@@ -17,7 +19,7 @@ class CrawlSummary:
     crawl_id: str
     spider: str
     state: str
-    """``open``, ``finished`` or ``canceled``."""
+    """``open``, ``finished``, ``canceled`` or ``limit``."""
     created_ms: int
     finished_ms: int
     """Milliseconds since the Unix epoch; 0 while it is open."""
@@ -174,8 +176,23 @@ class CrawlSnapshot:
     """The shared tiers of the seen test; ``None`` if they cannot be read."""
     kind: str = "crawl"
     """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
+    limit: str = ""
+    """The limit that it ended at: ``pages``, ``items``, ``errors``, ``bytes`` or
+    ``time``."""
+    limit_value: int = 0
+    """That limit; milliseconds of the time."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
+    lost: int = 0
+    """Partitions without the crawl's mark: the store has lost what was in them."""
+
+    @property
+    def ended_at(self) -> str:
+        """That it has ended at a limit, and which, for people; else empty."""
+        if not self.limit:
+            return ""
+        limit = described(f"{self.limit} {self.limit_value}")
+        return f"has ended at its limit: {limit}"
 
     @property
     def seconds(self) -> float:

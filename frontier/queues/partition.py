@@ -133,7 +133,7 @@ def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> C
     args: list[Argument] = [token]
     for queue_key, delay in delays.items():
         args += (queue_key, math.ceil(delay * 1000))
-    return Call.to(QUEUE_SENT, [keys.polite], args)
+    return Call.to(QUEUE_SENT, [keys.polite, keys.fence], args)
 
 
 def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
@@ -216,7 +216,7 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`."""
+    """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
     return Call.to(PARTITION_SCAN, [keys.counts, keys.reserved, keys.seen])
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier import bloom, buckets
-from frontier.errors import LayoutStale, PushForgotten
+from frontier.errors import CrawlLost, LayoutStale, PushForgotten
 from frontier.model import Layout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
@@ -243,7 +243,8 @@ class _Planner:
         """The plan, given *modes* and the other columns of its URLs."""
         layout = (self._known, self._layout.blooms, self._layout.era)
         tiers = (self._space.groups, self._room, self._made, self._splits)
-        plan = (len(self._names), self._turn, layout, *tiers, self._lists, modes, *urls)
+        head = (len(self._names), self._keys.born, self._turn, layout)
+        plan = (*head, *tiers, self._lists, modes, *urls)
         return Plan(self._names, _pack(plan))
 
 
@@ -264,6 +265,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
+        CrawlLost: Nothing was done; the store has lost what was in the partition.
         PushForgotten: Nothing was done.
     """
     return pushed_one(reply[0], pushes)
@@ -271,6 +273,8 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
 def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What the reply to one of several plans says; raises as `pushed` does."""
+    if reply[0] < 0:
+        raise CrawlLost
     layout = Layout(*reply[1:6])
     if reply[0] == 0:
         raise LayoutStale(layout)

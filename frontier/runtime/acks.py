@@ -74,6 +74,7 @@ class Acks:
         await self._patience.run([bury_call(keys, reservation, reason)])
         self._inbox.finish(reservation)
         self._inbox.settle(reservation)
+        self._on_acked([reservation])
 
     async def run(self) -> None:
         """Ack what is completed, until cancelled."""

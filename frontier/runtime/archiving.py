@@ -26,7 +26,7 @@ from frontier.archive.urls import MatchedIndex, Minters
 from frontier.archive.weighing import Rules
 from frontier.archive.writer import WarcWriter, safe_name
 from frontier.canon.rulesets import SCRAPY, named
-from frontier.coordination.crawls import CANCELED
+from frontier.coordination.crawls import CANCELED, LIMIT
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
@@ -257,7 +257,7 @@ class Archive:
             state = self._store.call(Call.command("HGET", meta, "state"))
             name = config.collection
             ended = Collection(self._indexed, name, crawl_id, revisits=True)
-            if state == b"finished":
+            if state in {b"finished", LIMIT.encode()}:
                 ended.commit()
             elif state == CANCELED.encode():
                 ended.cancel()

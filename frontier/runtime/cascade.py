@@ -150,7 +150,6 @@ class Cascade:
         unlink = [
             Call.command("UNLINK", *_names(each, layout))
             for each, layout in zip(every, layouts, strict=True)
-            if layout != Layout()
         ]
         registry = RegistryKeys(keys.namespace).crawls()
         forget = Call.command("SREM", registry, keys.crawl_id)
@@ -230,7 +229,12 @@ def _asking_once(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(keys: PartitionKeys, layout: Layout) -> list[str]:
-    """Every key of a seen-set."""
+    """Every key of a partition that has only a seen-set."""
     filters = [keys.bloom(number) for number in range(layout.blooms)]
     numbers = range(layout.buckets)
-    return [keys.seen, *filters, *(keys.bucket(layout.era, n) for n in numbers)]
+    return [
+        keys.counts,
+        keys.seen,
+        *filters,
+        *(keys.bucket(layout.era, n) for n in numbers),
+    ]

@@ -16,7 +16,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from frontier.coordination import crawls
-from frontier.errors import StoreUnavailable
+from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.queues.partition import Scan, scan_call
 
 if TYPE_CHECKING:
@@ -100,7 +100,10 @@ class Ending:
             calls = [scan_call(self._keys.partition(p)) for p in batch]
             replies = await self._patience.once(calls)
             for partition, reply in zip(batch, replies, strict=True):
-                scan = Scan(*reply)
+                *figures, born = reply
+                if born.decode("utf-8", "replace") != self._keys.born:
+                    raise CrawlLost(self._keys.crawl_id)
+                scan = Scan(*figures)
                 total += scan.pushed
                 open_ = open_ or scan.ready > 0 or scan.reserved > 0
                 if scan.ready and self._leases.current(partition):

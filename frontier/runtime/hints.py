@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frontier.store.client import Call
+from frontier.store.scripts import NODE_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -12,17 +13,23 @@ if TYPE_CHECKING:
     from frontier.ring import Ring
     from frontier.store.keys import CrawlKeys
 
+MOST = 1000
+"""Lines per call."""
+
 
 def hint_calls(
     keys: CrawlKeys, hints: Mapping[str, Sequence[str]], kept_ms: int
 ) -> list[Call]:
     """The calls that leave *hints*, the lines for each node, for *kept_ms*."""
-    calls = []
-    for node_id, lines in hints.items():
-        key = keys.hints(node_id)
-        calls.append(Call.command("RPUSH", key, *lines))
-        calls.append(Call.command("PEXPIRE", key, kept_ms))
-    return calls
+    return [
+        Call.to(
+            NODE_HINT,
+            [keys.hints(node_id), keys.meta()],
+            [kept_ms, *lines[i : i + MOST]],
+        )
+        for node_id, lines in hints.items()
+        for i in range(0, len(lines), MOST)
+    ]
 
 
 def hints_of(

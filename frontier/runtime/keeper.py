@@ -21,7 +21,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.coordination.crawls import CANCELED
+from frontier.coordination.crawls import CANCELED, LIMIT
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
 from frontier.runtime.starts import forget_call, started_call
@@ -128,6 +128,8 @@ class Keeper:
             self._on_finished()
         if view.state == CANCELED:
             self._obey(CANCEL)
+        elif view.state == LIMIT:
+            self._obey(LIMIT)
         elif view.order:
             self._obey(view.order)
         return await self._follow(view)

@@ -13,6 +13,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from frontier.errors import FrontierError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
@@ -38,7 +40,8 @@ class Loops:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            logger.exception("the frontier of this node cannot go on")
+            if not isinstance(error, FrontierError):  # else the owner says all
+                logger.exception("the frontier of this node cannot go on")
             self._broken.set()
             self._on_failure(error)
 

@@ -19,7 +19,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
-from frontier.errors import FrontierError, StoreRefused, StoreUnavailable
+from frontier.coordination.crawls import LIMIT
+from frontier.errors import (
+    CrawlLost,
+    FrontierError,
+    NodeReplaced,
+    StoreRefused,
+    StoreUnavailable,
+)
 from frontier.hashing import mark
 from frontier.queues.push import Push
 from frontier.runtime.archiving import Archive
@@ -32,6 +39,7 @@ from frontier.runtime.parts import Parts
 from frontier.runtime.patience import Patience
 from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
+from frontier.runtime.spending import Limits
 from frontier.store.client import BlockingStore, Call, Store, check_server
 
 if TYPE_CHECKING:
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
 logger = logging.getLogger(__name__)
@@ -66,22 +75,27 @@ class Node:
         cap: Callable[[], int],
         host_of: Callable[[str], str],
         run_of: tuple[str, str] = ("", ""),
+        limits: Limits | None = None,
     ) -> None:
         self.config = config
         self._run_of = run_of
+        self._limits = limits or Limits()
         self._settings = settings
         self._owner = owner
         self._spider = spider
         self._inbox_size = inbox_size
         self._cap = cap
         self._host_of = host_of
-        self._loops = Loops(owner.on_failure)
+        self._loops = Loops(self._on_failure)
         self._backing = Backing(config.store_dir)
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
         self._canceled = False
+        self._at_limit = False
         self._was_last = False
+        self._outside = False
+        """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
         """How many pushes got which verdict."""
@@ -139,6 +153,7 @@ class Node:
             inbox_size=self._inbox_size,
             cap=self._cap,
             host_of=self._host_of,
+            limits=self._limits,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses = parts.addresses
@@ -187,10 +202,20 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
+        spending = self._parts.spending
+        if spending is not None and len(self.inbox) and not spending.may_begin():
+            return None
         reservation = self.inbox.take()
         if reservation is not None:
             self._parts.starts.begin(reservation)
+            if spending is not None:
+                spending.begin()
         return reservation
+
+    @property
+    def spending(self) -> Spending | None:
+        """Who counts what this node does, if the crawl has a limit."""
+        return self._parts.spending
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -261,7 +286,7 @@ class Node:
             reason = "" if stored else "its frontier has failed"
         except TimeoutError:
             reason, silent = "the store does not answer", True
-        if reason:
+        if reason and not self._outside:
             logger.error(
                 "%s; what this node had in flight will be fetched again by another "
                 "one after %g s",
@@ -271,7 +296,10 @@ class Node:
         await self._loops.stop()
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
-                await self._depart()
+                try:
+                    await self._depart()
+                except CrawlLost as error:
+                    self._on_failure(error)
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()
@@ -283,6 +311,8 @@ class Node:
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
+        if self._parts.spending is not None:
+            await self._parts.spending.report(last=True)
         await self._parts.manners.flush()
 
     async def _depart(self) -> None:
@@ -292,8 +322,10 @@ class Node:
         await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
+        if self._outside:
+            return
         left = await self._membership.leave(report)
-        if self.finished or self._canceled:
+        if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
             if left == 0:
@@ -326,13 +358,25 @@ class Node:
             await self._store.close()
         await self._backing.leave()
 
+    def _on_failure(self, error: BaseException) -> None:
+        """Tell the owner that the node cannot go on; what has ended stays ended."""
+        if isinstance(error, CrawlLost | NodeReplaced):
+            if self._outside:
+                return
+            self._outside = True
+        if isinstance(error, CrawlLost) and not error.crawl_id:
+            error = CrawlLost(self.keys.crawl_id)
+        self._owner.on_failure(error)
+
     # What its parts ask of the node, or tell it.
 
     async def archived(self) -> None:
-        """Return when what was handed over is on disk, and in the journal."""
+        """Return when what was handed over is on disk, in the journal, and counted."""
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        if self._parts.spending is not None:
+            await self._parts.spending.report()
 
     async def journaled(self) -> None:
         """Return when what the store has of this node is in its journal too."""
@@ -354,9 +398,21 @@ class Node:
             self._owner.on_finished()
 
     def on_order(self, order: str) -> None:
-        """Pass on what an operator wants."""
+        """Pass on what an operator wants, or that others have reached a limit."""
+        if order == LIMIT:
+            if self._parts.spending is None:
+                self.on_limit("")
+            return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
+
+    def on_limit(self, limit: str) -> None:
+        """Pass on, once, that the crawl has ended at a limit."""
+        if not self._at_limit:
+            self._at_limit = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_limit(limit)
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""

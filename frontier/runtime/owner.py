@@ -34,6 +34,9 @@ class Owner(Protocol):
         Told again with each heartbeat.
         """
 
+    def on_limit(self, limit: str) -> None:
+        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
+
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
 

@@ -26,6 +26,7 @@ from frontier.runtime.outbox import Outbox
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
+from frontier.runtime.spending import Spending
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
 
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from frontier.conf import Config
+    from frontier.queues.partition import Reservation
     from frontier.queues.push import Push
     from frontier.runtime.journaling import Journaling
     from frontier.runtime.owner import Owner
     from frontier.runtime.patience import Patience
+    from frontier.runtime.spending import Limits
     from frontier.store.client import Call, Store
     from frontier.store.keys import CrawlKeys
 
@@ -62,6 +65,9 @@ class Whole(Protocol):
     def on_order(self, order: str) -> None:
         """What an operator wants; see `Owner.on_order`."""
 
+    def on_limit(self, limit: str) -> None:
+        """The crawl has ended at a limit; see `Owner.on_limit`."""
+
 
 class Parts:
     """Everything of a node that works by itself."""
@@ -79,6 +85,7 @@ class Parts:
         inbox_size: int,
         cap: Callable[[], int],
         host_of: Callable[[str], str],
+        limits: Limits,
     ) -> None:
         self._config = config
         ttl = config.lease_ttl
@@ -131,9 +138,22 @@ class Parts:
             self.inbox,
             self.outbox,
             archived=node.archived,
-            on_acked=self.starts.end,
+            on_acked=self._on_acked,
             journal=journal.acked,
         )
+        self.spending: Spending | None = None
+        """Who counts what the node does, if the crawl has a limit."""
+        if limits:
+            self.spending = Spending(
+                patience,
+                keys,
+                limits,
+                node_id=config.node_id,
+                ttl=ttl,
+                waiting=lambda: len(self.inbox),
+                on_allowed=owner.on_ready,
+                on_limit=node.on_limit,
+            )
         setback = Setback(
             store,
             keys,
@@ -182,6 +202,11 @@ class Parts:
                 max_bytes=config.seen_set_max_bytes,
             )
 
+    def _on_acked(self, done: list[Reservation]) -> None:
+        self.starts.end(done)
+        if self.spending is not None:
+            self.spending.end(len(done))
+
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
@@ -193,6 +218,8 @@ class Parts:
             loops.append(self.manners.run)
             if self._config.host_shards == 1:
                 loops.append(Advice(self.membership, self.inbox).run)
+        if self.spending is not None:
+            loops.append(self.spending.run)
         if self.budget is not None:
             loops.append(self.budget.run)
         if not self._config.keep_alive:

@@ -68,7 +68,7 @@ async def remove_frontier(
                     await run([Call.command("UNLINK", *names)])
         await run([Call.command("UNLINK", *_rest(each)) for each in batch])
         progress(first + len(batch))
-    await run([Call.command("UNLINK", keys.addresses())])
+    await run([Call.command("UNLINK", keys.addresses(), keys.allowances())])
 
 
 async def _empty(run: Run, keys: PartitionKeys) -> None:

@@ -20,7 +20,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from frontier.errors import CrawlClosed
+from frontier.errors import CrawlClosed, CrawlLost
 from frontier.queues.push import MAX_URLS, NEW, SEEN, SEEN_BY_BLOOM, joined
 from frontier.queues.pusher import Pusher
 from frontier.runtime.hints import hint_calls
@@ -65,6 +65,7 @@ class SeedLock:
 
         Raises:
             CrawlClosed: The crawl has ended.
+            CrawlLost: It is not in the store any more.
         """
         waited = False
         while True:
@@ -72,6 +73,8 @@ class SeedLock:
             state, known = self._store.call(Call.to(SEED_HOLD, self._names, args))
             if state == b"yours":
                 return int(known)
+            if state == b"lost":
+                raise CrawlLost(self._crawl_id)
             if state == b"closed":
                 raise CrawlClosed(self._crawl_id)
             if not waited:

@@ -17,7 +17,8 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from frontier.store.client import Call
+from frontier.store.client import Argument, Call
+from frontier.store.scripts import QUEUE_STARTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,13 +61,12 @@ class Starts:
 
     def _calls(self) -> list[Call]:
         calls = []
-        for partition, ids in self._begun.items():
-            key = self._keys.partition(partition).started
-            calls.append(Call.command("SADD", key, *ids))
-            calls.append(Call.command("EXPIRE", key, KEPT))
-        for partition, ids in self._ended.items():
-            key = self._keys.partition(partition).started
-            calls.append(Call.command("SREM", key, *ids))
+        for partition in {**self._begun, **self._ended}:
+            keys = self._keys.partition(partition)
+            begun = self._begun.get(partition, [])
+            args: list[Argument] = [KEPT, len(begun), *begun]
+            args += self._ended.get(partition, [])
+            calls.append(Call.to(QUEUE_STARTED, [keys.started, keys.fence], args))
         self._begun.clear()
         self._ended.clear()
         return calls

@@ -105,8 +105,8 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
         CodecError: It was created by another version.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    names = ("state", "spider", "shape", "removed_ms")
-    state, spider, text, removed = store.call(
+    names = ("state", "spider", "shape", "removed_ms", "born")
+    state, spider, text, removed, born = store.call(
         Call.command("HMGET", keys.meta(), *names)
     )
     if state is None:
@@ -120,7 +120,7 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
             f"are not this version's: {error}"
         ) from None
     return StoredCrawl(
-        keys,
+        CrawlKeys(namespace, crawl_id, (born or b"").decode("utf-8", "replace")),
         state.decode("utf-8", "replace"),
         (spider or b"").decode("utf-8", "replace"),
         shape,

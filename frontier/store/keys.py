@@ -1,10 +1,14 @@
-"""The name of every key, and nothing else.
+"""The name of every key, and the mark by which a crawl's are known.
 
 All keys of one partition share a hash tag, and so do all keys of one crawl, so
 that a script may touch them together on Redis Cluster::
 
     {<namespace>:<crawl id>:<partition>}:<what>
     {<namespace>:<crawl id>}:<what>
+
+A crawl is *born* with a random mark, which its `meta` has and the `counts` of each of
+its partitions: without it a store that was emptied, in whole or in part, could not be
+told from one in which nothing was queued yet.
 
 The digest index has the names that Browsertrix gives it (`CollectionKeys`), so
 that its indexer and its crawler can share the Redis.
@@ -51,13 +55,15 @@ class CrawlKeys:
 
     namespace: str
     crawl_id: str
+    born: str = ""
+    """Its mark; empty for a crawl of an older version, which has none."""
 
     def meta(self) -> str:
         """Hash: the crawl's state and the settings that it was created with."""
         return f"{self._tag()}:meta"
 
     def nodes(self) -> str:
-        """Hash: node id to ``<beat, server ms> <weight> <busy 0|1>``."""
+        """Hash: node id to ``<beat, server ms> <weight> <busy 0|1> <process>``."""
         return f"{self._tag()}:nodes"
 
     def epoch(self) -> str:
@@ -84,13 +90,22 @@ class CrawlKeys:
         """String ``drain`` or ``remove``: what an operator wants of this node."""
         return f"{self._tag()}:order:{node_id}"
 
+    def spent(self) -> str:
+        """Hash ``{pages, items, errors, bytes, active_ms, active_at}`` of all nodes."""
+        return f"{self._tag()}:spent"
+
+    def allowances(self) -> str:
+        """Hash: node id to ``<process> <number> <held>``, with a limit only."""
+        return f"{self._tag()}:allowances"
+
     def addresses(self) -> str:
         """Hash: host to its address, where the queue key is ``ip``."""
         return f"{self._tag()}:addresses"
 
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
-        return PartitionKeys(f"{{{self.namespace}:{self.crawl_id}:{number}}}")
+        tag = f"{{{self.namespace}:{self.crawl_id}:{number}}}"
+        return PartitionKeys(tag, self.born)
 
     def _tag(self) -> str:
         return f"{{{self.namespace}:{self.crawl_id}}}"
@@ -101,6 +116,8 @@ class PartitionKeys:
     """The keys of one partition."""
 
     tag: str
+    born: str = ""
+    """The mark of the crawl, which a script looks for in `counts`."""
 
     @property
     def lease(self) -> str:
@@ -114,12 +131,13 @@ class PartitionKeys:
 
     @property
     def counts(self) -> str:
-        """Hash ``{ready, pushed, seq, acked, dead, spilled, ...}``.
+        """Hash ``{born, ready, pushed, seq, acked, dead, spilled, ...}``.
 
-        *ready* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
-        last id given to a reservation. Of those that are ready, *spilled* are in
-        *blocks* compressed blocks, which take *spilled_bytes* here and
-        *shelved_bytes* in files.
+        *born* is the crawl's mark, which each partition has from the start. *ready*
+        and *dead* are levels, *pushed* and *acked* only grow, *seq* is the last id
+        given to a reservation. Of those that are ready, *spilled* are in *blocks*
+        compressed blocks, which take *spilled_bytes* here and *shelved_bytes* in
+        files.
         """
         return f"{self.tag}:counts"
 

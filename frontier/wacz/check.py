@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from frontier.cdx.lines import line_of, parse
+from frontier.cdx.methods import paired
 from frontier.cdx.plain import plain_records
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import Captures, canonical, need_of
@@ -148,8 +149,8 @@ class _Check:
     def _warc(self, name: str, blocks: Any, captures: Captures) -> None:
         read = records if name.endswith(".gz") else plain_records
         try:
-            for found in read(name, blocks):
-                line = line_of(found, name.removeprefix(layout.ARCHIVE))
+            for found, how in paired(read(name, blocks)):
+                line = line_of(found, name.removeprefix(layout.ARCHIVE), how)
                 if line is None:
                     continue
                 captures.fact(line)

@@ -19,6 +19,7 @@ import os
 from typing import TYPE_CHECKING
 
 from frontier.cdx.lines import line_of
+from frontier.cdx.methods import GET, paired
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import BATCH, Captures, canonical, need_of
 from frontier.wacz import layout
@@ -103,14 +104,15 @@ class Indexing:
         self.pages = pages
         self._captures.forget(path.name)
         self.read += 1
-        for found in records(str(path), _blocks(descriptor)):
-            line = line_of(found, path.name)
+        for found, how in paired(records(str(path), _blocks(descriptor))):
+            line = line_of(found, path.name, how)
             if line is not None:
                 self._captures.add(line)
                 if found.kind == "revisit":
                     need = need_of(found, line.key)
                     self._refer(path.name, found.offset, need)
-                self._put(page_of(found, self._seeds))
+                if how is GET:  # the answer to a form is no page
+                    self._put(page_of(found, self._seeds))
 
     def lines(self) -> Iterator[bytes]:
         """The lines of all captures, in order; afterwards `needs` can tell."""

@@ -17,6 +17,8 @@ def test_a_page_may_be_a_revisit():
         {"status": 304},
         {"status": 404},
         {"status": 206},
+        {"request_head": b"POST /form HTTP/1.1\r\n\r\n"},
+        {"request_head": b"HEAD / HTTP/1.1\r\n\r\n"},
     ],
 )
 def test_what_is_empty_cut_off_or_not_a_page_is_stored_as_it_is(changes):

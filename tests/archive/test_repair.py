@@ -28,7 +28,7 @@ def leave_open(writer, count=2):
     writer.abandon()
 
 
-def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_records(
+def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_exchanges(
     writer, tmp_path
 ):
     leave_open(writer)
@@ -46,6 +46,8 @@ def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_records(
     assert len(repaired) == len(data) + 1
     for cut, outcome in enumerate(repaired):
         whole = [end for end in ends if end <= cut]
+        if len(whole) in {2, 4}:
+            whole.pop()  # a response whose request is cut off
         kept = max(whole, default=0)
         assert outcome == Repaired(
             f"crawl-20260101000000123-{cut:05}-node.warc.gz",
@@ -60,6 +62,19 @@ def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_records(
             assert path.read_bytes() == data[:kept]
             path.unlink()
     assert names(tmp_path) == []
+
+
+def test_a_file_with_requests_first_is_cut_after_a_response(writer, tmp_path):
+    leave_open(writer)
+    (left,) = tmp_path.iterdir()
+    data = left.read_bytes()
+    info, *four = (data[at : at + size] for at, size, _ in members(data))
+    turned = info + four[1] + four[0] + four[3] + four[2]
+    left.write_bytes(turned + b"cut")
+
+    (outcome,) = repair(tmp_path, None)
+
+    assert (outcome.records, outcome.kept_bytes) == (5, len(turned))
 
 
 @pytest.mark.parametrize(

@@ -340,7 +340,7 @@ def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, endin
     (path,) = tmp_path.iterdir()
     assert_sound(path)
     found = kinds(tmp_path, path.name)
-    assert found == ["request", "response"] * (len(found) // 2)
+    assert found == ["response", "request"] * (len(found) // 2)
     assert (len(found) == 40) == (ending == "recovers")
 
 

@@ -52,8 +52,8 @@ def test_each_record_is_a_gzip_member_and_warcinfo_is_first(writer, tmp_path):
     data = (tmp_path / NAME).read_bytes()
     found = members(data)
     kinds = [warc_headers(content)["WARC-Type"] for _, _, content in found]
-    assert kinds == ["warcinfo", "request", "response"]
-    assert found[2][:2] == (stored.offset, stored.length)
+    assert kinds == ["warcinfo", "response", "request"]
+    assert found[1][:2] == (stored.offset, stored.length)
     assert data[4:8] == bytes(4)  # no time of writing: the same input, the same file
     info = warc_headers(found[0][2])
     assert info["WARC-Filename"] == NAME
@@ -112,12 +112,12 @@ def test_other_readers_get_back_what_was_written(writer, tmp_path, name, as_revi
 
     path = tmp_path / NAME
     assert_sound(path)
-    kind, block = read_fastwarc(path)[-1]
+    kind, block = read_fastwarc(path)[-2]
     assert kind == ("revisit" if as_revisit else "response")
     body = b"" if as_revisit else exchange.response_body
     assert block == exchange.response_head + body
-    assert read_fastwarc(path)[-2][1] == exchange.request_head + exchange.request_body
-    kind, _, _, payload = read_warcio(path)[-1]
+    assert read_fastwarc(path)[-1][1] == exchange.request_head + exchange.request_body
+    kind, _, _, payload = read_warcio(path)[-2]
     assert kind == ("revisit" if as_revisit else "response")
     assert payload == body
 
@@ -126,7 +126,7 @@ def test_a_reader_sees_both_cookies(writer, tmp_path):
     append(writer, EXCHANGES["two cookies"])
     writer.close()
 
-    http = read_warcio(tmp_path / NAME)[-1][2]
+    http = read_warcio(tmp_path / NAME)[-2][2]
     assert http == [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
 
 
@@ -137,7 +137,7 @@ def test_a_revisit_is_found_from_its_headers(writer, tmp_path):
     writer.close()
 
     found = read_warcio(tmp_path / NAME)
-    response, revisit = found[2][1], found[4][1]
+    response, revisit = found[1][1], found[3][1]
     assert revisit["WARC-Refers-To"] == response["WARC-Record-ID"]
     assert revisit["WARC-Refers-To-Date"] == response["WARC-Date"]
     assert revisit["WARC-Refers-To-Target-URI"] == response["WARC-Target-URI"]
@@ -159,7 +159,7 @@ def test_a_full_file_is_closed_before_the_next_exchange(new_writer, tmp_path):
     for name in files:
         assert_sound(tmp_path / name)
         kinds = [kind for kind, *_ in read_warcio(tmp_path / name)]
-        assert kinds == ["warcinfo"] + ["request", "response"] * (len(kinds) // 2)
+        assert kinds == ["warcinfo"] + ["response", "request"] * (len(kinds) // 2)
 
 
 def test_a_revisit_may_be_in_the_file_after_its_original(new_writer, tmp_path):

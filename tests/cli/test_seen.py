@@ -113,7 +113,7 @@ def open_crawl(blocking, unique):
         shape = json.dumps(crawl_shape(config))
         store.run(
             [
-                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site"]),
+                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", ""]),
                 Call.command("SADD", f"seen-{unique}:crawls", crawl_id),
             ]
         )
@@ -443,9 +443,10 @@ def test_a_new_crawl_begins_with_what_another_saw(
     assert (said["imported"], said["seen_already"]) == (len(urls), 0)
     assert "FRONTIER_CRAWL_ID = 'two'" in done.stderr
     assert "imported      0" in again.stdout
-    store, keys = blocking(), CrawlKeys(f"seen-{unique}", "two")
-    config = stored_crawl(store, f"seen-{unique}", "two").config
-    verdicts = push_all(store, keys, config, [*urls, *pages(500, start=5_000)])
+    store = blocking()
+    crawl = stored_crawl(store, f"seen-{unique}", "two")
+    asked = [*urls, *pages(500, start=5_000)]
+    verdicts = push_all(store, crawl.keys, crawl.config, asked)
     assert {v for url, v in verdicts.items() if url in set(urls)} == {"s"}
     assert list(verdicts.values()).count("n") == 500
     listed = frontier("crawl", "list", *here, "--json")

@@ -183,13 +183,15 @@ def test_the_second_requires_the_first_and_nothing_else(crawled):
 
 
 @contextlib.contextmanager
-def replay(directory, *waczs):
+def replay(directory, *waczs, manager=PYWB):
     """A pywb with the collection ``c`` of *waczs*; yields a way to ask it."""
     directory.mkdir()
-    tools = Path(PYWB).parent
-    subprocess.run([PYWB, "init", "c"], cwd=directory, check=True, capture_output=True)
+    tools = Path(manager).parent
+    subprocess.run(
+        [manager, "init", "c"], cwd=directory, check=True, capture_output=True
+    )
     for path in waczs:
-        command = [PYWB, "add", "--unpack-wacz", "c", path]
+        command = [manager, "add", "--unpack-wacz", "c", path]
         subprocess.run(command, cwd=directory, check=True, capture_output=True)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -208,15 +210,18 @@ def replay(directory, *waczs):
         return False
 
     def ask(one):
-        digits = "".join(filter(str.isdigit, one.date))[:14]
+        return ask_of(one.url, at="".join(filter(str.isdigit, one.date))[:14])
+
+    def ask_of(url, method="GET", headers=None, body=None, at="2"):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         with contextlib.closing(connection):
-            url = urllib.parse.quote(one.url, safe="%/:=&?~#+!$,;'@()*[]")
-            accepted = {"Accept-Encoding": "gzip, deflate, br"}
-            connection.request("GET", f"/c/{digits}id_/{url}", headers=accepted)
+            url = urllib.parse.quote(url, safe="%/:=&?~#+!$,;'@()*[]")
+            accepted = {"Accept-Encoding": "gzip, deflate, br", **(headers or {})}
+            connection.request(method, f"/c/{at}id_/{url}", body, accepted)
             answer = connection.getresponse()
             return answer.status, answer.read()
 
+    ask.of = ask_of
     ask.cdx = f"http://127.0.0.1:{port}/c/cdx"
     try:
         until(is_up, "pywb")

@@ -83,7 +83,7 @@ class Client:
         return self.store.call(p.bury_call(self.keys, reservation, reason))
 
     def scan(self):
-        return p.Scan(*self.store.call(p.scan_call(self.keys)))
+        return p.Scan(*self.store.call(p.scan_call(self.keys))[:-1])
 
 
 @pytest.fixture

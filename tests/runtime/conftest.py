@@ -4,7 +4,9 @@ import time
 from functools import partial
 
 import pytest
+from owner import Owner
 
+from frontier.conf import Config
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.errors import StoreUnavailable
@@ -12,16 +14,18 @@ from frontier.hashing import mark
 from frontier.model import Member, Order
 from frontier.queues.partition import Scan, queue_name, scan_call
 from frontier.queues.push import TEST, Push, SeenShape
+from frontier.runtime import ending
 from frontier.runtime.acks import Acks
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.node import Node
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.shelf import shelf_of
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
-from frontier.store.client import Call
+from frontier.store.client import BlockingStore, Call
 
 TTL = 60.0
 SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
@@ -30,6 +34,15 @@ SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
 def a_push(url, queue_key="a.example", priority=0, mode=TEST):
     queue = queue_name(queue_key, priority)
     return Push(mode, mark(url), queue, priority, b"0" + url)
+
+
+@pytest.fixture
+def own_crawl(own_server, crawl):
+    """That crawl on the test's own server: open, and without a mark."""
+    store = BlockingStore.from_settings({"REDIS_URL": own_server.url})
+    with contextlib.closing(store):
+        store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    return crawl
 
 
 class Clock:
@@ -144,7 +157,7 @@ class Parts:
 
     async def scan(self, partition):
         reply = await self.store.call(scan_call(self.keys.partition(partition)))
-        return Scan(*reply)
+        return Scan(*reply[:-1])
 
     async def items(self, partition, queue="0:a.example"):
         name = self.keys.partition(partition).ready(queue)
@@ -208,3 +221,21 @@ class Flaky:
 @pytest.fixture
 def flaky(store):
     return lambda script, run_number: Flaky(store, script, run_number)
+
+
+@pytest.fixture
+def new_node(unique, monkeypatch):
+    monkeypatch.setattr(ending, "INTERVAL", 0.02)
+
+    def new_node(server, node_id, redis=None, **settings):
+        config = Config(
+            namespace=unique,
+            node_id=node_id,
+            warc_enabled=False,
+            **{"partitions": 16, "lease_ttl": 60.0, **settings},
+        )
+        found = redis or {"REDIS_URL": server.url}
+        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
+        return Node(config, found, Owner(), spider="site", **bounds)
+
+    return new_node

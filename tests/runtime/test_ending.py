@@ -119,6 +119,7 @@ async def test_of_two_that_find_the_end_one_has_ended_it(parts, start, db, crawl
     assert sorted(node.ending.ended_here for node in nodes) == [False, True]
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_an_outage_starts_the_looks_anew(
     parts_on, start, connect, own_server, until
 ):

@@ -292,6 +292,7 @@ async def test_a_stopped_inbox_reserves_nothing(ready, parts, until, new_push):
     assert (await node.scan(0)).ready == 1
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_a_server_that_is_away_is_waited_for(
     ready_on, until, connect, own_server, new_push
 ):

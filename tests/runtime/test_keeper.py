@@ -254,6 +254,7 @@ async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
     assert a.finished.is_set()
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_a_keeper_that_is_run_keeps_through_an_outage(
     parts_on, start, connect, own_server, until
 ):
@@ -275,6 +276,7 @@ async def test_a_keeper_that_is_run_keeps_through_an_outage(
     assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 1
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
     parts_on, start, connect, own_server, new_push, until
 ):

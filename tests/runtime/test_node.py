@@ -4,9 +4,9 @@ import logging
 from urllib.parse import quote
 
 import pytest
+from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.conf import Config
 from frontier.coordination.crawls import cancel_call
 from frontier.errors import (
     ConfigurationError,
@@ -14,95 +14,8 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.places import Places
-from frontier.queues.push import TEST
-from frontier.runtime import ending
-from frontier.runtime.node import Node
 from frontier.runtime.removing import remove_frontier
 from frontier.store.client import BlockingStore, Call
-
-
-class Owner:
-    """What runs a node: a spider that follows links as it is told."""
-
-    def __init__(self):
-        self.ready, self.finished = asyncio.Event(), asyncio.Event()
-        self.verdicts, self.failures, self.orders = [], [], []
-        self.busy = False
-
-    def on_ready(self):
-        self.ready.set()
-
-    def on_verdicts(self, pushes, verdicts):
-        self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
-
-    def on_forgotten(self):
-        self.forgot = True
-
-    def on_finished(self):
-        self.finished.set()
-        self.ready.set()
-
-    def on_failure(self, error):
-        self.failures.append(error)
-
-    def on_order(self, order):
-        self.orders.append(order)
-
-    def is_busy(self):
-        return self.busy
-
-    def report(self):
-        return {"pages": len(self.verdicts)}
-
-
-@pytest.fixture
-def new_node(unique, monkeypatch):
-    monkeypatch.setattr(ending, "INTERVAL", 0.02)
-
-    def new_node(server, node_id, redis=None, **settings):
-        config = Config(
-            namespace=unique,
-            node_id=node_id,
-            warc_enabled=False,
-            **{"partitions": 16, "lease_ttl": 60.0, **settings},
-        )
-        found = redis or {"REDIS_URL": server.url}
-        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
-        return Node(config, found, Owner(), spider="site", **bounds)
-
-    return new_node
-
-
-def push(node, url, host):
-    place = Places(node.config).of(f"http://{host}/", url)
-    node.push(
-        fingerprint=url,
-        queue_key=place.queue_key,
-        partition=place.partition,
-        priority=0,
-        item=b"0" + url,
-        mode=TEST,
-        tag=url,
-    )
-
-
-async def fetch(node, children, fetched):
-    """Fetch what the node is given, until the crawl is over."""
-    owner = node._owner
-    while not owner.finished.is_set():
-        await owner.ready.wait()
-        owner.ready.clear()
-        while (reservation := node.take()) is not None:
-            assert node.may_send(reservation)
-            url = reservation.item[1:]
-            fetched.append(url)
-            for child, host in children(url):
-                push(node, child, host)
-            node.acks.complete(reservation)
-            await asyncio.sleep(0)
-        if not owner.finished.is_set():
-            asyncio.get_running_loop().call_later(0.01, owner.ready.set)
 
 
 def tree(url):

@@ -74,6 +74,7 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
     assert sorted(node.risen) == [(2, "0:a.example"), (2, "3:a.example")]
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_what_was_put_survives_a_server_that_is_paused(
     parts_on, start, new_push, connect, own_server, until
 ):
@@ -96,6 +97,7 @@ async def test_what_was_put_survives_a_server_that_is_paused(
     assert node.patience.outages == 1
 
 
+@pytest.mark.usefixtures("own_crawl")
 async def test_what_was_put_survives_a_server_that_is_killed(
     parts_on, start, new_push, connect, own_server, until
 ):

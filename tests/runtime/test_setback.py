@@ -43,6 +43,7 @@ def node(parts_on, connect, own_server, start):
     a = parts_on(connect(own_server), cap=4, size=4)
 
     async def go(*pushes):
+        await a.store.call(Call.command("HSET", a.keys.meta(), "state", "open"))
         compare(a)
         start(a.outbox.run(), a.inbox.run())
         await a.keeper.beat()

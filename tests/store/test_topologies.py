@@ -83,8 +83,9 @@ async def test_a_key_that_is_gone_ahead_is_found(cluster, primaries, unique):
 
 
 async def test_keys_on_both_sides_are_waited_for(cluster, primaries, unique):
-    keys = [f"{{{unique}}}:starts", f"{{{unique}}}:lock"]
-    take = Call.to(START_ACQUIRE, keys, ["seeds", "me", 60_000])
+    keys = [f"{{{unique}}}:starts", f"{{{unique}}}:lock", f"{{{unique}}}:meta"]
+    await cluster.call(Call.command("HSET", keys[2], "state", "open"))
+    take = Call.to(START_ACQUIRE, keys, ["seeds", "me", 60_000, ""])
     assert await cluster.call(take) == b"yours"
     await cluster.call(Call.command("HSET", keys[0], "others", "done"))
     slot = slot_of(unique)
@@ -152,7 +153,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
 async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):
     crawl = CrawlKeys("test", unique)
     names = [crawl.nodes(), crawl.epoch(), crawl.reports()]
-    names += [crawl.hints("a"), crawl.order("a")]
+    names += [crawl.hints("a"), crawl.order("a"), crawl.meta()]
     await cluster.run(
         [
             Call.command("HSET", names[0], "a", "1 1 0"),
@@ -160,13 +161,14 @@ async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, 
             Call.command("HSET", names[2], "a", "{}"),
             Call.command("RPUSH", names[3], "x"),
             Call.command("SET", names[4], "drain"),
+            Call.command("HSET", names[5], "state", "open"),
         ]
     )
     slot = slot_of(names[0])
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    assert await cluster.call(Call.to(NODE_LEAVE, names, ["a", "{}"])) == 0
+    assert await cluster.call(Call.to(NODE_LEAVE, names, ["a", "{}", "", "p"])) == 0
     primaries.move(slot, target)
 
 

@@ -134,8 +134,10 @@ def test_where_nothing_usable_is_noted_the_record_is_read(
 def test_what_is_noted_is_not_read(tmp_path, warc, plain):
     path = warc("listed")
     data = bytearray(path.read_bytes())
-    for line in map(parse, beside_of(path).read_bytes().splitlines()):
-        if line.notes.date:
+    lines = [parse(line) for line in beside_of(path).read_bytes().splitlines()]
+    first = min(line.offset for line in lines)  # where the head of the file ends
+    for line in lines:
+        if line.notes.date and line.offset != first:
             end = line.offset + line.length
             data[line.offset + 2 : end] = bytes(line.length - 2)
     path.write_bytes(data)

@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-import shutil
 import subprocess
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -13,59 +11,6 @@ from frontier.wacz.create import create, warc_files
 from tests import foreign
 
 pytestmark = pytest.mark.compat
-
-PACKAGES = {
-    "@webrecorder/wabac": "2.27.3",
-    "esbuild": "^0.25",
-    "fake-indexeddb": "^6",
-    "unzipit": "^1",
-    "yauzl": "^3",
-    "fflate": "^0.8",
-}
-SCRIPT = Path(__file__).with_name("wabac.ts")
-REQUIRE = (
-    'import {createRequire} from "node:module"; '
-    "const require = createRequire(import.meta.url);"
-)
-
-
-@pytest.fixture(scope="session")
-def wabac(tmp_path_factory):
-    """Ask wabac for the members of a WACZ, and for what it replays."""
-    # wabac wants warcio 2.4.12, which not every copy of the registry has yet.
-    place = foreign.node(PACKAGES, {"warcio": "2.4.11"})
-    work = tmp_path_factory.mktemp("wabac")
-    (work / "node_modules").symlink_to(place / "node_modules")
-    shutil.copy(SCRIPT, work)
-    subprocess.run(
-        [
-            "node_modules/.bin/esbuild",
-            SCRIPT.name,
-            "--bundle",
-            "--platform=node",
-            "--format=esm",
-            "--loader:.html=text",
-            "--outfile=wabac.mjs",
-            f"--banner:js={REQUIRE}",
-        ],
-        cwd=work,
-        check=True,
-        capture_output=True,
-    )
-
-    def ask(path, lookups=()):
-        done = subprocess.run(
-            ["node", "wabac.mjs", path],
-            cwd=work,
-            input=json.dumps(list(lookups)),
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        answers = json.loads(done.stdout)
-        return answers["members"], answers["found"]
-
-    return ask
 
 
 def test_wabac_reads_all_members_and_finds_captures(tmp_path, write_warc, wabac):
@@ -127,7 +72,7 @@ READERS = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_zip_readers_of_others_read_all_members(tmp_path, write_warc, reader):
-    place = foreign.node(PACKAGES, {"warcio": "2.4.11"})
+    place = foreign.npm()
     out = tmp_path / "c.wacz"
     create(out, warc_files([write_warc("c-1", [b"one", b"two"])]))
     (tmp_path / "node_modules").symlink_to(place / "node_modules")

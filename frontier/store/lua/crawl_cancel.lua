@@ -1,7 +1,7 @@
 -- crawl_cancel: end a crawl whatever is left in it; its nodes are told.
 --
 -- KEYS[1]  meta   hash {state, ...}
--- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 --
 -- Returns {done, live}: done is 1 if this call canceled it, 2 if it had been
@@ -11,7 +11,8 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local live = 0
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
-  if tonumber(string.match(value, '^(%d+)') or '0') >= now - tonumber(ARGV[1]) then
+  local beat = tonumber(string.match(value, '^(%d+)') or '0')
+  if math.abs(now - beat) <= tonumber(ARGV[1]) then
     live = live + 1
   end
 end

@@ -1,7 +1,7 @@
 -- crawl_close: end a crawl that no node runs, whatever is left in it.
 --
 -- KEYS[1]  meta   hash {state, seeding_ms, ...}
--- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 --
 -- Returns 1 if this call ended it, 2 if it had ended before, 0 if a node lives
@@ -16,7 +16,8 @@ if tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0') > now then
   return 0
 end
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
-  if tonumber(string.match(value, '^(%d+)') or '0') >= now - tonumber(ARGV[1]) then
+  local beat = tonumber(string.match(value, '^(%d+)') or '0')
+  if math.abs(now - beat) <= tonumber(ARGV[1]) then
     return 0
   end
 end

@@ -1,22 +1,32 @@
 -- crawl_finish: end a crawl that has nothing left to do.
 --
--- KEYS[1]  meta   hash {state, seeding_ms, ...}
--- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[1]  meta   hash {state, born, seeding_ms, swept_ms, resumed_ms, ...}
+-- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
+-- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
 --
 -- Returns 1 if this call ended it, 2 if it had ended before, 3 if it was
--- canceled, 0 if a live node is busy: it loads seeds or holds requests that are
--- not in the store, or while a command puts seeds in.
+-- canceled or at a limit, 0 if a live node is busy: it loads seeds or holds requests
+-- that are not in the store, or while a command puts seeds in, or that cannot be
+-- known. Or -1 if the crawl is not there any more, or is another of its name.
 
-local state = redis.call('HGET', KEYS[1], 'state')
+local state, born, swept, resumed = unpack(
+  redis.call('HMGET', KEYS[1], 'state', 'born', 'swept_ms', 'resumed_ms'))
+if not state or (born or '') ~= ARGV[2] then
+  return -1
+end
 if state ~= 'open' then
-  return state == 'canceled' and 3 or 2
+  return (state == 'canceled' or state == 'limit') and 3 or 2
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local ttl = tonumber(ARGV[1])
+if swept and math.abs(now - tonumber(swept)) > ttl / 2 then
+  return 0 -- the clock was set, or nodes could not beat: who lives is not known
+end
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   local beat, busy = string.match(value, '^(%d+) %d+ (%d)')
-  if busy == '1' and tonumber(beat) >= now - tonumber(ARGV[1]) then
+  if busy == '1' and math.max(tonumber(beat), tonumber(resumed or '0')) >= now - ttl then
     return 0
   end
 end

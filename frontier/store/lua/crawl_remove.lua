@@ -6,7 +6,7 @@
 -- removed: nobody takes what is left of a seen-set for all of it.
 
 local state = redis.call('HGET', KEYS[1], 'state')
-if state ~= 'finished' and state ~= 'canceled' then
+if state ~= 'finished' and state ~= 'canceled' and state ~= 'limit' then
   return 0
 end
 local time = redis.call('TIME')

@@ -1,9 +1,9 @@
 -- node_beat: say that a node lives, and learn who else does.
 --
--- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  epoch    integer
 -- KEYS[3]  reports  hash: node id to JSON
--- KEYS[4]  meta     hash {state, swept_ms, ...} of the crawl
+-- KEYS[4]  meta     hash {state, born, swept_ms, resumed_ms, ...} of the crawl
 -- KEYS[5]  order    string: what an operator wants of this node
 -- ARGV[1]  node     node id
 -- ARGV[2]  weight   its weight in the ring; 0 while it leaves
@@ -11,43 +11,60 @@
 -- ARGV[4]  busy     1 while the node has work that is not in the store, else 0
 -- ARGV[5]  report   JSON; '' leaves the last one
 -- ARGV[6]  known    the epoch that it knows; less than 0 with the first beat of a process
+-- ARGV[7]  born     of the crawl that it is in; '' if it has none
+-- ARGV[8]  process  what tells its process from others with its id
 --
 -- Returns {epoch, state, order, node, weight, node, weight, ...}; without the
--- nodes if the epoch is the one that is known.
+-- nodes if the epoch is the one that is known. Or {-1}, and does nothing, if that
+-- crawl is not there any more; {-2} if another process beats under its id by now.
 -- The epoch grows when the set of live nodes, or a weight, changes. What was
 -- ordered of an earlier process of the same name is forgotten. A node that is
 -- to be removed does not get onto the map any more.
 -- The whole map is read by who does not know the epoch, and, to find the dead,
 -- by one beat in a second: else the cost of all beats grew with the square of
--- the number of nodes.
+-- the number of nodes. Where none did so for half of the ttl, the server was away,
+-- or its clock was set: every node then has the ttl from now on to beat again.
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local limit = now - tonumber(ARGV[3])
+local ttl, begins = tonumber(ARGV[3]), tonumber(ARGV[6]) < 0
 local stamp = string.format('%.0f', now)
+local crawl = redis.call('HMGET', KEYS[4], 'state', 'born', 'swept_ms', 'resumed_ms')
+if not crawl[1] or (crawl[2] or '') ~= ARGV[7] then
+  return {-1}
+end
+local own, process = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '',
+  '^%d+ (%d+) %d ?(%w*)')
+if not begins and process and process ~= ARGV[8] then
+  return {-2}
+end
 local order = redis.call('GET', KEYS[5]) or ''
-if tonumber(ARGV[6]) < 0 then
+if begins then
   redis.call('DEL', KEYS[5]) -- and is not read again: it may be gone as slots move
   order = ''
 end
-local crawl = redis.call('HMGET', KEYS[4], 'state', 'swept_ms')
-local reply = {0, crawl[1] or '', order}
-local sweeps = true -- where there is no crawl, nothing is noted about it
-if crawl[1] then
-  sweeps = now - tonumber(crawl[2] or '0') >= math.min(1000, tonumber(ARGV[3]) / 5)
-  if sweeps then redis.call('HSET', KEYS[4], 'swept_ms', stamp) end
+local swept = tonumber(crawl[3] or '')
+local since = swept and math.abs(now - swept) or math.huge
+local resumed = math.min(tonumber(crawl[4] or '') or 0, now)
+if swept and since >= ttl / 2 and not begins then resumed = now end
+local sweeps = since >= math.min(1000, ttl / 5)
+if sweeps then
+  redis.call('HSET', KEYS[4], 'swept_ms', stamp, 'resumed_ms', string.format('%.0f', resumed))
 end
-local own = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^%d+ (%d+)')
 local changed, dead, members = own ~= ARGV[2], {}, {}
 
 if sweeps or changed or order == 'remove'
   or (redis.call('GET', KEYS[2]) or '0') ~= ARGV[6] then
   local nodes = redis.call('HGETALL', KEYS[1])
   for i = 1, #nodes, 2 do
-    local beat, weight = string.match(nodes[i + 1], '^(%d+) (%d+)')
+    local beat, weight, rest = string.match(nodes[i + 1], '^(%d+) (%d+)(.*)$')
+    if beat and tonumber(beat) > now then -- the clock was set back since
+      beat = stamp
+      redis.call('HSET', KEYS[1], nodes[i], stamp .. ' ' .. weight .. rest)
+    end
     if nodes[i] == ARGV[1] then
       -- it is added below
-    elseif tonumber(beat) < limit then
+    elseif not beat or math.max(tonumber(beat), resumed) < now - ttl then
       dead[#dead + 1] = nodes[i]
       changed = true
     else
@@ -62,9 +79,12 @@ if order == 'remove' then
 else
   table.insert(members, ARGV[1])
   table.insert(members, ARGV[2])
-  redis.call('HSET', KEYS[1], ARGV[1], stamp .. ' ' .. ARGV[2] .. ' ' .. ARGV[4])
+  redis.call('HSET', KEYS[1], ARGV[1],
+    table.concat({stamp, ARGV[2], ARGV[4], ARGV[8]}, ' '))
 end
-if #dead > 0 then redis.call('HDEL', KEYS[1], unpack(dead)) end
+for i = 1, #dead, 1000 do
+  redis.call('HDEL', KEYS[1], unpack(dead, i, math.min(#dead, i + 999)))
+end
 if ARGV[5] ~= '' then
   redis.call('HSET', KEYS[3], ARGV[1], ARGV[5])
 end
@@ -72,7 +92,7 @@ if changed then
   redis.call('INCR', KEYS[2])
 end
 local epoch = redis.call('GET', KEYS[2]) or '0'
-reply[1] = tonumber(epoch)
+local reply = {tonumber(epoch), crawl[1], order}
 if epoch ~= ARGV[6] then
   for i = 1, #members do reply[#reply + 1] = members[i] end
 end

@@ -1,6 +1,6 @@
 -- node_order: want something of a live node, which its next heartbeat reads.
 --
--- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  order   string
 -- ARGV[1]  node    node id
 -- ARGV[2]  order   what is wanted

@@ -1,6 +1,6 @@
 -- node_remove: take a node off the membership map, whether it likes it or not.
 --
--- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy>'
+-- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  epoch   integer
 -- KEYS[3]  hints   list of the node
 -- KEYS[4]  order   string: what is wanted of the node, should it still live
@@ -17,7 +17,8 @@ if not value then
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-if ARGV[3] ~= '1' and tonumber(string.match(value, '^(%d+)') or '0') >= now - tonumber(ARGV[2]) then
+local beat = tonumber(string.match(value, '^(%d+)') or '0')
+if ARGV[3] ~= '1' and math.abs(now - beat) <= tonumber(ARGV[2]) then
   return -1
 end
 redis.call('HDEL', KEYS[1], ARGV[1])

@@ -1,15 +1,16 @@
 -- queue_push: queue the URLs that were not seen, and mark them, in one step.
 --
 -- KEYS[1...]       those of the first plan, then those of the next. In each plan
---                  1 is `counts`, the hash {ready, pushed, seq, acked, dead}, 2
+--                  1 is `counts`, the hash {born, ready, pushed, ...}, 2
 --                  `queues`, the sorted set of queues that have ready URLs, 3
 --                  `seen`, the hash {buckets, count, blooms, last, era}, 4
 --                  `pushers`, the hash process to '<number> <time, s> <verdicts>'
 --                  of its last push; from 5 on Bloom generations, then buckets of
 --                  the set and ready lists
--- ARGV[1...] plans  a partition each, msgpack [keys, turn, layout, base, room, made,
---                  splits, lists, modes, marks, members, places, targets, items]:
+-- ARGV[1...] plans  a partition each, msgpack [keys, born, turn, layout, base, room,
+--                  made, splits, lists, modes, marks, members, places, targets, items]:
 --                  keys     how many of the KEYS are the plan's
+--                  born     the mark of the crawl, as `counts` has it; '' if none
 --                  turn     {process, number, before}: the number of this push,
 --                           which only grows, and that of the last one here that
 --                           the process knows of, or 0. Empty if it has none
@@ -40,6 +41,8 @@
 -- not the current one or leaves too little room. Or {2, ...}, and nothing is done,
 -- if the push `before` is forgotten here. A push whose number is not greater than
 -- the last one's was done already: its verdicts are told again, and all its lists.
+-- Or {-1}, and nothing is done, if the partition is not marked as of that crawl:
+-- what was in it is lost.
 -- Where there is a set it answers, and Bloom is only written: the set is exact
 -- and ten times as quick to ask. Once a set was given up (era > 0), Bloom is
 -- asked about what the present one does not have.
@@ -182,8 +185,9 @@ local function note_push(pushers, turn, told, had)
   redis.call('HSET', pushers, turn[1], string.format('%.0f %.0f %s', turn[2], now, told))
 end
 
-local function push(keys, turn, layout, base, room, made, splits, lists, modes, marks,
-    members, places, targets, items)
+local function push(keys, born, turn, layout, base, room, made, splits, lists, modes,
+    marks, members, places, targets, items)
+  if (redis.call('HGET', keys[1], 'born') or '') ~= born then return {-1} end
   local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era')
   local buckets, count = tonumber(stored[1] or base), tonumber(stored[2] or '0')
   local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')

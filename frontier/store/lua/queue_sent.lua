@@ -1,11 +1,16 @@
 -- queue_sent: note when hosts may be asked again.
 --
 -- KEYS[1]  polite  hash: queue key to '<token> <time, ms>'
+-- KEYS[2]  fence   integer, the last token issued
 -- ARGV[1]  token   of the lease under which requests were sent
 -- ARGV[2...]       for each queue key: its name, and its delay in milliseconds
 --
--- Returns nothing. The hash expires some time after the last delay is over.
+-- Returns nothing. The hash expires some time after the last delay is over. Where
+-- no token is known the partition was lost, and nothing is noted.
 
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  return
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local longest = 0

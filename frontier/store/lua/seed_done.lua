@@ -7,12 +7,12 @@
 -- ARGV[2]  holder    name of the command
 -- ARGV[3]  grace_ms  how long the crawl stays open from now on
 --
--- Returns 1, or 0 if another command has the lock. The list is forgotten: to
+-- Returns 1, or 0 if another command has the lock, or the crawl is not there. The list is forgotten: to
 -- load it again is to test all of it again. Where several lists are loaded at
 -- once, the one that ends first shortens the time that the others keep the
 -- crawl open only until they say again how far they are.
 
-if redis.call('GET', KEYS[3]) ~= ARGV[2] then
+if redis.call('GET', KEYS[3]) ~= ARGV[2] or redis.call('EXISTS', KEYS[1]) == 0 then
   return 0
 end
 redis.call('DEL', KEYS[3])

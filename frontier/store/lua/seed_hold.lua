@@ -8,11 +8,12 @@
 -- ARGV[3]  ttl_ms    how long the lock lives, and the crawl stays open
 -- ARGV[4]  lines     how many lines the holder knows to be in the store
 --
--- Returns {'yours', lines}, {'taken', 0}, or {'closed', 0} if the crawl has
--- ended. Also renews: the holder calls it again, with more lines.
+-- Returns {'yours', lines}, {'taken', 0}, {'closed', 0} if the crawl has ended, or
+-- {'lost', 0} if there is none. Also renews: the holder calls it again, with more lines.
 
-if redis.call('HGET', KEYS[1], 'state') ~= 'open' then
-  return {'closed', 0}
+local state = redis.call('HGET', KEYS[1], 'state')
+if state ~= 'open' then
+  return {state and 'closed' or 'lost', 0}
 end
 local holder = redis.call('GET', KEYS[3])
 if holder and holder ~= ARGV[2] then

@@ -2,12 +2,18 @@
 --
 -- KEYS[1]  starts    hash: digest of a seed list to 'done'
 -- KEYS[2]  lock      string: the node that loads it
+-- KEYS[3]  meta      hash {state, born, ...}
 -- ARGV[1]  start_id  digest of the seed list
 -- ARGV[2]  holder    node id
 -- ARGV[3]  ttl_ms    how long the lock lives
+-- ARGV[4]  born      of the crawl; '' if it has none
 --
--- Returns 'done', 'yours' or 'taken'. Also renews: the holder calls it again.
+-- Returns 'done', 'yours' or 'taken'; 'lost' if that crawl is not there. Also renews: the holder calls it again.
 
+local meta = redis.call('HMGET', KEYS[3], 'state', 'born')
+if not meta[1] or (meta[2] or '') ~= ARGV[4] then
+  return 'lost'
+end
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   return 'done'
 end

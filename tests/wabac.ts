@@ -1,6 +1,6 @@
 // What wabac, the reader in ReplayWeb.page and Browsertrix, makes of a WACZ.
 //
-// esbuild makes one file of this and wabac's sources; node runs it (test_wabac.py):
+// esbuild makes one file of this and wabac's sources; node runs it (foreign.py):
 //   node wabac.mjs FILE.wacz < LOOKUPS > ANSWERS
 // LOOKUPS is a JSON list of {url, ts, method, headers, body}. ANSWERS is an object with
 // the SHA-256 and size of each member, as wabac's zip reader reads it, and for each
@@ -39,6 +39,7 @@ class FileLoader extends BaseLoader {
   }
 }
 
+const EVENT = { clientId: "one", resultingClientId: "one" };
 const path = process.argv[2];
 const loader = new FileLoader(await openAsBlob(path));
 const zip = new ZipRangeReader(loader);
@@ -70,7 +71,7 @@ if (lookups.length) {
     const request = new ArchiveRequest(`${ts}mp_/${url}`, asked);
     try {
       await request.convertPostToGet();
-      const answer = await db.getResource(request, "http://r/", null as any, {
+      const answer = await db.getResource(request, "http://r/", EVENT as any, {
         noRedirect: true,
       });
       const payload = answer && new Uint8Array(await answer.getBuffer());

@@ -1,0 +1,101 @@
+"""Limits of a whole crawl, on several nodes, of which one is killed."""
+
+from conftest import FAST, SHORT, until
+
+from frontier.inspection.snapshot import snapshot
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+
+KEYS = CrawlKeys("frontier", "site-1")
+NO_ROBOTS = {"ROBOTSTXT_OBEY": "False"}
+
+
+def look(cluster):
+    return snapshot(cluster.store, "frontier", "site-1")
+
+
+def spent(cluster, name="pages"):
+    return int(cluster.store.call(Call.command("HGET", KEYS.spent(), name)) or 0)
+
+
+def pages(server):
+    """What the site has sent that Scrapy calls a page: no redirects."""
+    return sum(e.status not in {301, 302} for e in server.requests().entries)
+
+
+def start(cluster, server, *nodes, **settings):
+    for node in nodes:
+        seeds = ",".join(server.seeds)
+        cluster.start(node, "-a", f"seeds={seeds}", **{**NO_ROBOTS, **settings})
+
+
+def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    start(cluster, server, "node-1", "node-2", CLOSESPIDER_PAGECOUNT="40")
+
+    assert cluster.wait() == [0, 0]
+    assert pages(server) == 40
+    seen = look(cluster)
+    assert (seen.state, seen.limit, seen.limit_value) == ("limit", "pages", 40)
+    assert seen.queue.reserved == 0
+    for node in cluster.nodes:
+        assert "Spider closed (closespider_pagecount)" in cluster.text_of(node)
+        assert "at its limit: 40 pages (CLOSESPIDER_PAGECOUNT)" in cluster.text_of(node)
+    report = cluster.ask("crawl", "status").stdout
+    assert "site-1, spider site: limit in" in report
+    assert "ended at its limit: 40 pages (CLOSESPIDER_PAGECOUNT)" in report
+    # It is closed: to start again is to begin the next.
+    start(cluster, server, "node-3", CLOSESPIDER_PAGECOUNT="10")
+    assert cluster.wait("node-3") == [0]
+    assert pages(server) == 50
+    assert "is in crawl site-2" in cluster.text_of("node-3")
+
+
+def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.05)
+    limit = {"CLOSESPIDER_PAGECOUNT": "100", **SHORT}
+    start(cluster, server, "node-1", "node-2", **limit)
+    until(lambda: server.requests() and spent(cluster) > 20, "pages")
+    cluster.kill("node-1")
+    cluster.nodes["node-2"].terminate()
+    assert cluster.wait("node-2") == [0]
+    assert look(cluster).state == "open"
+    before, counted = pages(server), spent(cluster)
+    # What node-1 had under way is not counted, and is fetched again.
+    assert before - 2 * int(FAST["CONCURRENT_REQUESTS_PER_DOMAIN"]) * 5 <= counted
+    assert counted <= before < 100
+
+    start(cluster, server, "node-3", "node-4", "node-5", **limit)
+    assert cluster.wait("node-3", "node-4", "node-5") == [0, 0, 0]
+    assert look(cluster).limit == "pages"
+    assert pages(server) == 100 + before - counted
+
+
+def test_two_nodes_make_little_more_items_than_the_crawl_may_have(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    few = {"CLOSESPIDER_ITEMCOUNT": "20", "CONCURRENT_REQUESTS": "2"}
+    start(cluster, server, "node-1", "node-2", **few)
+
+    assert cluster.wait() == [0, 0]
+    seen = look(cluster)
+    assert (seen.state, seen.limit, seen.limit_value) == ("limit", "items", 20)
+    # What was in flight includes responses that wait for their callback.
+    assert 20 <= seen.totals.items == spent(cluster, "items") < 40
+    for node in cluster.nodes:
+        assert "Spider closed (closespider_itemcount)" in cluster.text_of(node)
+
+
+def test_three_nodes_of_one_command_end_at_its_limit_and_say_so(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    words = ["crawl", "run", "--seeds", server.seeds[0], "--nodes", "3"]
+    words += ["--warc-dir", str(cluster.warc_dir), "-sROBOTSTXT_OBEY=False"]
+    twice = cluster.ask(*words, "--limit-pages=9", "-sCLOSESPIDER_PAGECOUNT=9")
+    assert twice.returncode == 2
+    assert "-s CLOSESPIDER_PAGECOUNT and --limit-pages are the same" in twice.stderr
+
+    done = cluster.ask(*words, "--limit-pages", "9", "--limit-bytes", "100000000")
+    assert done.returncode == 0, done.stderr
+    assert "site-1 has ended at its limit: 9 pages (CLOSESPIDER_PAGECOUNT)" in (
+        done.stderr
+    )
+    assert pages(server) == 9
