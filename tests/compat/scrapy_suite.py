@@ -23,7 +23,7 @@ import tarfile
 import tempfile
 import time
 import tomllib
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,7 +185,7 @@ class Suite:
 
 def _read(report: Path) -> Outcome:
     outcome = Outcome()
-    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 (pytest's own)
+    for case in ET.parse(report).iter("testcase"):
         if case.get("file") is None:
             continue  # a file that could not be imported; its tests are missed later
         name = _id_of(case)
@@ -199,7 +199,7 @@ def _read(report: Path) -> Outcome:
     return outcome
 
 
-def _id_of(case: ElementTree.Element) -> str:
+def _id_of(case: ET.Element) -> str:
     """The id of a test: its file, the classes that it is in, and its name."""
     file = case.get("file", "")
     module = file.removesuffix(".py").replace("/", ".")
@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = [f"tests/{name}" for name in chosen] or ["tests"]
     files = [name for name in files if (folder / name).exists()]
     # Short, because it ends in names of sockets.
-    with tempfile.TemporaryDirectory(prefix="compat-", dir="/tmp") as name:  # noqa: S108
+    with tempfile.TemporaryDirectory(prefix="compat-", dir="/tmp") as name:
         scratch = Path(name)
         with server(scratch) as store:
             suite = Suite(folder, scratch, store)

@@ -97,8 +97,16 @@ class Project:
         log = output.with_suffix(".log").open("wb")
         with log:
             return subprocess.Popen(
-                [*SCRAPY, "crawl", "shop", "-a", f"bases={self.bases}"]
-                + ["-o", str(output), *options],
+                [
+                    *SCRAPY,
+                    "crawl",
+                    "shop",
+                    "-a",
+                    f"bases={self.bases}",
+                    "-o",
+                    str(output),
+                    *options,
+                ],
                 cwd=self.root,
                 env={**os.environ, "PYTHONPATH": str(self.root)},
                 stdout=log,
@@ -295,7 +303,7 @@ def test_feeds_to_object_storage(project):
             endpoint_url=endpoint,
             region_name="us-east-1",
             aws_access_key_id="a",
-            aws_secret_access_key="b",  # noqa: S106 (moto takes any)
+            aws_secret_access_key="b",
         )
         s3.create_bucket(Bucket="feeds")
         project.settings(f"""
@@ -317,9 +325,24 @@ def certificate(tmp_path):
     """A certificate of 127.0.0.1 and its key."""
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        + ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-        + ["-keyout", str(key), "-out", str(cert)],
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            str(key),
+            "-out",
+            str(cert),
+        ],
         check=True,
         capture_output=True,
     )
@@ -367,8 +390,18 @@ def test_http_2(project, certificate, tmp_path):
     cert, key = certificate
     port = free_port()
     hypercorn = subprocess.Popen(
-        [sys.executable, "-m", "hypercorn", "app:app", "--bind", f"127.0.0.1:{port}"]
-        + ["--certfile", str(cert), "--keyfile", str(key)],
+        [
+            sys.executable,
+            "-m",
+            "hypercorn",
+            "app:app",
+            "--bind",
+            f"127.0.0.1:{port}",
+            "--certfile",
+            str(cert),
+            "--keyfile",
+            str(key),
+        ],
         cwd=tmp_path,
         stderr=subprocess.DEVNULL,
     )

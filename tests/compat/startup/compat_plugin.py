@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _own_namespace():
-    from scrapy.settings import default_settings  # noqa: PLC0415 (Scrapy's suite hooks into its first import)
+    from scrapy.settings import default_settings
 
     default_settings.FRONTIER_NAMESPACE = "t" + uuid.uuid4().hex

@@ -17,7 +17,7 @@ DEFAULTS = "scrapy.settings.default_settings"
 class _Defaults(importlib.abc.MetaPathFinder):
     """Loads Scrapy's default settings, and adds to them."""
 
-    def find_spec(self, name, path=None, target=None):  # noqa: ANN001, ANN201, ARG002
+    def find_spec(self, name, path=None, target=None):
         """Find the settings as everybody else would, once."""
         if name != DEFAULTS:
             return None
@@ -25,7 +25,7 @@ class _Defaults(importlib.abc.MetaPathFinder):
         spec = importlib.util.find_spec(name)
         execute = spec.loader.exec_module
 
-        def exec_module(module):  # noqa: ANN001, ANN202
+        def exec_module(module):
             execute(module)
             directory = os.environ["COMPAT_DIR"]
             module.ADDONS = {"frontier.addon.Addon": 100}
