@@ -84,6 +84,19 @@ class Places:
             return places[0]
         return places[int.from_bytes(fingerprint[-4:]) % self._shards]
 
+    def queue_key_of_slot(self, place: Place, url: str, slot: object) -> str:
+        """The queue key of a request at *place* whose ``meta`` names its *slot*.
+
+        The slots of a host have a delay each, and one waits for no other. So each
+        has a queue, in the partition of the host; but not where the host is divided
+        or URLs are spread, nor if the slot is the host's own or no name of a queue.
+        """
+        is_own = self._is_spread or self._shards > 1 or slot == host_of(url)
+        is_name = isinstance(slot, str) and len(slot) <= MAX_HOST and slot.isprintable()
+        if is_own or not is_name:
+            return place.queue_key
+        return f"{place.queue_key}~{slot}"
+
     def _canonical(self, origin: str) -> str:
         """*origin* with the host that the crawl's rules give its pages."""
         if self._rules == SCRAPY:

@@ -111,9 +111,8 @@ class Recorder:
             for part in ("callback", "errback")
             if (function := getattr(request, part)) is not None
         }
-        bare = copy.copy(
-            request
-        )  # Scrapy finds fewer callbacks, and takes others' for the spider's
+        # Scrapy finds fewer callbacks, and takes others' for the spider's.
+        bare = copy.copy(request)
         bare.callback = bare.errback = None
         full = bare.to_dict() | named
         cls = type(request)

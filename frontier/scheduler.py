@@ -31,6 +31,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
 from frontier.delivered import Delivered
+from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
@@ -320,9 +321,12 @@ class Scheduler(BaseScheduler):
             mode = TEST
             salted = fingerprint + self._connection.carried
             fingerprint = hashlib.sha256(salted).digest()
+        queue_key = place.queue_key
+        if slot := request.meta.get(DOWNLOAD_SLOT):
+            queue_key = self._places.queue_key_of_slot(place, request.url, slot)
         self._node.push(
             fingerprint=fingerprint,
-            queue_key=place.queue_key,
+            queue_key=queue_key,
             partition=place.partition,
             priority=request.priority,
             item=item,

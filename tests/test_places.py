@@ -52,6 +52,29 @@ def test_by_url_two_spellings_of_one_url_have_one_place():
     assert place(queue_key="url").queue_key == "*"
 
 
+@pytest.mark.parametrize(
+    ("slot", "settings", "suffix"),
+    [
+        ("fast", {}, "~fast"),
+        ("fast", {"queue_key": "domain"}, "~fast"),
+        ("www.a.example", {}, ""),
+        ("fast", {"host_shards": 4}, ""),
+        ("fast", {"queue_key": "url"}, ""),
+        ("a\nb", {}, ""),
+        ("x" * 256, {}, ""),
+        (5, {}, ""),
+    ],
+)
+def test_a_slot_has_a_queue_of_its_own_in_the_partition_of_its_host(
+    slot, settings, suffix
+):
+    found = place(**settings)
+    config = Config(**settings)
+
+    key = Places(config).queue_key_of_slot(found, URL, slot)
+    assert key == found.queue_key + suffix
+
+
 def test_the_shards_of_a_host_share_its_urls_evenly():
     found = [
         place(f"http://a.example/{n}", host_shards=4).queue_key for n in range(400)

@@ -35,7 +35,6 @@ from frontier.errors import CodecError, NotSerializable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from collections.abc import Set as AbstractSet
 
 VERSION = 2
 OLDER = 1
@@ -66,13 +65,13 @@ that some hundreds of them would end the process."""
 
 _HEAD = b"0" + bytes([VERSION])
 _PLACES: dict[Any, Any] = {name: place for place, name in enumerate(NAMES)}
-_place = _PLACES.get
-_HEADERS, _CLASS = _PLACES["headers"], _PLACES["_class"]
-_MAY_HOLD = frozenset(
-    _PLACES[name] for name in ("meta", "cookies", "flags", "cb_kwargs")
-)
-"""What a spider fills with lists and maps; headers are bytes and text."""
 _NAMED: dict[Any, Any] = dict(enumerate(NAMES))
+_place = _PLACES.get
+_HEADERS, _META = _PLACES["headers"], _PLACES["meta"]
+_MAY_HOLD = frozenset(
+    _PLACES[name] for name in ("cookies", "flags", "cb_kwargs", "_class")
+)
+"""What else a spider fills; a class of its own may have attributes of its own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -124,11 +123,9 @@ class Codec:
         try:
             placed = {_place(name, name): value for name, value in record.items()}
             body: bytes = self._pack_record(placed)
-            if len(placed) > 1:
-                for name in _holders(placed):
-                    if _has_buffer(placed[name]):
-                        placed[name] = _without_buffers(placed[name])
-                        body = self._pack_record(placed)
+            # msgpack takes a bytearray for bytes, and does not ask.
+            if len(placed) > 1 and _may_hold_buffers(placed):
+                body = self._repacked(placed, body)
         except _NOT_DATA as error:
             raise self._blame(record, error) from None
         if len(body) > MAX_BYTES:
@@ -161,6 +158,14 @@ class Codec:
             if isinstance(record.get("url"), str):
                 return record
         raise CodecError("an item without a URL")
+
+    def _repacked(self, placed: dict[Any, Any], body: bytes) -> bytes:
+        """*body*, the packed *placed*, with each `bytearray` as one."""
+        for name, value in placed.items():
+            if name != _HEADERS and _has_buffer(value):
+                placed[name] = _without_buffers(value)
+                body = self._pack_record(placed)
+        return body
 
     def _pack(self, value: Any, depth: int = 0) -> Any:
         default = partial(self._pack_other, depth=depth)
@@ -231,11 +236,12 @@ class _ClassRefused(CodecError):
     """The class of an instance in an item is not allowed, or is another here."""
 
 
-def _holders(placed: Mapping[Any, Any]) -> AbstractSet[Any]:
-    """Which values of a record may have what msgpack takes for bytes, and is not."""
-    if _CLASS in placed:
-        return placed.keys() - {_HEADERS}  # the class has attributes of its own
-    return _MAY_HOLD.intersection(placed)
+def _may_hold_buffers(placed: Mapping[Any, Any]) -> bool:
+    """Whether the values of a record have to be looked through, which takes longer."""
+    meta = placed.get(_META)
+    if meta and not _HOLDERS.isdisjoint(map(type, meta.values())):
+        return True
+    return not _MAY_HOLD.isdisjoint(placed)
 
 
 def _has_buffer(value: Any) -> bool:

@@ -1,0 +1,56 @@
+"""Downloader slots of one host: each has its delay, and none waits for another."""
+
+import itertools
+
+SPIDER = """
+import scrapy
+
+DELAYS = {"fast": 0.2, "slow": 1.0}
+
+
+class SlotsSpider(scrapy.Spider):
+    name = "slots"
+    custom_settings = {
+        "ROBOTSTXT_OBEY": False,
+        "DOWNLOAD_DELAY_JITTER": 0,
+        "DOWNLOAD_SLOTS": {n: {"delay": d, "jitter": 0} for n, d in DELAYS.items()},
+    }
+
+    async def start(self):
+        for number in range(5):
+            for slot in (*DELAYS, None):
+                yield scrapy.Request(
+                    f"{self.base}/missing/{slot}/{number}", meta={"download_slot": slot}
+                )
+"""
+SLACK = 0.15
+"""Seconds that requests take longer or shorter from the node to the log."""
+
+
+def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
+    server = serve(urls=130, hosts=1, calendar_months=1)
+    root = tmp_path / "project"
+    (root / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(
+        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+    (root / "spiders" / "__init__.py").write_text(SPIDER)
+    base = server.seeds[0].rstrip("/")
+    words = ("-a", f"base={base}")
+    cluster.start("node-1", *words, spider="slots", cwd=root, DOWNLOAD_DELAY="0.5")
+
+    assert cluster.wait() == [0]
+    starts = {}
+    for entry in server.requests().entries:
+        starts.setdefault(entry.url.split("/")[-2], []).append(entry.start)
+    assert {slot: len(times) for slot, times in starts.items()} == {
+        "fast": 5,
+        "slow": 5,
+        "None": 5,
+    }
+    for slot, delay in {"fast": 0.2, "None": 0.5, "slow": 1.0}.items():
+        gaps = [b - a for a, b in itertools.pairwise(sorted(starts[slot]))]
+        assert min(gaps) >= delay - SLACK
+    assert max(starts["fast"]) < sorted(starts["slow"])[2]
+    assert max(starts["None"]) < sorted(starts["slow"])[3]
