@@ -161,7 +161,7 @@ class Suite:
         (CACHE / name).write_text(done.stdout, "utf-8")
         if not report.exists():
             raise SystemExit(f"no report of a run:\n{done.stdout[-3000:]}")
-        return _read(report)
+        return _read(report, self._folder)
 
     def _pytest(
         self, options: list[str], *, addon: bool
@@ -183,12 +183,10 @@ class Suite:
         )
 
 
-def _read(report: Path) -> Outcome:
+def _read(report: Path, folder: Path) -> Outcome:
     outcome = Outcome()
-    for case in ET.parse(report).iter("testcase"):
-        if case.get("file") is None:
-            continue  # a file that could not be imported; its tests are missed later
-        name = _id_of(case)
+    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 (pytest's own)
+        name = _id_of(case, folder)
         if case.find("failure") is not None or case.find("error") is not None:
             outcome.failed.add(name)
         elif case.find("skipped") is not None:
@@ -199,13 +197,18 @@ def _read(report: Path) -> Outcome:
     return outcome
 
 
-def _id_of(case: ET.Element) -> str:
-    """The id of a test: its file, the classes that it is in, and its name."""
-    file = case.get("file", "")
-    module = file.removesuffix(".py").replace("/", ".")
-    within = case.get("classname", "").removeprefix(module).strip(".")
-    parts = [file, *within.split("."), case.get("name", "")]
-    return "::".join(part for part in parts if part)
+def _id_of(case: ElementTree.Element, folder: Path) -> str:
+    """The id of a test: its file, the classes that it is in, and its name.
+
+    Not the file of the report, which is where an inherited test was written.
+    """
+    words = case.get("classname", "").split(".")
+    for length in range(len(words), 0, -1):
+        module = "/".join(words[:length])
+        for file in (f"{module}.py", f"{module}/__init__.py"):
+            if (folder / file).exists():
+                return "::".join([file, *words[length:], case.get("name", "")])
+    return case.get("name", "")  # a file that could not be imported
 
 
 def known() -> dict[str, str]:
