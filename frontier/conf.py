@@ -87,6 +87,10 @@ class Config:
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
+    host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    """Of the responses of one host, at which its other URLs are skipped; 0: none."""
+    host_max_pages: int = _setting(0, parsers.whole(0, 10**9))
+    """Of one host, at which its other URLs are skipped; 0 for no limit."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))
     """Queues into which each queue key is divided, so that nodes can share it."""
     item_modules: tuple[str, ...] = _setting((), parsers.modules)
@@ -166,6 +170,10 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    store_wait_aof: bool = _setting(False, parsers.boolean)
+    """Whether acks wait until what they rely on is on the server's disk."""
+    store_wait_replicas: int = _setting(0, parsers.whole(0, 16))
+    """On how many replicas what acks rely on has to be."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
     trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))
@@ -238,6 +246,13 @@ class Config:
             raise ConfigurationError(
                 f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
                 "needs the tiers bloom and set, as one takes over from the other"
+            )
+        has_quotas = config.host_max_pages or config.host_max_bytes
+        if has_quotas and (config.queue_key == "url" or config.host_shards > 1):
+            raise ConfigurationError(
+                "FRONTIER_HOST_MAX_PAGES and FRONTIER_HOST_MAX_BYTES need all URLs of "
+                "a host in one queue: no FRONTIER_HOST_SHARDS, and another "
+                "FRONTIER_QUEUE_KEY than 'url'"
             )
         if config.wacz_dir and config.warc_upload and config.warc_upload_remove:
             raise ConfigurationError(

@@ -6,6 +6,7 @@ they meet here, in the one `Connection` of their crawler.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -23,7 +24,7 @@ from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
 from frontier.launch import launched, run_of
-from frontier.limits import Counted, limits_of
+from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
@@ -83,6 +84,7 @@ class Connection:
         self.config = Config.from_settings(crawler.settings)
         self._limits = limits_of(crawler.settings, self.config)
         self._counted: Counted | None = None
+        self._charged: Charged | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
@@ -102,6 +104,11 @@ class Connection:
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
+        self.start_id = ""
+        """Of this node's start requests; see `start_id` of the spider middlewares."""
+        self.knows_start = asyncio.Event()
+        self.starts_again = False
+        """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
 
@@ -150,6 +157,8 @@ class Connection:
         self._opened = True
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
+        if node.quotas is not None:
+            self._charged = Charged(self._crawler, node.quotas, self.reservations)
         self._guard()
 
     def _address(self, host: str) -> str | None:
@@ -159,8 +168,8 @@ class Connection:
         """Stand between Scrapy's downloader slots and its handlers."""
         self.gate = Gate(self._crawler, self)
 
-    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
-        """Have *drop* asked of each request as soon as the spider has made it."""
+    def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it."""
         SpiderOutput(self._crawler, drop)
 
     def _close_with(self, reason: str) -> None:
@@ -254,6 +263,10 @@ class Connection:
         logger.critical("the frontier of this node cannot go on: %s", error)
         self._end_badly()
         deferred_from_coro(self._crawler.engine.close_spider_async(reason=FAILED))
+
+    def count(self, stat: str) -> None:
+        """Add one to *stat* of Scrapy's."""
+        self._crawler.stats.inc_value(stat)
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""

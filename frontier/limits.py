@@ -19,13 +19,16 @@ from frontier.errors import ConfigurationError
 from frontier.runtime.spending import LIMITS, TIME, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
     from frontier.conf import Config
+    from frontier.queues.partition import Reservation
+    from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
 
 
@@ -42,11 +45,44 @@ def limits_of(settings: BaseSettings, config: Config) -> Limits:
     return Limits(**found, bytes=config.crawl_max_bytes, seconds=seconds)
 
 
+def size_of(response: Response) -> int:
+    """The bytes of *response* as it came, as Scrapy's stats count them."""
+    head = get_header_size(response.headers) + get_status_size(response.status) + 4
+    return len(response.body) + head
+
+
 def _number(get: Callable[[str], float], name: str) -> float:
     try:
         return max(0, get(name))
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{name}: {error}") from None
+
+
+class Charged:
+    """Has the quotas of hosts count what one crawler's requests bring."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        quotas: Quotas,
+        reservations: Mapping[Request, Reservation],
+    ) -> None:
+        self._quotas = quotas
+        self._reservations = reservations
+        crawler.signals.connect(self.page, signal=signals.response_received)
+        crawler.signals.connect(self.bytes, signal=signals.response_downloaded)
+
+    def page(self, request: Request) -> None:
+        """A response has come that is no redirect."""
+        reservation = self._reservations.get(request)
+        if reservation is not None:
+            self._quotas.add(reservation, 1, 0)
+
+    def bytes(self, response: Response, request: Request) -> None:
+        """A response has come over the network."""
+        reservation = self._reservations.get(request)
+        if reservation is not None:
+            self._quotas.add(reservation, 0, size_of(response))
 
 
 class Counted:
@@ -75,9 +111,8 @@ class Counted:
         self._spending.add("errors")
 
     def bytes(self, response: Response) -> None:
-        """A response has come over the network; as Scrapy's stats count it."""
-        size = len(response.body) + get_header_size(response.headers)
-        self._spending.add("bytes", size + get_status_size(response.status) + 4)
+        """A response has come over the network."""
+        self._spending.add("bytes", size_of(response))
 
     def closing(self, reason: str) -> None:
         """Note that Scrapy has found on this node that a limit is reached."""

@@ -8,9 +8,9 @@ What always holds:
 2.  A request that came from the store is completed, and then acked, once it
     has left the engine's set of requests in progress: after its callbacks and
     item pipelines, whatever became of it.
-3.  A request that cannot be stored is kept on this node, outside the store.
-    What was in progress when it was made is not acked before it is done, so
-    that a crash brings it back with its parent.
+3.  A request that cannot be stored is kept in this process, and a claim is queued
+    for it, which brings it back with its parent should the process be gone; see
+    `frontier.queues.claims`. It is started when its claim is reserved, like any.
 4.  Where the crawl began with what others saw, a start request is queued once
     whatever they saw: what is tested and marked with it, in one step, is a mark
     that only start requests of this crawl have.
@@ -21,8 +21,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
@@ -30,22 +30,32 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
-from frontier.delivered import Delivered
 from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
+from frontier.keeping import Keeping
 from frontier.modes import ONCE, Modes
+from frontier.queues.claims import claim_of
 from frontier.queues.codec import Codec
-from frontier.queues.push import FORCE, SEEN, SEEN_BY_BLOOM, TEST, Push
+from frontier.queues.push import (
+    ARE_SEEN,
+    CLAIMED,
+    FORCE,
+    NOTED,
+    SEEN_BY_BLOOM,
+    TEST,
+    Push,
+)
 from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
+from frontier.spideroutput import PARENT
 from frontier.startfeed import feed_of
 from frontier.tally import Tally
 from frontier.traps import PATH, QUERY, Traps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
     from typing import Self
 
     from scrapy import Spider
@@ -85,15 +95,16 @@ class Scheduler(BaseScheduler):
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
-        self._delivered = Delivered()
-        self._local: deque[Request] = deque()
+        self._delivered: dict[Request, Reservation] = {}
+        self._second: WeakSet[Request] = WeakSet()
+        """Requests that are tested once more, for they were claimed by another."""
         self._leaving = False
         self._looking = False
         self._held_back = False
         self._handed = 0
         self._feed: StartFeed | None = None
         self._sweeper: asyncio.Task[None] | None = None
-        self._burials: set[asyncio.Task[None]] = set()
+        self._aside: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -122,8 +133,9 @@ class Scheduler(BaseScheduler):
         if not self._connection.opened:
             return
         self._places = self._connection.places
-        if self._by_url and self._recent is not None:
-            self._connection.shorten_output(self.drop_seen)
+        shortens = self._by_url and self._recent is not None
+        self._connection.follow_output(self.drop_seen if shortens else None)
+        self._keeping = Keeping(self._connection, self._modes, self._places)
         self._sweeper = asyncio.create_task(self._sweep_on())
         self._feed = feed_of(self._crawler, self._node, spider)
 
@@ -141,6 +153,7 @@ class Scheduler(BaseScheduler):
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweep(set())
+            self._keeping.tell()
         await self._connection.close()
         self.publish()
 
@@ -148,30 +161,32 @@ class Scheduler(BaseScheduler):
         """Whether this node has, or knows of, anything left to start."""
         if not self._connection.opened:
             return False
-        return bool(self._local or len(self._node.inbox) or self._node.outbox.pending)
+        return bool(len(self._node.inbox) or self._node.outbox.pending)
 
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
+        return self._enqueue(request)
+
+    def _enqueue(self, request: Request, *, again: bool = False) -> bool:
         mode = self._modes.of(request)
         is_plain = self._by_url and request.method == "GET" and not request.body
-        fingerprint = None
+        fingerprint = key = None
         if self._recent is not None and mode != FORCE:
-            if is_plain:
-                key: Any = request.url
-            elif self._by_url:
-                key = (request.method, request.url, request.body)
-            else:
-                key = fingerprint = self._fingerprints.of(request)
-            if self._recent.add(key) and mode == TEST:
+            key = request.url if is_plain else self._key(request)
+            if again:
+                self._recent.discard(key)
+            elif self._recent.add(key) and mode == TEST:
                 self._tally.counts["frontier/seen/recent"] += 1
                 self._tally.filtered(request)
                 return False
-        if self._traps and mode == TEST and self._is_trapped(request):
+        if self._traps and mode == TEST and not again and self._is_trapped(request):
             return False
         try:
             item = self._item(request)
         except NotSerializable as error:
-            self._keep(request, error)
+            if self._recent is not None:  # it is not seen for good
+                self._recent.discard(key)
+            self._keeping.keep(request, mode, self._delivered, error)
             return True
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = self._fingerprints.of_get(request.url)
@@ -184,15 +199,20 @@ class Scheduler(BaseScheduler):
             self._push(request, fingerprint, item, mode, place)
         return True
 
+    def _key(self, request: Request) -> Any:
+        """What the recent tier knows *request* by."""
+        if not self._by_url:
+            return self._fingerprints.of(request)
+        if request.method == "GET" and not request.body:
+            return request.url
+        return (request.method, request.url, request.body)
+
     def drop_seen(self, request: Request) -> bool:
         """Whether the recent tier has *request*, which is then counted as filtered.
 
         Unlike `enqueue_request` it notes nothing if not.
         """
-        key: Any = request.url
-        if request.method != "GET" or request.body:
-            key = (request.method, key, request.body)
-        if self._recent is None or key not in self._recent:
+        if self._recent is None or self._key(request) not in self._recent:
             return False
         self._tally.counts["frontier/seen/recent"] += 1
         self._tally.filtered(request)
@@ -202,20 +222,19 @@ class Scheduler(BaseScheduler):
         """The next request to start, or ``None`` if there is none right now."""
         if self._archive_is_full() or self._handed == AT_ONCE:
             return None
-        if self._local:
-            return self._local.popleft()
         if self._node.outbox.pending > MAX_PENDING:
             self._held_back = True
             return None
         while (reservation := self._node.take()) is not None:
             try:
-                request = from_record(
-                    self._codec.decode(reservation.item), self._spider
-                )
+                request = self._request_of(reservation)
             except CodecError as error:
                 self._bury(reservation, error)
                 continue
-            self._delivered.add(request, reservation)
+            if request is None:
+                continue
+            PARENT.set(request)
+            self._delivered[request] = reservation
             self._connection.reservations[request] = reservation
             self._stats.inc_value("scheduler/dequeued")
             if not self._handed:
@@ -223,6 +242,23 @@ class Scheduler(BaseScheduler):
             self._handed += 1
             return request
         return None
+
+    def _request_of(self, reservation: Reservation) -> Request | None:
+        """What is to be started; ``None`` if it is a claim that is not kept here.
+
+        Raises:
+            CodecError: It makes no request.
+        """
+        record = self._codec.decode(reservation.item)
+        claim = claim_of(record, self._config.partitions)
+        if claim is None:
+            return from_record(record, self._spider)
+        request: Request | None = self._node.claims.take(claim, reservation)
+        if request is None:
+            self._do_aside(self._node.recover(reservation))
+        else:
+            self._keeping.claims[request] = claim
+        return request
 
     def _end_turn(self) -> None:
         """Let the engine ask again, after what else the reactor had to do."""
@@ -256,14 +292,24 @@ class Scheduler(BaseScheduler):
             self._connection.wake_engine()
         if self._connection.carried:
             pushes, verdicts = _queued(pushes, verdicts)
-        in_set, in_bloom = verdicts.count(SEEN), verdicts.count(SEEN_BY_BLOOM)
-        self._tally.counts["scheduler/enqueued"] += len(verdicts) - in_set - in_bloom
-        if not in_set and not in_bloom:
+        if self._node.claims.waiting:
+            self._keeping.on_verdicts(pushes, verdicts)
+        seen = sum(map(verdicts.count, ARE_SEEN))
+        new = len(verdicts) - seen - verdicts.count(NOTED)
+        self._tally.counts["scheduler/enqueued"] += new
+        if not seen:
             return
-        self._tally.counts["frontier/seen/set"] += in_set
+        in_bloom = verdicts.count(SEEN_BY_BLOOM)
+        self._tally.counts["frontier/seen/set"] += seen - in_bloom
         self._tally.counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
-            if verdict in (SEEN, SEEN_BY_BLOOM):
+            is_first = push.tag is not None and push.tag not in self._second
+            if verdict == CLAIMED and is_first:
+                # What the recent tier made of it meanwhile is tested by this.
+                self._second.add(push.tag)
+                self._enqueue(push.tag, again=True)
+                self._tally.counts["frontier/seen/set"] -= 1
+            elif verdict in ARE_SEEN:
                 self._tally.filtered(push.tag)
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=push.tag, spider=self._spider
@@ -286,18 +332,30 @@ class Scheduler(BaseScheduler):
         """Close the spider: an operator wants this node to go."""
         self._connection.obey(order)
 
+    async def start_again(self, start_ids: set[str]) -> set[str]:
+        """Run `Spider.start` again if its requests are among *start_ids*."""
+        connection = self._connection
+        await connection.knows_start.wait()
+        if connection.start_id not in start_ids or self._leaving:
+            return set()
+        logger.info("start requests of a node that is gone are made again")
+        connection.starting = connection.starts_again = True
+        try:
+            await self._keeping.start_again(self._crawler)
+        except Exception:
+            logger.exception("start requests cannot be made again")
+            return set()
+        finally:
+            connection.starting = connection.starts_again = False
+        return {connection.start_id}
+
     def on_limit(self, limit: str) -> None:
         """Close the spider: the crawl has ended at a limit."""
         self._connection.end_at(limit)
 
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
-        return bool(
-            self._local
-            or self._delivered.guarding
-            or self._connection.starting
-            or self._connection.holds_requests()
-        )
+        return bool(self._connection.starting or self._connection.holds_requests())
 
     # Inside.
 
@@ -356,18 +414,15 @@ class Scheduler(BaseScheduler):
             self._stats.set_value("frontier/queue/spilled", spilled[0])
             self._stats.set_value("frontier/queue/restored", spilled[1])
 
-    def _keep(self, request: Request, error: NotSerializable) -> None:
-        self._stats.inc_value("frontier/queue/local")
-        logger.warning("%s; it stays on this node", error)
-        self._delivered.guard(request)
-        self._local.append(request)
-
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
         self._stats.inc_value("frontier/queue/dead")
         logger.error("a request goes to the dead letter: %s", error)
-        burial = asyncio.ensure_future(self._node.acks.bury(reservation, str(error)))
-        self._burials.add(burial)
-        burial.add_done_callback(self._burials.discard)
+        self._do_aside(self._node.acks.bury(reservation, str(error)))
+
+    def _do_aside(self, what: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(what)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
 
     async def _sweep_on(self) -> None:
         while True:
@@ -382,8 +437,8 @@ class Scheduler(BaseScheduler):
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
         self.publish()
-        for reservation in self._delivered.gone(in_progress, self._local):
-            self._node.acks.complete(reservation)
+        for request in [r for r in self._delivered if r not in in_progress]:
+            self._node.acks.complete(self._delivered.pop(request))
 
     def _on_idle(self) -> None:
         if self._connection.opened and not self._node.finished:

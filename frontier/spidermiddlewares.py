@@ -35,7 +35,8 @@ class StartMiddleware:
 
     Every node may be started with the same seeds: one holds the lock and
     iterates, the others wait; if it dies, another starts over, and what was
-    queued already is seen. It must be the middleware nearest to the engine.
+    queued already is seen. Start requests that cannot be stored are made again
+    by another node if theirs dies. It must be the middleware nearest to the engine.
 
     In a crawl that began with what others saw, start requests are queued even if
     they were seen there, but no more than once.
@@ -54,12 +55,22 @@ class StartMiddleware:
         """Pass on what *start* yields if this node is the one to load it."""
         connection = self._connection
         node = connection.node
-        lock = node.start_lock(start_id(cast("Spider", self._crawler.spider)))
+        if not connection.start_id:
+            connection.start_id = start_id(cast("Spider", self._crawler.spider))
+        lock = node.start_lock(connection.start_id)
+        if connection.starts_again:
+            async for item_or_request in start:
+                if isinstance(item_or_request, Request):
+                    connection.start_requests.add(item_or_request)
+                yield item_or_request
+            return
         pause = min(1.0, connection.config.lease_ttl / 5)
         while (state := await lock.acquire()) == "taken":
             connection.carried = lock.carried
+            connection.knows_start.set()
             await asyncio.sleep(pause)
         connection.carried = lock.carried
+        connection.knows_start.set()
         if state == "done":
             connection.starting = False
             logger.info("the seeds were loaded by a node of this crawl before")

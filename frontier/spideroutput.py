@@ -15,12 +15,15 @@ What always holds:
     that would have been sent, no spider middleware of others is there that
     would have seen or changed the request, and it is not too deep.
 3.  From the first item on, output takes Scrapy's own way.
+4.  While a callback, an errback or a pipeline of a request runs, and what it yields
+    is scheduled, `PARENT` is that request.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
@@ -44,15 +47,22 @@ TELLING = frozenset({"redirect_urls", "depth_reset"})
 """Keys of a request's ``meta`` that make it a special case."""
 
 
+PARENT: ContextVar[Request | None] = ContextVar("frontier_parent", default=None)
+"""The request that what is scheduled now comes from, as far as anybody knows."""
+
+
 class SpiderOutput:
     """Stands between a spider's callbacks and the rest of Scrapy.
 
-    *drop* counts a request as filtered and returns true if it is seen.
+    *drop* counts a request as filtered and returns true if it is seen; without it
+    nothing is made short.
     """
 
-    def __init__(self, crawler: Crawler, drop: Callable[[Request], bool]) -> None:
+    def __init__(
+        self, crawler: Crawler, drop: Callable[[Request], bool] | None = None
+    ) -> None:
         self._crawler = crawler
-        self._drop = drop
+        self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
         scraper = engine.scraper
         self._crawl = engine.crawl
@@ -63,14 +73,19 @@ class SpiderOutput:
         settings = crawler.settings
         self._counts_depth = any(isinstance(m, DepthMiddleware) for m in chain)
         self._deepest = settings.getint("DEPTH_LIMIT") or 10**9
-        if settings.getbool("DEPTH_STATS_VERBOSE") or any(map(_is_others, chain)):
-            return
+        has_others = any(map(_is_others, chain))
+        self._may_drop = drop is not None and not has_others
+        if settings.getbool("DEPTH_STATS_VERBOSE"):
+            self._may_drop = False
         self._call = scraper.call_spider_async
         scraper.call_spider_async = self.call
 
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""
+        PARENT.set(request)
         output = await self._call(result, request)
+        if not self._may_drop:
+            return output
         if not isinstance(result, Response) or self._has_witness():
             return output
         depth = 0
@@ -86,6 +101,7 @@ class SpiderOutput:
 
     async def handle(self, output: Any, request: Request, response: Any) -> None:
         """Schedule the requests of *output*; leave it to Scrapy from an item on."""
+        PARENT.set(request)
         if not isinstance(output, AsyncIterator):
             await self._handle(output, request, response)
             return

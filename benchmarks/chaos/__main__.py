@@ -1,4 +1,4 @@
-"""``python -m benchmarks.chaos SEED [--peer]``: one trial; prints its outcome.
+"""``python -m benchmarks.chaos SEED [--peer|--aimed]``: one trial; prints its outcome.
 
 The outcome is one line of JSON.
 """
@@ -10,6 +10,8 @@ import json
 import signal
 import sys
 
+from benchmarks.chaos.aim import draw_aimed
+from benchmarks.chaos.aimed import AimedTrial
 from benchmarks.chaos.peer import PeerTrial
 from benchmarks.chaos.plan import Kind, draw
 from benchmarks.chaos.trial import Trial
@@ -22,10 +24,15 @@ def main() -> int:
     parser.add_argument(
         "--peer", action="store_true", help="scrapy-redis, and the plan's kills only"
     )
+    parser.add_argument(
+        "--aimed", action="store_true", help="a file cut just before one push"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     plan = draw(given.seed)
     trial = PeerTrial(plan.only(Kind.KILL)) if given.peer else Trial(plan)
+    if given.aimed:
+        trial = AimedTrial(draw_aimed(given.seed))
     sys.stdout.write(json.dumps(trial.run().as_dict()) + "\n")
     return 0
 

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from benchmarks.chaos.aim import draw_aimed
 from benchmarks.chaos.nodes import ROOT
 from benchmarks.chaos.oracle import Wrong
 from benchmarks.chaos.outcome import Outcome
@@ -28,6 +29,7 @@ that get no processor for as long as a lease lose it, and fetch again what they 
 LANES = 2
 """Trials at a time."""
 SEEDS, PEER_SEEDS = 20, 6
+AIMED_SEEDS, QUICK_AIMED = 30, 4
 QUICK_SEEDS, QUICK_PEER_SEEDS = 4, 2
 AT_LEAST = 3
 """Trials of a quick run on a slow machine: two of ours, one of the peer."""
@@ -41,6 +43,8 @@ Trials = list[tuple[int, bool]]
 
 def run(server: Server, options: Options) -> Report:
     """Try the seeds that *options* ask for; tell on stderr of each that failed."""
+    if options.aimed:
+        return _aimed(server, options)
     trials = _trials(options)
     lease = lease_seconds()
     ours: list[Outcome] = []
@@ -64,8 +68,49 @@ def run(server: Server, options: Options) -> Report:
     )
 
 
+def _aimed(server: Server, options: Options) -> Report:
+    """Cut files just before a push; tell on stderr of each trial and of its losses."""
+    count = options.seeds or (QUICK_AIMED if options.quick else AIMED_SEEDS)
+    seeds = [options.seed] if options.seed is not None else range(1, count + 1)
+    lease = lease_seconds()
+    done: list[Outcome] = []
+    for _, outcome in outcomes([(seed, False) for seed in seeds], aimed=True):
+        done.append(outcome)
+        sys.stderr.write("\n".join(outcome.lines()) + "\n")
+    plans = [draw_aimed(outcome.seed) for outcome in done]
+    sums = {
+        "seeds": float(len(done)),
+        "cuts": float(sum(outcome.aimed for outcome in done)),
+        "pushers_killed": float(sum(outcome.kills for outcome in done)),
+        "pages": float(sum(outcome.pages for outcome in done)),
+        "pages_lost": float(sum(outcome.count(Wrong.LOST) for outcome in done)),
+        "seeds_not_safe": float(sum(not plan.safe for plan in plans)),
+        "pages_lost_not_safe": float(sum(outcome.expected_losses for outcome in done)),
+        "fetched_again": float(sum(outcome.refetched for outcome in done)),
+        "faults": float(sum(len(outcome.faults) for outcome in done)),
+        "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
+    }
+    failed = [outcome.seed for outcome in done if outcome.faults]
+    return Report(
+        "chaos",
+        {
+            **environment(server.info()),
+            "lease_seconds": lease,
+            "seeds": sorted(outcome.seed for outcome in done),
+            "seeds_failed": sorted(failed),
+        },
+        {"aimed": sums},
+        {
+            "pages_lost": sums["pages_lost"],
+            "pages_lost_not_safe": sums["pages_lost_not_safe"],
+            "seeds": len(done),
+            "seeds_failed": len(failed),
+        },
+    )
+
+
 def outcomes(
-    trials: Trials, *, limit: float | None = None
+    trials: Trials, *, limit: float | None = None, aimed: bool = False
 ) -> Iterator[tuple[tuple[int, bool], Outcome]]:
     """Run *trials*, `LANES` at a time, each in a process of its own.
 
@@ -82,7 +127,7 @@ def outcomes(
             while waiting and len(running) < LANES:
                 trial = waiting.pop(0)
                 begun += 1
-                running.append((trial, _start(*trial)))
+                running.append((trial, _start(*trial, aimed=aimed)))
             for trial, process in list(running):
                 if process.poll() is not None:
                     running.remove((trial, process))
@@ -117,8 +162,8 @@ def _trials(options: Options) -> Trials:
     return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]
 
 
-def _start(seed: int, peer: bool) -> subprocess.Popen[str]:
-    words = [str(seed), *(["--peer"] if peer else [])]
+def _start(seed: int, peer: bool, *, aimed: bool) -> subprocess.Popen[str]:
+    words = [str(seed), *(["--peer"] if peer else []), *(["--aimed"] if aimed else [])]
     return subprocess.Popen(
         [sys.executable, "-m", "benchmarks.chaos", *words],
         cwd=ROOT,

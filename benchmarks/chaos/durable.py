@@ -169,6 +169,10 @@ class DurableStore:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def file_before(self, wire: Wire) -> Path:  # noqa: ARG002
+        """The append-only file of the server behind *wire*."""
+        return newest_file(self._directory)
+
     def hold(self) -> None:
         """It does nothing of its own."""
 
@@ -185,6 +189,12 @@ class DurableStore:
         self.client.close()
         self.kill()
         self.wires[0].stop()
+
+
+def newest_file(directory: Path) -> Path:
+    """The file that the server in *directory* appends to."""
+    found = directory.glob("appendonlydir/*.incr.aof")
+    return max(found, key=lambda path: int(path.name.split(".")[-3]))
 
 
 def transaction(client: Any, commands: Sequence[Command]) -> list[Any]:

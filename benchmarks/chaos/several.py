@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from benchmarks.chaos.durable import transaction
+from benchmarks.chaos.durable import newest_file, transaction
 from benchmarks.chaos.plan import Way
 from benchmarks.chaos.wire import REPLICA, Wire
 from benchmarks.topologies import (
@@ -116,6 +116,10 @@ class DurableCluster:
     def signal(self, number: signal.Signals, pick: int = 0) -> None:
         """Send *number* to one server."""
         self._at(pick).signal(number)
+
+    def file_before(self, wire: Wire) -> Path:
+        """The append-only file of the server behind *wire*."""
+        return newest_file(self._at(self.wires.index(wire)).directory)
 
     def hold(self) -> None:
         """Have no slot be between two servers."""

@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 CHUNK = 1 << 16
 REPLICA = "replica"
@@ -45,6 +46,16 @@ class _Line:
             self.name = REPLICA
 
 
+class Ear(Protocol):
+    """Hears what goes over a wire, in the wire's thread: all waits meanwhile."""
+
+    def sent(self, wire: Wire, line: object, name: str, data: bytes) -> None:
+        """The client *name* has sent *data* on *line*; it is forwarded after this."""
+
+    def answered(self, wire: Wire, line: object, data: bytes) -> None:
+        """*data* was forwarded to the client on *line*."""
+
+
 class Wire:
     """Forwards connections to a port on loopback to *target*.
 
@@ -57,6 +68,7 @@ class Wire:
         """Seconds by which every byte of a node is late, in each direction."""
         self.delays: dict[str, float] = {}
         """The same for one client, by its name."""
+        self.ear: Ear | None = None
         self.port = 0
         self._lines: set[_Line] = set()
         self._ready = threading.Event()
@@ -161,6 +173,8 @@ class Wire:
                     return
                 sink.write(data)
                 await sink.drain()
+                if self.ear is not None and not listen:
+                    self.ear.answered(self, line, data)
 
         sending = self._loop.create_task(send())
         try:
@@ -169,6 +183,8 @@ class Wire:
                 data = await source.read(CHUNK)
                 if listen:
                     line.listen(data)
+                    if self.ear is not None:
+                        self.ear.sent(self, line, line.name, data)
                 late.put_nowait((self._loop.time() + self._delay_of(line), data))
             await sending
         finally:

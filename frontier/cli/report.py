@@ -160,6 +160,8 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         if queue.shelved_bytes:
             text += f", {decimal(queue.shelved_bytes)} in files"
         rows.append(("", text))
+    if queue.skipped:
+        rows.append(("", f"{queue.skipped:,} not fetched: their host had its quota"))
     if seen.removed_ms:
         rows.append(("", "the queues and what was seen are removed from the store"))
     if seen.lost:
@@ -171,7 +173,7 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:
-        rows.append(("", f"{totals.local:,} could not be stored, stayed on their node"))
+        rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
 
 

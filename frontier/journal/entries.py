@@ -34,7 +34,7 @@ MAX_BYTES = 5 * 1024 * 1024
 MAX_QUEUE = 1 << 20
 _MARK = b"\xffJ"
 _HEAD = struct.Struct(">2sII")
-_QUEUE = re.compile(r"(?:-?[0-9]{1,12}:.*)?", re.DOTALL)
+_QUEUE = re.compile(r"(?:-?[0-9]{1,12}(?:@[0-9a-f]{12})?:.*)?", re.DOTALL)
 
 
 class Header(NamedTuple):

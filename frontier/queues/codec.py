@@ -114,8 +114,8 @@ class Codec:
             default=partial(self._pack_other, depth=0), strict_types=True
         ).pack
 
-    def encode(self, record: Mapping[str, Any]) -> bytes:
-        """The item of *record*, a request as a mapping with a ``url``.
+    def encode(self, record: Mapping[str, Any], *, most: int = MAX_BYTES) -> bytes:
+        """The item of *record*, a request as a mapping with a ``url``, of *most* bytes.
 
         Raises:
             NotSerializable: A value is not data, or all together are too large.
@@ -128,8 +128,8 @@ class Codec:
                 body = self._repacked(placed, body)
         except _NOT_DATA as error:
             raise self._blame(record, error) from None
-        if len(body) > MAX_BYTES:
-            reason = f"takes {len(body):,} bytes; at most {MAX_BYTES:,} can be stored"
+        if len(body) > most:
+            reason = f"takes {len(body):,} bytes; at most {most:,} can be stored"
             raise NotSerializable(_short(record), "the request", reason)
         return _HEAD + body
 

@@ -13,6 +13,7 @@ What always holds:
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from frontier.store.scripts import (
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     QUEUE_SENT,
+    QUEUE_SKIP,
 )
 
 if TYPE_CHECKING:
@@ -35,13 +37,15 @@ if TYPE_CHECKING:
 
 MAX_IDS = 200
 """Reservations per script call."""
+PROCESS = 12
+"""Characters of the name of a process."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""
 
 
-def queue_name(queue_key: str, priority: int) -> str:
-    """The name of the queue of *queue_key* and *priority*."""
-    return f"{priority}:{queue_key}"
+def queue_name(queue_key: str, priority: int, process: str = "") -> str:
+    """The name of the queue of *queue_key* and *priority*; of *process*, if any."""
+    return f"{priority}@{process}:{queue_key}" if process else f"{priority}:{queue_key}"
 
 
 def split_name(queue: str) -> tuple[int, str]:
@@ -50,10 +54,27 @@ def split_name(queue: str) -> tuple[int, str]:
     Raises:
         CodecError: It is not the name of a queue.
     """
-    priority, colon, queue_key = queue.partition(":")
-    if not colon or not priority.removeprefix("-").isdecimal():
+    head, colon, queue_key = queue.partition(":")
+    priority, at, process = head.partition("@")
+    is_named = not at or is_process(process)
+    if not colon or not priority.removeprefix("-").isdecimal() or not is_named:
         raise CodecError(f"{queue!r} is not the name of a queue")
     return int(priority), queue_key
+
+
+def process_of(queue: str) -> str:
+    """The process whose requests are in *queue*; empty if any may make them."""
+    return queue.partition(":")[0].partition("@")[2]
+
+
+def is_process(name: str) -> bool:
+    """Whether *name* may be that of a process, as `new_process` makes it."""
+    return len(name) == PROCESS and set(name) <= set("0123456789abcdef")
+
+
+def new_process() -> str:
+    """A name for this process that no other has."""
+    return secrets.token_hex(PROCESS // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +111,8 @@ class Scan:
     """What the blocks take of the store."""
     shelved_bytes: int = 0
     """What those in files have."""
+    skipped: int = 0
+    """URLs that were not fetched because their host had used up its quota."""
 
 
 def reserve_call(
@@ -136,13 +159,28 @@ def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> C
     return Call.to(QUEUE_SENT, [keys.polite, keys.fence], args)
 
 
-def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
-    """The calls that end the reservations *ids*."""
+def ack_calls(
+    keys: PartitionKeys, lease: Lease, ids: Sequence[Argument], *, charged: bool = False
+) -> list[Call]:
+    """The calls that end the reservations *ids*.
+
+    If they are *charged*, each is ``<id> <pages> <bytes> <queue key>``.
+    """
     names = [keys.lease, keys.counts, keys.reserved]
+    names += [keys.spent] if charged else []
     return [
         Call.to(QUEUE_ACK, names, [lease.token, *ids[i : i + MAX_IDS]])
         for i in range(0, len(ids), MAX_IDS)
     ]
+
+
+def skip_call(
+    keys: PartitionKeys, lease: Lease, order: Order, queue: str, most: int
+) -> Call:
+    """The call that takes up to *most* URLs out of *queue*, which are not fetched."""
+    names = [keys.lease, keys.counts, keys.queues, keys.ready(queue), keys.spent]
+    pop = "LPOP" if order is Order.BFS else "RPOP"
+    return Call.to(QUEUE_SKIP, names, [lease.token, pop, queue, most])
 
 
 def acked(reply: int | None, lease: Lease) -> int:

@@ -40,12 +40,17 @@ else meanwhile."""
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
 
-TEST, MARK, FORCE = "t", "m", "f"
+TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
-on; always, and nothing is remembered."""
+on; always, and nothing is remembered; if it is new, and only one process has its
+request (see `frontier.queues.claims`)."""
+GONE = "0123456789"
+"""The mode of a mark that was claimed by a process that is gone, by the number of
+times that it was delivered: the next push of it finds it new."""
 
-NEW, SEEN, SEEN_BY_BLOOM, FORCED = "n", "s", "b", "f"
+NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
 """What the script says of a URL."""
+ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
 
 _space = functools.cache(buckets.space)
@@ -198,6 +203,7 @@ class _Planner:
         self._keys, self._layout, self._space = keys, layout, shape.space
         made = list(_filters(shape, layout, adding)) if adding else []
         self._names = [keys.counts, keys.queues, keys.seen, keys.pushers]
+        self._names.append(keys.claimed)
         self._names += [keys.bloom(number) for number in range(len(made))]
         self._room = [NO_LIMIT, NO_LIMIT]
         if made and len(made) == layout.blooms and not shape.native:

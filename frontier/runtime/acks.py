@@ -47,7 +47,9 @@ class Acks:
         *,
         archived: Callable[[], Awaitable[None]],
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
+        on_ended: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[[int, str, bytes], None] | None = None,
+        charge: Callable[[Reservation], str] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -56,15 +58,23 @@ class Acks:
         self._outbox = outbox
         self._archived = archived
         self._on_acked = on_acked
+        self._on_ended = on_ended
         self._journal = journal
+        self._charge = charge
         self._completed: list[Reservation] = []
+        self._replaced: set[tuple[int, int, int]] = set()
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self.acked = 0
 
-    def complete(self, reservation: Reservation) -> None:
-        """Count *reservation* as done, callbacks and item pipelines included."""
+    def complete(self, reservation: Reservation, *, is_done: bool = True) -> None:
+        """Count *reservation* as done, callbacks and item pipelines included.
+
+        If it is not, others that were queued lead to it again: its journal is not told.
+        """
         self._inbox.finish(reservation)
+        if not is_done:
+            self._replaced.add(reservation.key)
         self._completed.append(reservation)
         self._some.set()
 
@@ -72,6 +82,7 @@ class Acks:
         """Move *reservation* to the dead letter."""
         keys = self._keys.partition(reservation.lease.partition)
         await self._patience.run([bury_call(keys, reservation, reason)])
+        self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.settle(reservation)
         self._on_acked([reservation])
@@ -103,9 +114,11 @@ class Acks:
         asked: list[tuple[Lease, Call]] = []
         lost: set[tuple[int, int]] = set()
         for (partition, _), group in groups.items():
-            ids = [reservation.id for reservation in group]
+            tell = self._charge or _id
+            ids = [tell(reservation) for reservation in group]
             keys = self._keys.partition(partition)
-            calls = ack_calls(keys, group[0].lease, ids)
+            charged = self._charge is not None
+            calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:
             replies = await self._patience.run([call for _, call in asked])
@@ -126,8 +139,16 @@ class Acks:
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
-                    for done in group:
+                    for done in (r for r in group if r.key not in self._replaced):
                         self._journal(done.lease.partition, done.queue, done.item)
+        self._replaced.difference_update(r.key for r in completed)
+        self._on_ended(
+            [r for k, group in groups.items() if k not in lost for r in group]
+        )
         for reservation in completed:
             self._inbox.settle(reservation)
         self._on_acked(completed)
+
+
+def _id(reservation: Reservation) -> int:
+    return reservation.id

@@ -8,7 +8,9 @@ What always holds:
     shards, so that a slow one cannot fill the node; queue keys take turns, higher
     priorities first. A key that another node has asked is left alone until its
     delay is over.
-3.  A reservation is known here from the reply that made it until `settle`. If
+3.  Nothing is reserved that another process has to make, see
+    `frontier.queues.claims`; the queues of others are known apart.
+4.  A reservation is known here from the reply that made it until `settle`. If
     a reply was lost, what it reserved is found and put back.
 """
 
@@ -25,6 +27,7 @@ from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.queues.partition import (
     Reservation,
     list_reserved,
+    process_of,
     requeue_calls,
     reserve_call,
     reserved,
@@ -33,11 +36,12 @@ from frontier.queues.partition import (
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.coordination.lease import Leases
     from frontier.model import Lease, Order
     from frontier.runtime.patience import Patience
+    from frontier.runtime.quotas import Quotas
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
@@ -48,6 +52,8 @@ MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
 MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
+MAX_SKIPPED = 1000
+"""URLs over a quota that leave a queue in one call."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 
@@ -62,6 +68,7 @@ class Inbox:
         leases: Leases,
         *,
         node_id: str,
+        process: str = "",
         order: Order,
         size: int,
         cap: Callable[[], int],
@@ -72,6 +79,7 @@ class Inbox:
         self._keys = keys
         self._leases = leases
         self._node_id = node_id
+        self._process = process
         self._order = order
         self._size = size
         self._cap = cap
@@ -79,8 +87,12 @@ class Inbox:
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
+        self.quotas: Quotas | None = None
+        """What hosts may have; `None` without a limit."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
+        self.others: dict[int, set[str]] = defaultdict(set)
+        """Queues with requests that only another process can make, by partition."""
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
         self._not_before: dict[str, float] = {}
@@ -97,7 +109,7 @@ class Inbox:
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
         held = self._leases.held  # a late hint may be about what another one has
-        return not self.open and not any(self._known.get(p) for p in held)
+        return not self.open and not any(map(self.knows, held))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -135,7 +147,11 @@ class Inbox:
         """Note that *queues* of *partition* have something ready."""
         known = self._known[partition]
         for queue in queues:
-            known.setdefault(queue, 1)
+            process = process_of(queue)
+            if process and process != self._process:
+                self.others[partition].add(queue)
+            else:
+                known.setdefault(queue, 1)
         self._wake.set()
 
     def busy_partitions(self) -> set[int]:
@@ -144,7 +160,7 @@ class Inbox:
 
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
-        return bool(self._known.get(partition))
+        return bool(self._known.get(partition) or self.others.get(partition))
 
     def ready_by_key(self) -> dict[str, int]:
         """How much is known to be ready of each queue key that is held here."""
@@ -168,6 +184,9 @@ class Inbox:
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
+        if self.quotas is not None:
+            self.quotas.forget(lease)
+        self.others.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
         waiting = {id(r) for r in self._waiting if r.key[:2] == which}
@@ -186,6 +205,13 @@ class Inbox:
         back = [r for r in self._waiting if r.lease.partition in chosen]
         kept = (r for r in self._waiting if r.lease.partition not in chosen)
         self._waiting = deque(kept)
+        await self.put_back(back)
+        for partition in chosen:
+            self._known.pop(partition, None)
+            self.others.pop(partition, None)
+
+    async def put_back(self, back: Sequence[Reservation]) -> None:
+        """Requeue *back*, none of which counts as delivered by that."""
         by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in back:
             lease = reservation.lease
@@ -200,8 +226,6 @@ class Inbox:
         await self._patience.run(calls)
         for reservation in back:
             self._drop(reservation)
-        for partition in chosen:
-            self._known.pop(partition, None)
 
     async def run(self) -> None:
         """Reserve whenever there is room, until cancelled."""
@@ -213,9 +237,27 @@ class Inbox:
             if self.stopped or len(self._waiting) > self._size // 2:
                 continue
             await self._read_hints()
-            while not self.stopped and (wanted := self._choose()):
-                if not await self._reserve(wanted):
+            while not self.stopped:
+                wanted = self._choose()
+                heeded = self.quotas is not None and await self._heed(self.quotas)
+                if wanted and not await self._reserve(wanted):
                     break
+                if not wanted and not heeded:
+                    break
+
+    async def _heed(self, quotas: Quotas) -> bool:
+        """Do what quotas want; return whether there may be more to choose now."""
+        learned, skipped = await quotas.heed(MAX_SKIPPED)
+        for lease, queue, left, count in skipped:
+            if left < 0:
+                if not await self._leases.kept([lease]):
+                    self.lose(lease)
+                continue
+            if not left or not count:
+                self._known[lease.partition].pop(queue, None)
+            if left and not count:
+                self.on_short(lease.partition, queue)
+        return learned or any(count for *_, count in skipped)
 
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
@@ -247,6 +289,8 @@ class Inbox:
                 continue
             host = self._host_of(queue_key)
             free = cap - self._in_flight.get(host, 0) - planned[host]
+            if self.quotas is not None:
+                free = min(free, self._left(partition, queue) - planned[host])
             count = min(share, free, room)
             if count > 0:
                 wanted[partition][queue] = count
@@ -255,6 +299,14 @@ class Inbox:
             if room <= 0:
                 break
         return dict(wanted)
+
+    def _left(self, partition: int, queue: str) -> int:
+        """How many more of *queue* may be reserved, as its host's quota has it."""
+        lease = self._leases.current(partition)
+        if lease is None or self.quotas is None:
+            return 0
+        host = self._host_of(split_name(queue)[1])
+        return self.quotas.left(lease, queue) - self._in_flight.get(host, 0)
 
     def _candidates(self) -> list[tuple[int, int, str, str]]:
         """Partition, priority, queue key and queue of some that may be taken.
@@ -296,7 +348,7 @@ class Inbox:
         try:
             replies = await self._patience.once(calls)
         except StoreUnavailable:
-            await self._recover(leases.values())
+            await self.recover(leases.values())
             return 0
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
@@ -329,13 +381,17 @@ class Inbox:
                 known[queue] = count
             else:
                 known.pop(queue, None)
+        self.adopt(made)
+        self._waiting.extend(made)
+
+    def adopt(self, made: Iterable[Reservation]) -> None:
+        """Count *made* as in flight here, until `finish`, and open, until `settle`."""
         for reservation in made:
             self.open[reservation.key] = reservation
             which = reservation.key[:2]
             self.highest[which] = max(reservation.id, self.highest.get(which, 0))
             host = self._host_of(split_name(reservation.queue)[1])
             self._in_flight[host] += 1
-            self._waiting.append(reservation)
 
     def _ask_for_blocks(
         self,
@@ -351,7 +407,7 @@ class Inbox:
                 self._known[partition].pop(queue, None)
                 self.on_short(partition, queue)
 
-    async def _recover(self, leases: Iterable[Lease]) -> None:
+    async def recover(self, leases: Iterable[Lease]) -> None:
         """Put back what a lost reply may have reserved."""
         for lease in leases:
             keys = self._keys.partition(lease.partition)

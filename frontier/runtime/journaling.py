@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from frontier.journal.entries import Header, Pushed
 from frontier.journal.writer import Journal
+from frontier.queues.push import CLAIM, GONE, TEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +43,11 @@ class Journaling:
         """Note that the store has *pushes*."""
         if self._journal is not None:
             for push in pushes:
+                if push.mode in GONE:  # a rebuild finds out by itself
+                    continue
+                mode = TEST if push.mode == CLAIM else push.mode
                 self._journal.pushed(
-                    Pushed(partition, push.mode, push.mark, push.queue, push.item)
+                    Pushed(partition, mode, push.mark, push.queue, push.item)
                 )
 
     def acked(self, partition: int, queue: str, item: bytes) -> None:

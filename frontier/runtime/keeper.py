@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  A partition that this node should have according to the ring, and that
-    nobody holds, is acquired with the next beat.
+1.  A partition that this node should have according to the ring, or borrows, and
+    that nobody holds, is acquired with the next beat; see `frontier.runtime.lending`.
 2.  What its former holders left reserved in a partition is put back into its
     queues as soon as it is acquired.
 3.  A partition that another node should have is given up once everything that
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from frontier.coordination.membership import Membership, View
     from frontier.model import Order
     from frontier.runtime.inbox import Inbox
+    from frontier.runtime.lending import Lending
     from frontier.runtime.patience import Patience
     from frontier.store.keys import CrawlKeys
 
@@ -69,6 +70,7 @@ class Keeper:
         on_finished: Callable[[], None],
         on_order: Callable[[str], None] = lambda _: None,
         before_release: Callable[[], Awaitable[None]] | None = None,
+        lending: Lending | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -83,6 +85,8 @@ class Keeper:
         self._on_finished = on_finished
         self._on_order = on_order
         self._before_release = before_release
+        self._lending = lending
+        self._told = -1
         self._hurried = asyncio.Event()
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
@@ -119,6 +123,10 @@ class Keeper:
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
         self._membership.leaving = True
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Do the next round at once."""
         self._hurried.set()
 
     async def beat(self) -> bool:
@@ -144,13 +152,16 @@ class Keeper:
 
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring
-        wanted = set(ring.owned_by(self._node_id))
+        wanted = owned = set(ring.owned_by(self._node_id))
+        if self._lending is not None and not self._membership.leaving:
+            wanted = self._lending.chosen(owned)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
         self._inbox.barred &= surplus
         missing = wanted - set(self._leases.held)
         acquired = await self._leases.acquire(sorted(missing))
-        if acquired or surplus:
+        changed = {taken.lease.partition for taken in acquired} | surplus
+        if self._is_news(view.epoch, changed):
             logger.info(
                 "epoch %d, %d nodes: took %d partitions, giving up %d, holding %d",
                 view.epoch,
@@ -161,6 +172,14 @@ class Keeper:
             )
         await self._take_over(acquired)
         return wanted == set(self._leases.held)
+
+    def _is_news(self, epoch: int, changed: set[int]) -> bool:
+        """Whether *changed* is more than what was lent and borrowed, many times."""
+        if self._lending is not None and epoch == self._told:
+            changed = changed - self._lending.moved
+        if changed:
+            self._told = epoch
+        return bool(changed)
 
     async def _hand_over(self, partitions: set[int]) -> None:
         fresh = partitions - self._inbox.barred

@@ -41,6 +41,7 @@ from frontier.runtime.removing import remove_frontier
 from frontier.runtime.shape import FILTER_PROBE, crawl_shape, settled
 from frontier.runtime.spending import Limits
 from frontier.store.client import BlockingStore, Call, Store, check_server
+from frontier.store.copies import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
+    from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
 
@@ -120,6 +122,7 @@ class Node:
         self._store = Store.from_settings(settings)
         memory = await self._store.call(Call.command("INFO", "memory"))
         check_server(memory, self._store.where)
+        await self._require_copies()
         config = self.config = settled(
             self.config, server_has_filters=await self._has_filters()
         )
@@ -156,7 +159,7 @@ class Node:
             limits=self._limits,
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
-        self.addresses = parts.addresses
+        self.addresses, self.claims = parts.addresses, parts.claims
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch):
@@ -176,6 +179,21 @@ class Node:
     def _on_replaced(self) -> None:
         if self.archive is not None:
             self.archive.leave_primary()
+
+    async def _require_copies(self) -> None:
+        """Have pushes wait for copies, if they are to.
+
+        Raises:
+            ConfigurationError: A server cannot tell of them.
+        """
+        config, where = self.config, self._store.where
+        copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+        if copies:
+            try:
+                await self._store.call(copies.probe())
+            except StoreRefused as error:
+                raise copies.refused(where, str(error)) from None
+        self._store.copies = copies
 
     async def _has_filters(self) -> bool:
         try:
@@ -212,10 +230,19 @@ class Node:
                 spending.begin()
         return reservation
 
+    async def recover(self, reservation: Reservation) -> None:
+        """Have what led to *reservation*, a claim that is not kept here, made again."""
+        await self._parts.recovery.resolve([reservation])
+
     @property
     def spending(self) -> Spending | None:
         """Who counts what this node does, if the crawl has a limit."""
         return self._parts.spending
+
+    @property
+    def quotas(self) -> Quotas | None:
+        """Who counts what each host has had, if hosts have quotas."""
+        return self._parts.quotas
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -297,9 +324,11 @@ class Node:
         with contextlib.suppress(TimeoutError, StoreUnavailable):
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 try:
-                    await self._depart()
+                    await self._depart(graceful=not reason)
                 except CrawlLost as error:
                     self._on_failure(error)
+        if self._parts.quotas is not None:
+            self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()
@@ -315,13 +344,16 @@ class Node:
             await self._parts.spending.report(last=True)
         await self._parts.manners.flush()
 
-    async def _depart(self) -> None:
+    async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
+        if graceful:
+            await self.inbox.put_back(list(self.inbox.open.values()))
         await self._leases.release(list(self._leases.held))
         await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
+        await self.claims.leave()
         if self._outside:
             return
         left = await self._membership.leave(report)

@@ -237,7 +237,7 @@ class Outbox:
     async def _send(self, batches: list[tuple[int, list[Push]]]) -> None:
         risen: list[tuple[int, str]] = []
         while batches:
-            replies = await self._patience.run(self._calls(batches))
+            replies = await self._patience.run(self._calls(batches), copied=True)
             again = []
             every = itertools.chain.from_iterable(replies)
             for (partition, pushes), reply in zip(batches, every, strict=True):

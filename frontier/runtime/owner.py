@@ -34,6 +34,9 @@ class Owner(Protocol):
         Told again with each heartbeat.
         """
 
+    async def start_again(self, start_ids: set[str]) -> set[str]:
+        """Push the start requests of *start_ids* again; return those that were."""
+
     def on_limit(self, limit: str) -> None:
         """The crawl has ended at *limit*, a name and its value; empty: at another's."""
 

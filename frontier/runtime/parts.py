@@ -18,11 +18,15 @@ from frontier.runtime.acks import Acks
 from frontier.runtime.addresses import Addresses
 from frontier.runtime.advice import Advice
 from frontier.runtime.budget import Budget
+from frontier.runtime.claims import Claims
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.lending import Lending
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
+from frontier.runtime.quotas import Quotas
+from frontier.runtime.recovery import Recovery
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
@@ -110,11 +114,13 @@ class Parts:
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
         self.addresses = Addresses(patience, keys)
+        self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
             patience,
             keys,
             self.leases,
             node_id=config.node_id,
+            process=self.claims.process,
             order=config.order,
             size=inbox_size,
             cap=cap,
@@ -131,6 +137,16 @@ class Parts:
             max_bytes=config.queue_max_bytes,
             shelf=shelf_of(config.queue_spill_dir, keys),
         )
+        self.quotas: Quotas | None = None
+        """What each host may have, if there is a limit."""
+        if config.host_max_pages or config.host_max_bytes:
+            self.quotas = self.inbox.quotas = Quotas(
+                patience,
+                keys,
+                order=config.order,
+                max_pages=config.host_max_pages,
+                max_bytes=config.host_max_bytes,
+            )
         self.acks = Acks(
             patience,
             keys,
@@ -139,7 +155,30 @@ class Parts:
             self.outbox,
             archived=node.archived,
             on_acked=self._on_acked,
+            on_ended=self.claims.ended,
             journal=journal.acked,
+            charge=self.quotas.charge if self.quotas is not None else None,
+        )
+        self.recovery = Recovery(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            self.acks,
+            partitions=config.partitions,
+            order=config.order,
+            start_again=owner.start_again,
+        )
+        self.lending = Lending(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.claims,
+            self.membership,
+            node_id=config.node_id,
+            resolve=self.recovery.take,
         )
         self.spending: Spending | None = None
         """Who counts what the node does, if the crawl has a limit."""
@@ -178,7 +217,9 @@ class Parts:
             on_finished=node.on_finished,
             on_order=node.on_order,
             before_release=self.manners.flush,
+            lending=self.lending,
         )
+        self.lending.on_change = self.keeper.hurry
         self.ending = Ending(
             patience,
             keys,
@@ -204,6 +245,8 @@ class Parts:
 
     def _on_acked(self, done: list[Reservation]) -> None:
         self.starts.end(done)
+        if self.quotas is not None:
+            self.quotas.settle(done)
         if self.spending is not None:
             self.spending.end(len(done))
 
@@ -211,7 +254,7 @@ class Parts:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
-        loops.append(self.spilling.run)
+        loops += [self.spilling.run, self.claims.run, self.lending.run]
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare

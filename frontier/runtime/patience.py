@@ -57,15 +57,16 @@ class Patience:
         """Whether keys of several partitions may meet in one call."""
         return self._store.alone
 
-    async def run(self, calls: Sequence[Call]) -> list[Any]:
+    async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
 
-        A call may thus happen twice: only for calls that may.
+        A call may thus happen twice: only for calls that may. With *copied* they are
+        not over before there are the copies that the store is told to wait for.
         """
         delay = FIRST_DELAY
         while True:
             try:
-                return await self.once(calls)
+                return await self.once(calls, copied=copied)
             except StoreUnavailable:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
@@ -78,7 +79,9 @@ class Patience:
         """
         return await self.once(calls, partial=True)
 
-    async def once(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
+    async def once(
+        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
+    ) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
@@ -89,6 +92,8 @@ class Patience:
         await self._compare()
         try:
             options = {"partial": True} if partial else {}
+            if copied:
+                options["copied"] = True
             replies = await self._store.run(calls, **options)
         except StoreFull as error:
             self._note_full(error)

@@ -101,7 +101,8 @@ def _seen_names(
 
 
 def _rest(keys: PartitionKeys) -> list[str]:
-    return [keys.reserved, keys.started, keys.polite, keys.pushers, keys.seen]
+    names = [keys.reserved, keys.started, keys.polite, keys.pushers]
+    return [*names, keys.spent, keys.claimed, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

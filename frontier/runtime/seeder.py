@@ -21,7 +21,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from frontier.errors import CrawlClosed, CrawlLost
-from frontier.queues.push import MAX_URLS, NEW, SEEN, SEEN_BY_BLOOM, joined
+from frontier.queues.push import ARE_SEEN, MAX_URLS, NEW, joined
 from frontier.queues.pusher import Pusher
 from frontier.runtime.hints import hint_calls
 from frontier.store.client import Call
@@ -143,7 +143,7 @@ class Seeder:
             for push, verdict in zip(pushes, done.verdicts, strict=True):
                 if push.queue:
                     self.queued += verdict == NEW
-                    self.seen += verdict in (SEEN, SEEN_BY_BLOOM)
+                    self.seen += verdict in ARE_SEEN
         return risen
 
     def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:

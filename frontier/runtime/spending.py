@@ -107,6 +107,7 @@ class Spending:
     ) -> None:
         self._patience = patience
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
+        self._born = keys.born
         self._limits = limits
         self._node_id = node_id
         self._ttl_ms = int(ttl * 1000)
@@ -180,7 +181,7 @@ class Spending:
         limits = self._limits
         args: list[Argument] = [self._node_id, self._process, self._number]
         args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
-        args.append(int(limits.seconds * 1000))
+        args += [int(limits.seconds * 1000), self._born]
         for name in COUNTED:
             args += [counts[name], getattr(limits, name)]
         return Call.to(CRAWL_SPEND, self._names, args)

@@ -37,6 +37,7 @@ from frontier.queues.blocks import (
     spill_call,
     unspill_call,
 )
+from frontier.queues.partition import process_of
 from frontier.runtime.shelving import Shelving
 from frontier.store.client import Call
 
@@ -330,7 +331,8 @@ class Spilling:
         keys = self._keys.partition(partition)
         call = Call.command("ZRANGE", keys.queues, 0, MAX_QUEUES - 1)
         (found,) = await self._patience.run([call])
-        return [queue.decode() for queue in found]
+        names = [queue.decode() for queue in found]
+        return [name for name in names if not process_of(name)]
 
     def _complain(self, place: tuple[int, str], error: OSError) -> None:
         if place not in self._unreadable:

@@ -30,6 +30,11 @@ class Recent:
             self._old, self._young = self._young, set()
         return known
 
+    def discard(self, key: Hashable) -> None:
+        """Forget *key*, if it is there."""
+        self._young.discard(key)
+        self._old.discard(key)
+
     def __contains__(self, key: Hashable) -> bool:
         """Whether *key* is there; if so it is used."""
         if key in self._young:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Argument = str | bytes | int | float
 
-EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT"))
+EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
 """Commands that go to all primaries of a cluster."""
 ANYWHERE = frozenset(("PING", "TIME", "CLUSTER"))
 """Commands without a key; they go where the call before them goes."""

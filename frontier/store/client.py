@@ -37,6 +37,7 @@ from frontier.errors import (
 )
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
 from frontier.store.calls import Argument, Call
+from frontier.store.copies import Copies
 from frontier.store.routing import Batch, Router
 from frontier.store.sentinel import Watch, leave_others, primary_of
 
@@ -83,6 +84,8 @@ class Store:
         self.watched = False
         """Whether a call fails that would be the first after such a change."""
         servers.check = self._check
+        self.copies = Copies()
+        """What there has to be of each write of a run that is to be `copied`."""
         self.where = servers.where
 
     @classmethod
@@ -105,11 +108,13 @@ class Store:
         """Take the servers for others from now on, though no connection told so."""
         self.changes += 1
 
-    async def run(self, calls: Sequence[Call], *, partial: bool = False) -> list[Any]:
+    async def run(
+        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
+    ) -> list[Any]:
         """Send *calls* together and return their replies.
 
         With *partial* the error stands in place of what one of several servers did
-        not answer.
+        not answer. With *copied* an answer is one only once there are the `copies`.
 
         Raises:
             StoreUnavailable: The store did not answer, or has changed if that is
@@ -133,9 +138,10 @@ class Store:
                     await asyncio.sleep(wanted)
                     outcomes = []
                 elif len(wanted) == 1:
-                    outcomes = [await self._send(wanted[0])]
+                    outcomes = [await self._send(wanted[0], copied=copied)]
                 else:
-                    outcomes = await asyncio.gather(*map(self._send, wanted))
+                    sending = (self._send(batch, copied=copied) for batch in wanted)
+                    outcomes = await asyncio.gather(*sending)
         except StopIteration as end:
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
@@ -185,14 +191,20 @@ class Store:
         if self.watched and self.changes != _began.get():
             raise redis.exceptions.ConnectionError(CHANGED)
 
-    async def _send(self, batch: Batch) -> Outcome:
+    async def _send(self, batch: Batch, *, copied: bool) -> Outcome:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
         for parts in batch.commands:
             pipeline.execute_command(*parts)
+        waits = copied and self.copies.after(batch.commands)
+        if waits:
+            pipeline.execute_command(*self.copies.command())
         try:
-            return list(await pipeline.execute(raise_on_error=False))
+            replies = list(await pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
             return _located(error, batch.server)
+        if waits and (lacking := self.copies.lacking(replies.pop())):
+            return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+        return replies
 
 
 class BlockingStore:

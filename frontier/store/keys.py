@@ -90,6 +90,10 @@ class CrawlKeys:
         """String ``drain`` or ``remove``: what an operator wants of this node."""
         return f"{self._tag()}:order:{node_id}"
 
+    def process(self, name: str) -> str:
+        """String: the node of a process that has requests of its own; expires."""
+        return f"{self._tag()}:process:{name}"
+
     def spent(self) -> str:
         """Hash ``{pages, items, errors, bytes, active_ms, active_at}`` of all nodes."""
         return f"{self._tag()}:spent"
@@ -170,6 +174,11 @@ class PartitionKeys:
         return f"{self.tag}:polite"
 
     @property
+    def spent(self) -> str:
+        """Hash ``{<what>:<queue key>}`` of *pages*, *bytes* and what was *skipped*."""
+        return f"{self.tag}:spent"
+
+    @property
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"
@@ -182,9 +191,18 @@ class PartitionKeys:
         generations, *last* how many URLs the last of them has, *era* how many
         sets were given up. Then there are *lost_from*, the URLs in Bloom when
         the first was, *given_up*, the URLs of all of them, and *old*, the
-        buckets of the last while they are being deleted.
+        buckets of the last while they are being deleted, and *claims*, 1 if any
+        mark is *claimed*.
         """
         return f"{self.tag}:seen"
+
+    @property
+    def claimed(self) -> str:
+        """Hash: mark whose request one process has, or had, to nothing or deliveries.
+
+        A number says that the process is gone: the next push finds the URL new.
+        """
+        return f"{self.tag}:claimed"
 
     @property
     def pushers(self) -> str:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ def run(tests: Sequence[str], report: Path) -> str:
 def outcomes(report: Path) -> Mapping[str, str]:
     """What came of each test: ``passed``, ``failed`` or ``skipped``, by its id."""
     found = {}
-    for case in ElementTree.parse(report).iter("testcase"):
+    for case in ET.parse(report).iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
             outcome = "failed"
         else:

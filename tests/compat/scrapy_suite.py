@@ -185,7 +185,7 @@ class Suite:
 
 def _read(report: Path, folder: Path) -> Outcome:
     outcome = Outcome()
-    for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 (pytest's own)
+    for case in ET.parse(report).iter("testcase"):
         name = _id_of(case, folder)
         if case.find("failure") is not None or case.find("error") is not None:
             outcome.failed.add(name)
@@ -197,7 +197,7 @@ def _read(report: Path, folder: Path) -> Outcome:
     return outcome
 
 
-def _id_of(case: ElementTree.Element, folder: Path) -> str:
+def _id_of(case: ET.Element, folder: Path) -> str:
     """The id of a test: its file, the classes that it is in, and its name.
 
     Not the file of the report, which is where an inherited test was written.

@@ -33,6 +33,9 @@ class Owner:
     def on_order(self, order):
         self.orders.append(order)
 
+    async def start_again(self, start_ids):
+        return set()
+
     def on_limit(self, limit):
         self.limit = limit
         self.finished.set()

@@ -1,5 +1,8 @@
 """Limits of a whole crawl, on several nodes, of which one is killed."""
 
+from collections import Counter
+from urllib.parse import urlsplit
+
 from conftest import FAST, SHORT, until
 
 from frontier.inspection.snapshot import snapshot
@@ -99,3 +102,43 @@ def test_three_nodes_of_one_command_end_at_its_limit_and_say_so(serve, cluster):
         done.stderr
     )
     assert pages(server) == 9
+
+
+def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster):
+    server = serve(urls=300, hosts=3, calendar_months=12, delay=0.05)
+    quota = {"FRONTIER_HOST_MAX_PAGES": "30", "CONCURRENT_REQUESTS_PER_DOMAIN": "2"}
+    quota |= SHORT
+    start(cluster, server, "node-1", "node-2", **quota)
+    until(lambda: server.requests() and len(server.requests().entries) > 20, "pages")
+    cluster.kill("node-1")
+    in_flight = len(cluster.reserved("site-1"))
+    start(cluster, server, "node-3", **quota)
+
+    assert cluster.wait("node-2", "node-3") == [0, 0]
+    log = server.requests()
+    by_host = Counter(
+        urlsplit(e.url).netloc for e in log.entries if e.status not in {301, 302}
+    )
+    assert set(by_host.values()) <= set(range(30, 30 + in_flight + 1))
+    assert sum(by_host.values()) <= 90 + in_flight
+    seen = look(cluster)
+    assert seen.state == "finished"
+    assert seen.queue.skipped == seen.queue.pushed - seen.queue.acked > 0
+    assert f"{seen.queue.skipped:,} not fetched: their host had its quota" in (
+        cluster.ask("crawl", "status").stdout
+    )
+    logs = cluster.text_of("node-2") + cluster.text_of("node-3")
+    assert "hosts were not sent: over FRONTIER_HOST_MAX_PAGES" in logs
+
+
+def test_the_depth_of_a_page_travels_with_it(serve, cluster):
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    start(cluster, server, "node-1", "node-2", DEPTH_LIMIT="1")
+    assert cluster.wait() == [0, 0]
+    two = {e.url for e in server.requests().entries}
+
+    start(cluster, server, "plain", DEPTH_LIMIT="1", FRONTIER_ENABLED="False")
+    assert cluster.wait("plain") == [0]
+    by_node = server.requests().by_node()
+    assert {e.url for e in by_node["plain"]} == two
+    assert {"node-1", "node-2"} <= set(by_node)

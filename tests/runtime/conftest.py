@@ -22,6 +22,7 @@ from frontier.runtime.keeper import Keeper
 from frontier.runtime.node import Node
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
+from frontier.runtime.quotas import Quotas
 from frontier.runtime.shelf import shelf_of
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
@@ -104,6 +105,12 @@ class Parts:
             max_bytes=options.get("queue_max_bytes", 0),
             shelf=shelf_of(options.get("spill_dir"), crawl),
         )
+        self.quotas = None
+        if options.get("host_max"):
+            pages, size = options["host_max"]
+            self.quotas = self.inbox.quotas = Quotas(
+                self.patience, crawl, order=order, max_pages=pages, max_bytes=size
+            )
         self.starts = Starts(self.patience, crawl)
         self.acks = Acks(
             self.patience,
@@ -114,6 +121,7 @@ class Parts:
             archived=lambda: self.archived(),
             on_acked=self.starts.end,
             journal=lambda *done: self.journal.append(("ack", *done)),
+            charge=self.quotas.charge if self.quotas else None,
         )
         self.keeper = Keeper(
             self.patience,
@@ -210,12 +218,12 @@ class Flaky:
         self.alone = store.alone
         self.call = store.call
 
-    async def run(self, calls):
+    async def run(self, calls, **options):
         if any(call.script is self._script for call in calls):
             self._left -= 1
             if self._left == 0:
                 raise StoreUnavailable(self.where, "the connection broke")
-        return await self._store.run(calls)
+        return await self._store.run(calls, **options)
 
 
 @pytest.fixture

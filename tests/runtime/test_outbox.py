@@ -78,7 +78,7 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
 async def test_what_was_put_survives_a_server_that_is_paused(
     parts_on, start, new_push, connect, own_server, until
 ):
-    node = parts_on(connect(own_server, socket_timeout=0.1))
+    node = parts_on(connect(own_server, socket_timeout=0.5))
     start(node.outbox.run())
     await node.push(0, *map(new_push, urls(10)))
     own_server.pause()

@@ -17,6 +17,7 @@ ARGUMENTS = {
     "start_lock": "abc",
     "hints": "n1",
     "order": "n1",
+    "process": "0123456789ab",
     "ready": "5:a",
     "spilled": "5:a",
     "bloom": 0,

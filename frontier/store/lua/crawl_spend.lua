@@ -1,6 +1,6 @@
 -- crawl_spend: count what a node did, and end the crawl that reaches a limit.
 --
--- KEYS[1]  meta        hash {state, limit, ...}
+-- KEYS[1]  meta        hash {state, limit, born, ...}
 -- KEYS[2]  spent       hash {pages, items, errors, bytes, active_ms, active_at}
 -- KEYS[3]  allowances  hash: node id to '<process> <number> <held>'
 -- KEYS[4]  nodes       hash: node id to '<beat, server ms> <weight> <busy>'
@@ -12,13 +12,14 @@
 -- ARGV[6]  ttl_ms   a longer silence of all nodes is no time of the crawl
 -- ARGV[7]  reached  name of a limit that the node itself has found reached; or ''
 -- ARGV[8]  span     limit of the time with a live node, in ms; 0 for none
--- ARGV[9...]        for pages, items, errors, bytes: how many more, and the limit
+-- ARGV[9]  born     of the crawl that the caller knows; '' if it has none
+-- ARGV[10...]       for pages, items, errors, bytes: how many more, and the limit
 --
 -- Returns {state, limit, granted}: granted is how many more requests the node may
 -- begin, so that all nodes together get no more pages than the limit.
 
-local crawl = redis.call('HMGET', KEYS[1], 'state', 'limit')
-if not crawl[1] then
+local crawl = redis.call('HMGET', KEYS[1], 'state', 'limit', 'born')
+if not crawl[1] or (crawl[3] or '') ~= ARGV[9] then
   return {'', '', 0}
 end
 local process, number = string.match(redis.call('HGET', KEYS[3], ARGV[1]) or '', '^(%S+) (%d+)')
@@ -26,9 +27,9 @@ local is_new = process ~= ARGV[2] or tonumber(number) < tonumber(ARGV[3])
 local reached, pages = ARGV[7], 0
 local limits = {time = ARGV[8]}
 for i, name in ipairs({'pages', 'items', 'errors', 'bytes'}) do
-  local more, limit = is_new and ARGV[7 + 2 * i] or '0', tonumber(ARGV[8 + 2 * i])
+  local more, limit = is_new and ARGV[8 + 2 * i] or '0', tonumber(ARGV[9 + 2 * i])
   local total = redis.call('HINCRBY', KEYS[2], name, more)
-  limits[name] = ARGV[8 + 2 * i]
+  limits[name] = ARGV[9 + 2 * i]
   if name == 'pages' then pages = total end
   if reached == '' and limit > 0 and total >= limit then reached = name end
 end

@@ -5,13 +5,15 @@
 -- KEYS[3]  seen      hash {count, ...}
 --
 -- Returns {ready, reserved, pushed, acked, dead, seen, spilled, spilled bytes,
--- shelved bytes, born}: the last is the mark of the crawl, '' if there is none.
+-- shelved bytes, skipped, born}: the last is the mark of the crawl, '' if there is
+-- none.
 
 local counts = redis.call('HMGET', KEYS[1], 'ready', 'pushed', 'acked', 'dead',
-  'spilled', 'spilled_bytes', 'shelved_bytes', 'born')
+  'spilled', 'spilled_bytes', 'shelved_bytes', 'skipped', 'born')
 return {
   tonumber(counts[1] or '0'), redis.call('HLEN', KEYS[2]), tonumber(counts[2] or '0'),
   tonumber(counts[3] or '0'), tonumber(counts[4] or '0'),
   tonumber(redis.call('HGET', KEYS[3], 'count') or '0'), tonumber(counts[5] or '0'),
-  tonumber(counts[6] or '0'), tonumber(counts[7] or '0'), counts[8] or '',
+  tonumber(counts[6] or '0'), tonumber(counts[7] or '0'), tonumber(counts[8] or '0'),
+  counts[9] or '',
 }

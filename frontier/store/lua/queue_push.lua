@@ -3,10 +3,11 @@
 -- KEYS[1...]       those of the first plan, then those of the next. In each plan
 --                  1 is `counts`, the hash {born, ready, pushed, ...}, 2
 --                  `queues`, the sorted set of queues that have ready URLs, 3
---                  `seen`, the hash {buckets, count, blooms, last, era}, 4
+--                  `seen`, the hash {buckets, count, blooms, last, era, claims}, 4
 --                  `pushers`, the hash process to '<number> <time, s> <verdicts>'
---                  of its last push; from 5 on Bloom generations, then buckets of
---                  the set and ready lists
+--                  of its last push, 5 `claimed`, the hash of marks whose requests
+--                  only one process has or had; from 6 on Bloom generations, then
+--                  buckets of the set and ready lists
 -- ARGV[1...] plans  a partition each, msgpack [keys, born, turn, layout, base, room,
 --                  made, splits, lists, modes, marks, members, places, targets, items]:
 --                  keys     how many of the KEYS are the plan's
@@ -26,7 +27,9 @@
 --                           first, and the member from which on they move
 --                  lists    {key, queue, score} of each ready list
 --                  modes    a letter per URL: t (test and mark), m (queue and
---                           mark) or f (queue)
+--                           mark), f (queue), l (as t; a claim: the request is
+--                           local to a process) or a digit (only the mark: its
+--                           process is gone, after so many deliveries)
 --                  marks    of each URL; empty without Bloom and set
 --                  members  of each URL, for the set; empty if as the marks
 --                  places   the key of each URL's bucket; empty without a set
@@ -35,11 +38,12 @@
 --                  items    of each URL, as targets
 --
 -- Returns a reply per plan: {1, buckets, count, blooms, last, era, verdicts,
--- risen}, with a letter per URL (n new, s seen, b seen as Bloom says, f queued
--- untested) and the `lists` that were empty before. Or {0, buckets, count,
--- blooms, last, era}, and nothing of the plan is done, if the caller's layout is
--- not the current one or leaves too little room. Or {2, ...}, and nothing is done,
--- if the push `before` is forgotten here. A push whose number is not greater than
+-- risen}, with a letter per URL (n new, s seen, b seen as Bloom says, c seen and
+-- claimed, now or before, f queued untested, o noted) and the `lists` that were
+-- empty before. Or {0, buckets, count, blooms, last, era}, and nothing of the plan
+-- is done, if the caller's layout is not the current one or leaves too little room.
+-- A claimed URL whose process is gone is new to the next push of it. Or {2, ...},
+-- and nothing is done, if the push `before` is forgotten here. A push whose number is not greater than
 -- the last one's was done already: its verdicts are told again, and all its lists.
 -- Or {-1}, and nothing is done, if the partition is not marked as of that crawl:
 -- what was in it is lost.
@@ -83,7 +87,7 @@ local function has(keys, made, generations, mark)
     local x, a, b = steps(mark, size)
     local found = true
     for i = 1, made[generation][2] do
-      if redis.call('GETBIT', keys[4 + generation], x) == 0 then
+      if redis.call('GETBIT', keys[5 + generation], x) == 0 then
         found = false
         break
       end
@@ -96,7 +100,7 @@ end
 
 -- Whether the filters have the mark; if not, the last has it from now on.
 local function ask(keys, made, blooms, mark)
-  local filter, size = keys[4 + blooms], made[blooms][1]
+  local filter, size = keys[5 + blooms], made[blooms][1]
   if size == 0 then return redis.call('BF.ADD', filter, mark) == 0 end
   if has(keys, made, blooms - 1, mark) then return true end
   local x, a, b = steps(mark, size)
@@ -135,8 +139,24 @@ local function note(filter, made, marks)
   if n > 0 then redis.call('BITFIELD', filter, unpack(ops, 1, n)) end
 end
 
+-- Notes a claimed mark; in a partition that had none, also that it has some.
+local function claim(keys, mark, tries, has_claims)
+  redis.call('HSET', keys[5], mark, tries)
+  return has_claims or redis.call('HSET', keys[3], 'claims', 1)
+end
+
+-- What is to become of a mark that is seen, in a partition that has claims: taken
+-- by this push, with the deliveries so far, if its process is gone.
+local function claimed(key, mark, verdict)
+  local tries = redis.call('HGET', key, mark)
+  if not tries then return verdict end
+  if tries == '' then return 'c' end
+  redis.call('HSET', key, mark, '')
+  return 'n', tries
+end
+
 -- Appends the URLs that are new to their lists; returns those that were empty.
-local function queue(keys, lists, targets, items, verdicts)
+local function queue(keys, lists, targets, items, verdicts, tries)
   local waiting, queued, risen = {}, 0, {}
   for i, target in ipairs(targets) do
     local verdict = verdicts[i]
@@ -146,7 +166,7 @@ local function queue(keys, lists, targets, items, verdicts)
         list = {}
         waiting[target] = list
       end
-      list[#list + 1] = items[i]
+      list[#list + 1] = tries[i] and tries[i] .. items[i]:sub(2) or items[i]
       queued = queued + 1
     end
   end
@@ -188,7 +208,8 @@ end
 local function push(keys, born, turn, layout, base, room, made, splits, lists, modes,
     marks, members, places, targets, items)
   if (redis.call('HGET', keys[1], 'born') or '') ~= born then return {-1} end
-  local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era')
+  local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era',
+    'claims')
   local buckets, count = tonumber(stored[1] or base), tonumber(stored[2] or '0')
   local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
   local era, urls = tonumber(stored[5] or '0'), #modes
@@ -217,19 +238,22 @@ local function push(keys, born, turn, layout, base, room, made, splits, lists, m
   if #made > blooms then
     blooms, last = blooms + 1, 0
     if made[1][1] == 0 then
-      redis.call('BF.RESERVE', keys[4 + blooms], made[1][3], made[1][2], 'EXPANSION', 2)
+      redis.call('BF.RESERVE', keys[5 + blooms], made[1][3], made[1][2], 'EXPANSION', 2)
     else
       -- The highest bit first, so that the bitmap is allocated once and exactly.
-      redis.call('SETBIT', keys[4 + blooms], made[blooms][1] - 1, 0)
+      redis.call('SETBIT', keys[5 + blooms], made[blooms][1] - 1, 0)
     end
   end
   if #members == 0 then members = marks end
 
-  local verdicts, noted = {}, {}
+  local verdicts, noted, tries, has_claims = {}, {}, {}, stored[6]
   for i = 1, urls do
     local mode, verdict = modes:byte(i), 'n'
     if mode == 102 then -- f
       verdict = 'f'
+    elseif mode < 58 then -- a digit
+      verdict = 'o'
+      if marks[i] then has_claims = claim(keys, marks[i], mode - 48, has_claims) end
     elseif #places == 0 then
       if has_bloom and ask(keys, made, blooms, marks[i]) then verdict = 'b' end
     elseif era == 0 then
@@ -248,12 +272,17 @@ local function push(keys, born, turn, layout, base, room, made, splits, lists, m
       count = count + 1
     end
     if has_bloom and verdict == 'n' then last = last + 1 end
+    if mode == 108 and verdict == 'n' and marks[i] then -- l
+      has_claims = claim(keys, marks[i], '', has_claims)
+    elseif has_claims and (verdict == 's' or verdict == 'b') and mode ~= 109 then
+      verdict, tries[i] = claimed(keys[5], marks[i], verdict)
+    end
     verdicts[i] = mode == 109 and 'f' or verdict -- m
   end
-  if #noted > 0 then note(keys[4 + blooms], made[blooms], noted) end
+  if #noted > 0 then note(keys[5 + blooms], made[blooms], noted) end
 
   local risen = {}
-  if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts) end
+  if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts, tries) end
   if grows then
     redis.call('HSET', keys[3], 'buckets', buckets, 'count', count, 'blooms', blooms, 'last', last)
   elseif count ~= had_count or last ~= had_last then

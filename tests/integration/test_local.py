@@ -1,0 +1,156 @@
+"""Requests that only one process can make: each once, politely, and none is lost."""
+
+import itertools
+import signal
+import textwrap
+from functools import partial
+
+import pytest
+from conftest import SHORT, until
+
+from frontier.inspection.snapshot import snapshot
+
+SPIDER = """
+import scrapy
+
+from frontier.links import links_of
+
+
+class LocalSpider(scrapy.Spider):
+    name = "local"
+
+    def __init__(self, seeds="", starts="", **kwargs):
+        super().__init__(**kwargs)
+        self.seeds = seeds.split(",")
+        self.hosts = tuple(seed.rstrip("/") + "/" for seed in self.seeds)
+        self.starts = starts
+
+    async def start(self):
+        for seed in self.seeds:
+            callback = (lambda r: self.page(r)) if self.starts else self.page
+            yield scrapy.Request(seed, callback)
+
+    def page(self, response):
+        for url in links_of(response):
+            if url.startswith(self.hosts):
+                is_local = self.starts or "/a" in url
+                callback = (lambda r: self.page(r)) if is_local else self.page
+                yield response.follow(url, callback)
+"""
+POLITE = {"DOWNLOAD_DELAY": "0.2", "DOWNLOAD_DELAY_JITTER": "0"}
+SLACK = 0.12
+"""Seconds that requests take longer or shorter from the node to the log."""
+
+
+@pytest.fixture
+def crawl(serve, cluster, tmp_path):
+    """Serve a site, and start nodes whose spider has a lambda for each link."""
+    root = tmp_path / "project"
+    (root / "own" / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
+    for package in (root / "own", root / "own" / "spiders"):
+        (package / "__init__.py").write_text("")
+    (root / "own" / "spiders" / "local.py").write_text(textwrap.dedent(SPIDER))
+    (root / "own" / "settings.py").write_text(
+        'SPIDER_MODULES = ["own.spiders"]\nROBOTSTXT_OBEY = True\n'
+        'ADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+
+    class Crawl:
+        def __init__(self, starts="", **site):
+            self.server = serve(
+                **{"urls": 220, "hosts": 8, "calendar_months": 2, **site}
+            )
+            self._args = ["-a", f"seeds={','.join(self.server.seeds)}"]
+            self._args += ["-a", f"starts={starts}"] if starts else []
+
+        def start(self, node_id, **settings):
+            return cluster.start(
+                node_id, *self._args, spider="local", cwd=root, **settings
+            )
+
+        @property
+        def fetched(self):
+            log = self.server.requests()
+            return sum(log.fetched().values()) if log else 0
+
+        def has(self, count):
+            return self.fetched >= count
+
+        @property
+        def by_node(self):
+            """The nodes that have fetched, with their counts, the busiest first."""
+            log = self.server.requests()
+            by_node = log.by_node() if log else {}
+            counts = {node: len(entries) for node, entries in by_node.items()}
+            return sorted(counts.items(), key=lambda count: -count[1])
+
+        def complete(self):
+            """The log, in which nothing is missing and hosts had one node at a time."""
+            log = self.server.requests()
+            assert log.missing(self.server.expected) == set()
+            assert log.unexpected(self.server.expected) == set()
+            assert log.overlaps() == []
+            seen = snapshot(cluster.store, "frontier", "local-1")
+            assert (seen.state, seen.queue.dead) == ("finished", 0)
+            return log
+
+    return Crawl
+
+
+def gaps(log):
+    starts = {}
+    for entry in log.entries:
+        if not entry.url.endswith("/robots.txt"):
+            starts.setdefault(entry.host, []).append(entry.start)
+    for times in starts.values():
+        yield from (b - a for a, b in itertools.pairwise(sorted(times)))
+
+
+def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, crawl):
+    made = crawl()
+    for node in ("node-1", "node-2"):
+        made.start(node, **POLITE)
+
+    assert cluster.wait() == [0, 0]
+    log = made.complete()
+    assert log.repeated() == {}
+    assert min(gaps(log)) > 0.2 - SLACK
+    assert len([node for node, count in made.by_node if count > 20]) == 2
+    lines = cluster.text_of("node-1") + cluster.text_of("node-2")
+    assert lines.count("the first is http") == 2, "one line for each node"
+    assert lines.count("the first was http") == 2
+    seen = snapshot(cluster.store, "frontier", "local-1")
+    local = [url for url in made.server.expected if "/a" in url]
+    assert seen.totals.local >= len(local)  # and what these redirect to
+    said = cluster.ask("crawl", "status", "local-1").stdout
+    assert f"{seen.totals.local} could not be stored" in said
+
+
+@pytest.mark.parametrize("starts", ["", "lambda"])
+def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, starts):
+    made = crawl(starts)
+    for round_ in range(3):
+        wanted = made.fetched + 25
+        node = made.start(f"node-{round_}", DOWNLOAD_DELAY="0.1")
+        until(partial(made.has, wanted), "pages")
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(60) == 0
+    made.start("node-3", DOWNLOAD_DELAY="0")
+
+    assert cluster.wait("node-3") == [0]
+    made.complete()
+
+
+@pytest.mark.parametrize("starts", ["", "lambda"])
+def test_what_a_killed_node_had_alone_is_made_again(cluster, crawl, starts):
+    made = crawl(starts)
+    for node in ("node-1", "node-2"):
+        made.start(node, **SHORT, DOWNLOAD_DELAY="0.1")
+    until(lambda: made.fetched > 40, "pages")
+    busiest = made.by_node[0][0]
+    (other,) = cluster.nodes.keys() - {busiest}
+    cluster.kill(busiest)
+
+    assert cluster.wait(other) == [0]
+    made.complete()
