@@ -1,11 +1,14 @@
 """The add-on: one line in a project's settings makes its spiders distributed.
 
 ``ADDONS = {"frontier.addon.Addon": 100}``. It sets components at the priority
-"addon", so that whatever the project sets itself wins.
+"addon", so that whatever the project sets itself wins; but for what cannot stand
+beside the frontier, on which see `frontier.takeover`. A command that a developer
+looks at pages with has no frontier at all.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -16,19 +19,24 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
+from frontier.conf import Config
 from frontier.connection import connection_of, one_message
+from frontier.discovery import DiscoveryMiddleware
 from frontier.downloadermiddlewares import CaptureMiddleware
+from frontier.invocation import developing
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
+from frontier.startfeed import release
 from frontier.store.address import ENVIRONMENT
+from frontier.takeover import is_scrapy_redis, stand_back, take_over
 
 if TYPE_CHECKING:
     from typing import Self
 
     from scrapy.crawler import Crawler
 
-ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+logger = logging.getLogger(__name__)
 
 
 class Addon:
@@ -55,21 +63,32 @@ class Addon:
         """Enable the components.
 
         Raises:
-            ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
-            NotConfigured: ``FRONTIER_ENABLED`` is false.
+            ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong, or one of
+                Scrapy's cannot stand beside the frontier.
+            NotConfigured: ``FRONTIER_ENABLED`` is false, or no crawl is to begin.
         """
+        command = developing()
+        if command:
+            stand_back(settings)
+            self._leave_start_urls()
+            logger.info(
+                "scrapy %s is no crawl: the frontier has no part in it", command
+            )
+            raise NotConfigured  # with a reason, Scrapy would warn
         with one_message():
+            if not Config.from_settings(settings).enabled:
+                raise NotConfigured("FRONTIER_ENABLED is False")
+            took_over = is_scrapy_redis(settings)
+            take_over(settings, self._crawler.spidercls)
             connection = connection_of(self._crawler)
-        if not connection.config.enabled:
-            raise NotConfigured("FRONTIER_ENABLED is False")
-        settings.set("SCHEDULER", "frontier.scheduler.Scheduler", "addon")
-        settings.set("TWISTED_REACTOR", ASYNCIO, "addon")
+            connection.took_over = took_over
         # RemoteControl, on by default, serves a port that executes code.
         settings.set("REMOTE_CONTROL_ENABLED", False, "addon")
         for setting, cls, place in (
             ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
             ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
             ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
+            ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)
@@ -84,3 +103,8 @@ class Addon:
                 settings.setdefault_in_component_priority_dict(
                     "DOWNLOADER_MIDDLEWARES", middleware, at
                 )
+
+    def _leave_start_urls(self) -> None:
+        """Have a spider of scrapy-redis take none, and not wait for any."""
+        if self._crawler.spider is not None:
+            release(self._crawler, self._crawler.spider)

@@ -166,6 +166,8 @@ class Config:
     """Of each URL in the set tier."""
     seen_set_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
     """Memory of the set tier above which sets are given up; 0 for no limit."""
+    seen_start: bool = _setting(True, parsers.boolean)
+    """Whether a link to a start URL leads to what was seen."""
     seen_tiers: tuple[str, ...] = _setting(parsers.TIERS, parsers.tiers)
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
@@ -198,12 +200,16 @@ class Config:
     """Exchanges that are archived; empty for all. Rules as of ``warc_exclude``."""
     warc_info: str = _setting("", parsers.warcinfo)
     """Fields of warcinfo records, as a JSON object, beside those that are known."""
+    warc_log: bool = _setting(True, parsers.boolean)
+    """Whether a crawl log tells of every attempt, those without an answer, too."""
     warc_max_bytes: int = _setting(1_000_000_000, parsers.whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
     warc_max_seconds: int = _setting(0, parsers.whole(0, 10**8))
     """Age after which a WARC file is closed; 0 for none."""
     warc_max_total_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of all files in ``warc_dir``, above which the node waits; 0 for no limit."""
+    warc_metadata: bool = _setting(True, parsers.boolean)
+    """Whether each exchange gets a record of how its URL was found."""
     warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the disk of ``warc_dir``, below which the node waits; 0 for no limit."""
     warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))

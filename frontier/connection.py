@@ -17,12 +17,14 @@ from weakref import WeakKeyDictionary, WeakSet
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro
+from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
 from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
+from frontier.invocation import fail_program
 from frontier.launch import launched, run_of
 from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
@@ -111,6 +113,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.took_over = False
+        """Whether the project was scrapy-redis's before; see `frontier.takeover`."""
 
     def attach(self, owner: Owner) -> None:
         """Have the node tell *owner* what happens."""
@@ -186,6 +190,7 @@ class Connection:
         ``scrapy crawl`` does so where the crawler has no spider at the end.
         """
         crawler = self._crawler
+        fail_program()
 
         async def end(_: Spider) -> None:
             await crawler.stop_async()
@@ -220,9 +225,10 @@ class Connection:
         return slot.inprogress if slot is not None else set()
 
     def wake_engine(self) -> None:
-        """Have the engine ask for requests now."""
-        slot = self._crawler.engine._slot
-        if slot is not None and slot.closing is None:
+        """Have the engine ask for requests now, if all of it is open."""
+        engine = self._crawler.engine
+        slot = engine._slot
+        if slot is not None and slot.closing is None and engine.running:
             slot.nextcall.schedule()
 
     @property
@@ -391,8 +397,11 @@ def one_message() -> Iterator[None]:
         yield
     except FrontierError as error:
         logger.critical("%s", error)
+        fail_program()
         for name in ("twisted", "asyncio"):
             logging.getLogger(name).addFilter(_is_not_ours)
+        if globalLogBeginner._temporaryObserver is not None:  # writes to stderr itself
+            globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
         raise
 
 

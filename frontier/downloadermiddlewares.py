@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from frontier.archive.selection import mime_of
+from frontier.attempts import status_of
 from frontier.conditional import Conditional
 from frontier.connection import connection_of
+from frontier.discovery import found_of
+from frontier.gate import LeaseGone
+from frontier.model import Attempt
+from frontier.places import DOWNLOAD_SLOT
 from frontier.wire import capture, exchange_of_wire
 
 if TYPE_CHECKING:
@@ -21,8 +28,6 @@ if TYPE_CHECKING:
 
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
-DOWNLOAD_SLOT = "download_slot"
-"""Where Scrapy keeps the slot of a request, in its ``meta``."""
 
 
 class CaptureMiddleware:
@@ -63,19 +68,35 @@ class CaptureMiddleware:
         if "cached" not in response.flags and request.url.startswith(HTTP):
             started = self._connection.sent.get(request) or time.time()
             exchange = capture(request, response, wire, started)
-            self._archive(request, self._conditional.settle(request, exchange))
+            settled = self._conditional.settle(request, exchange)
+            self._archive(request, _told(request, settled))
         self._unslot(request)
         return await self._conditional.restore(request, response)
 
     async def process_exception(
         self,
         request: Request,
-        exception: Exception,  # noqa: ARG002 (its name is Scrapy's)
+        exception: Exception,
     ) -> None:
-        """Archive what came of a download that failed, if its head did."""
+        """Archive what came of a download that failed, if its head did.
+
+        Of one that did not, and of a request that was not sent, the crawl log tells.
+        """
         wire = self._connection.wires.pop(request, None)
         if wire is not None and wire.response_head:
-            self._archive(request, exchange_of_wire(request, wire))
+            self._archive(request, _told(request, exchange_of_wire(request, wire)))
+        elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
+            started = wire.started if wire is not None else 0.0
+            self._note(
+                Attempt(
+                    request.url,
+                    status_of(exception, sent=bool(started)),
+                    started,
+                    time.time(),
+                    found_of(request),
+                    notes=_tries(request),
+                )
+            )
         self._conditional.forget(request)
         self._unslot(request)
 
@@ -85,11 +106,48 @@ class CaptureMiddleware:
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
         archive = self._connection.node.archive
-        if archive is None or not request.meta.get("archive", True):
+        if archive is None:
             return
-        if not archive.selection.takes(exchange):
+        wanted = request.meta.get("archive", True)
+        if wanted and not archive.selection.takes(exchange):
             self._crawler.stats.inc_value("frontier/archive/excluded")
+            wanted = False
+        if not wanted:
+            self._note(
+                Attempt(
+                    exchange.url,
+                    exchange.status,
+                    exchange.started,
+                    exchange.started + max(0, exchange.fetch_ms) / 1000,
+                    exchange.found,
+                    len(exchange.response_body),
+                    mime_of(exchange.response_head) or "unknown",
+                    (*exchange.notes, "unwritten"),
+                )
+            )
         else:
             if exchange.truncated is not None:
                 self._crawler.stats.inc_value("frontier/archive/truncated")
             self._connection.stored[request] = archive.submit(exchange)
+
+    def _note(self, attempt: Attempt) -> None:
+        archive = self._connection.node.archive
+        if archive is not None:
+            archive.note(attempt)
+
+
+def _told(request: Request, exchange: Exchange) -> Exchange:
+    """*exchange* with what is known of its request beside the wire."""
+    elapsed = round((time.time() - exchange.started) * 1000)
+    return replace(
+        exchange,
+        found=found_of(request),
+        fetch_ms=max(0, elapsed),
+        notes=_tries(request),
+    )
+
+
+def _tries(request: Request) -> tuple[str, ...]:
+    """Heritrix's annotation of an attempt that is not the first: ``2t``."""
+    times = request.meta.get("retry_times")
+    return (f"{times + 1}t",) if isinstance(times, int) and times > 0 else ()

@@ -23,6 +23,7 @@ from scrapy.exceptions import CloseSpider
 
 from frontier.connection import REFUSED, connection_of
 from frontier.errors import FrontierError
+from frontier.invocation import developing, fail_program
 from frontier.queues.push import SEEN, SEEN_BY_BLOOM
 from frontier.runtime.cascade import Cascade
 from frontier.seen.recent import Recent
@@ -43,6 +44,9 @@ STATS = {SEEN: "frontier/seen/set", SEEN_BY_BLOOM: "frontier/seen/bloom"}
 
 class RedisDupeFilter(RFPDupeFilter):
     """Drops requests that this crawl has seen, in this process or in another.
+
+    Under a command that a developer looks at pages with, such as ``scrapy shell``, it
+    asks no store, and knows what this process has seen.
 
     The tiers are those of ``FRONTIER_SEEN_TIERS``, in the store that ``REDIS_*``
     settings name, else in the embedded one in ``FRONTIER_STORE_DIR``. What was
@@ -72,6 +76,7 @@ class RedisDupeFilter(RFPDupeFilter):
         self._cascade: Cascade | None = None
         self._recent: Recent | None = None
         self._by_url = False
+        self._alone = bool(developing())
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -88,6 +93,8 @@ class RedisDupeFilter(RFPDupeFilter):
     def open(self) -> None:
         """Enter the crawl; if that cannot be, have the spider close at once."""
         crawler = self._crawler
+        if self._alone:
+            return
         crawler.signals.connect(self._on_closed, signal=signals.spider_closed)
         try:
             connection = connection_of(crawler)
@@ -110,6 +117,8 @@ class RedisDupeFilter(RFPDupeFilter):
 
     def request_seen(self, request: Request) -> bool:
         """Whether *request* was seen before; from now on it is."""
+        if self._alone:
+            return super().request_seen(request)
         if self._cascade is None:
             return False
         fingerprint = None
@@ -182,6 +191,7 @@ class RedisDupeFilter(RFPDupeFilter):
 
     def _raise_refused(self) -> None:
         crawler = self._crawler
+        fail_program()
 
         async def end(_: Spider) -> None:
             await crawler.stop_async()

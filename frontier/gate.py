@@ -44,6 +44,10 @@ PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 
 
+class LeaseGone(IgnoreRequest):
+    """Another node has the partition of a request, and sends it."""
+
+
 class _Busy:
     """The requests of one divided host that are on the way."""
 
@@ -71,7 +75,7 @@ class Gate:
         """Send *request* once the lease that it stands on is current.
 
         Raises:
-            IgnoreRequest: Another node has its partition now.
+            LeaseGone: Another node has its partition now.
         """
         reservation = self._connection.reservations.get(request)
         if reservation is not None:
@@ -91,7 +95,7 @@ class Gate:
         """Return once the lease that *request* stands on is current.
 
         Raises:
-            IgnoreRequest: Another node has its partition now.
+            LeaseGone: Another node has its partition now.
         """
         reservation = self._connection.reservations.get(request)
         if reservation is None:
@@ -166,7 +170,7 @@ class Gate:
                 # Another node has it now; this one's spider need not know.
                 request.errback = None
                 self._crawler.stats.inc_value("frontier/queue/lost")
-                raise IgnoreRequest("the lease on its partition is lost")
+                raise LeaseGone("the lease on its partition is lost")
             await asyncio.sleep(PATIENCE)
         return waited
 

@@ -12,7 +12,6 @@ What always holds:
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
-from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import NotSerializable
 from frontier.hashing import mark
 from frontier.modes import ONCE
+from frontier.places import DOWNLOAD_SLOT
 from frontier.queues.claims import Origin
 from frontier.queues.partition import process_of, queue_name
 from frontier.queues.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
@@ -125,10 +124,10 @@ class Keeping:
     ) -> None:
         outbox, claims = self._node.outbox, self._node.claims
         if mode == ONCE:
-            only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
-            outbox.put(place.partition, only_mark)
-            salted = fingerprint + self._connection.carried
-            fingerprint, mode = hashlib.sha256(salted).digest(), TEST
+            if self._connection.config.seen_start:
+                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+                outbox.put(place.partition, only_mark)
+            fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
         number, marks = mark(fingerprint), lineage.marks
         if mode != FORCE:
             marks += ((place.partition, number),)

@@ -49,6 +49,41 @@ class Unmodified:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """How a URL came to be fetched; the words are Heritrix's."""
+
+    via: str
+    """The URL that led to it; empty for a seed."""
+    hops: str | None
+    """A letter for each step from the seed; empty for a seed, ``None``: not known."""
+    seed: str
+    """That it was found from; empty for a seed, or if it is not known."""
+
+    @property
+    def is_seed(self) -> bool:
+        """Whether it is one."""
+        return self.hops == ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request that no record tells of: there was no answer, or it is left out."""
+
+    url: str
+    status: int
+    """Of HTTP, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
+    started: float
+    """Seconds since the Unix epoch; 0 if nothing was sent."""
+    ended: float
+    found: Found | None = None
+    size: int = -1
+    """Of the body, in bytes; -1 if there is none."""
+    mime: str = ""
+    notes: tuple[str, ...] = ()
+    """Annotations of the crawl log."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """One HTTP request and its response, as they crossed the wire."""
 
@@ -72,6 +107,12 @@ class Exchange:
     """Of TLS, as IANA names it; ``None`` if there is none, or none is known."""
     unmodified: Unmodified | None = None
     """What a 304 that we asked for stands for."""
+    found: Found | None = None
+    """How its URL was found; ``None`` if nothing is known of it."""
+    fetch_ms: int = -1
+    """Milliseconds from the request to the end of the answer; -1: not known."""
+    notes: tuple[str, ...] = ()
+    """Annotations of the crawl log."""
 
     @property
     def method(self) -> str:

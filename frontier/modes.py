@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from frontier.queues.push import FORCE, MARK, TEST
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from frontier.identity import Fingerprints
 
 ONCE = "once"
-"""The mode of a start request of a crawl that began with what others saw."""
+"""The mode of a start request that is tested by a mark of its own: in a crawl that
+began with what others saw, or where links to start URLs are to be followed."""
+START_SALT = b"start"
+"""What makes those marks where the crawl has no salt."""
 
 
 class Modes:
@@ -27,7 +31,8 @@ class Modes:
         """The mode of *request*."""
         if self.is_start(request):
             # every node has the seeds, whatever dont_filter says
-            return ONCE if self._connection.carried else TEST
+            config, carried = self._connection.config, self._connection.carried
+            return ONCE if carried or not config.seen_start else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
             return MARK
@@ -36,6 +41,11 @@ class Modes:
         if redirected and self._same_page(request, str(redirected[-1])):
             return MARK
         return TEST
+
+    def start_fingerprint(self, fingerprint: bytes) -> bytes:
+        """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
+        salt = self._connection.carried or START_SALT
+        return hashlib.sha256(fingerprint + salt).digest()
 
     def is_start(self, request: Request) -> bool:
         """Whether `Spider.start` made *request*."""

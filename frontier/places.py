@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DOWNLOAD_SLOT = "download_slot"
+"""Where Scrapy keeps the slot of a request, in its ``meta``."""
 MAX_PLACES = 10_000
 """Origins whose places are kept in memory."""
 SPREAD = ("url", "fingerprint")

@@ -185,13 +185,15 @@ class Rebuild:
         meta = self._keys.meta()
         read = Call.command("HMGET", meta, "state", "born")
         state, born = self._store.call(read)
+        # "rebuilt": its name in the collection is of the store that was lost.
+        facts = ("state", REBUILDING, "rebuilt", 1)
         if state is None:
             shape = json.dumps(dict(self._header.shape))
             # One by one: a script that the server has yet to load runs late.
             born = secrets.token_hex(8).encode()
             self._mark(born)
             self._store.call(open_call(self._keys, shape, self._header.spider))
-            self._store.call(Call.command("HSET", meta, "state", REBUILDING))
+            self._store.call(Call.command("HSET", meta, *facts))
             registry = RegistryKeys(self._keys.namespace).crawls()
             self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
         elif state != REBUILDING.encode():
@@ -200,7 +202,7 @@ class Rebuild:
                     f"the crawl {self._keys.crawl_id} is in the store already; "
                     "a crawl is rebuilt only where it was lost"
                 )
-            self._store.call(Call.command("HSET", meta, "state", REBUILDING))
+            self._store.call(Call.command("HSET", meta, *facts))
         if born:
             self._mark(born)
             mark_now(self._store, self._keys, self._partitions)

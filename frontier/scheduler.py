@@ -11,16 +11,16 @@ What always holds:
 3.  A request that cannot be stored is kept in this process, and a claim is queued
     for it, which brings it back with its parent should the process be gone; see
     `frontier.queues.claims`. It is started when its claim is reserved, like any.
-4.  Where the crawl began with what others saw, a start request is queued once
-    whatever they saw: what is tested and marked with it, in one step, is a mark
-    that only start requests of this crawl have.
+4.  Where the crawl began with what others saw, or links to start URLs are to be
+    followed, a start request is queued once whatever was seen: what is tested and
+    marked with it, in one step, is a mark that only start requests have.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -30,12 +30,12 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
-from frontier.downloadermiddlewares import DOWNLOAD_SLOT
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
 from frontier.keeping import Keeping
 from frontier.modes import ONCE, Modes
+from frontier.places import DOWNLOAD_SLOT
 from frontier.queues.claims import claim_of
 from frontier.queues.codec import Codec
 from frontier.queues.push import (
@@ -51,6 +51,7 @@ from frontier.requests import Recorder, from_record, host_of
 from frontier.seen.recent import Recent
 from frontier.spideroutput import PARENT
 from frontier.startfeed import feed_of
+from frontier.takeover import tell_of_leftovers
 from frontier.tally import Tally
 from frontier.traps import PATH, QUERY, Traps
 
@@ -103,6 +104,7 @@ class Scheduler(BaseScheduler):
         self._held_back = False
         self._handed = 0
         self._feed: StartFeed | None = None
+        self._idle_since: float | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._aside: set[asyncio.Task[Any]] = set()
 
@@ -137,6 +139,8 @@ class Scheduler(BaseScheduler):
         self._connection.follow_output(self.drop_seen if shortens else None)
         self._keeping = Keeping(self._connection, self._modes, self._places)
         self._sweeper = asyncio.create_task(self._sweep_on())
+        if self._connection.took_over:
+            await tell_of_leftovers(self._node, self._crawler.settings, spider)
         self._feed = feed_of(self._crawler, self._node, spider)
 
     def close(self, reason: str) -> Deferred[None]:
@@ -171,7 +175,8 @@ class Scheduler(BaseScheduler):
         mode = self._modes.of(request)
         is_plain = self._by_url and request.method == "GET" and not request.body
         fingerprint = key = None
-        if self._recent is not None and mode != FORCE:
+        is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
+        if self._recent is not None and is_noted:
             key = request.url if is_plain else self._key(request)
             if again:
                 self._recent.discard(key)
@@ -233,6 +238,7 @@ class Scheduler(BaseScheduler):
                 continue
             if request is None:
                 continue
+            self._idle_since = None
             PARENT.set(request)
             self._delivered[request] = reservation
             self._connection.reservations[request] = reservation
@@ -374,11 +380,11 @@ class Scheduler(BaseScheduler):
         self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place
     ) -> None:
         if mode == ONCE:
-            only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
-            self._node.outbox.put(place.partition, only_mark)
+            if self._config.seen_start:
+                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+                self._node.outbox.put(place.partition, only_mark)
             mode = TEST
-            salted = fingerprint + self._connection.carried
-            fingerprint = hashlib.sha256(salted).digest()
+            fingerprint = self._modes.start_fingerprint(fingerprint)
         queue_key = place.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
             queue_key = self._places.queue_key_of_slot(place, request.url, slot)
@@ -441,8 +447,15 @@ class Scheduler(BaseScheduler):
             self._node.acks.complete(self._delivered.pop(request))
 
     def _on_idle(self) -> None:
-        if self._connection.opened and not self._node.finished:
-            raise DontCloseSpider
+        if not self._connection.opened or self._node.finished:
+            return
+        now = time.monotonic()
+        if self._idle_since is None:
+            self._idle_since = now
+        if self._feed is not None and self._feed.is_over(now - self._idle_since):
+            logger.info("no start URL came for long enough; the crawl stays open")
+            return
+        raise DontCloseSpider
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""

@@ -10,6 +10,8 @@ from scrapy import Request
 from frontier.errors import NotSerializable
 from frontier.fingerprints import of_plain_get
 from frontier.hashing import mark
+from frontier.modes import START_SALT
+from frontier.places import DOWNLOAD_SLOT
 from frontier.queues.codec import encode
 from frontier.queues.partition import queue_name
 from frontier.queues.push import TEST, Push
@@ -28,6 +30,7 @@ class SeedPushes:
     """Makes pushes of seeds, as the scheduler of a node would of start requests.
 
     *salt* is that of a crawl that began with what others saw; see `carry_call`.
+    *is_seen* is whether links to the seeds lead to what was seen.
     """
 
     def __init__(
@@ -38,13 +41,15 @@ class SeedPushes:
         spider: type[Any] | None,
         name: str,
         salt: bytes = b"",
+        is_seen: bool = True,
         is_scrapys: bool = False,
     ) -> None:
         self._places = places
         self._fingerprint = fingerprint
         self._spider = spider
         self._name = name
-        self._salt = salt
+        self._salt = salt or (b"" if is_seen else START_SALT)
+        self._is_seen = is_seen
         self._is_scrapys = is_scrapys
 
     def of(self, seed: Seed) -> list[tuple[int, Push]]:
@@ -83,10 +88,14 @@ class SeedPushes:
         if place is None:
             raise SeedFault("its host has no address, and the queues are by address")
         number = place.partition
-        queue = queue_name(place.queue_key, seed.priority)
+        queue_key = place.queue_key
+        if slot := seed.meta.get(DOWNLOAD_SLOT):
+            queue_key = self._places.queue_key_of_slot(place, url, slot)
+        queue = queue_name(queue_key, seed.priority)
         pushes = []
         if self._salt:
-            pushes.append((number, Push(TEST, mark(fingerprint), "", 0, b"")))
+            if self._is_seen:
+                pushes.append((number, Push(TEST, mark(fingerprint), "", 0, b"")))
             fingerprint = hashlib.sha256(fingerprint + self._salt).digest()
         push = Push(TEST, mark(fingerprint), queue, seed.priority, item, seed)
         return [*pushes, (number, push)]

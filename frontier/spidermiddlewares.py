@@ -10,9 +10,10 @@ from scrapy import Request
 from scrapy.exceptions import NotConfigured
 
 from frontier.archive.records import target_uri
-from frontier.connection import connection_of
+from frontier.connection import connection_of, one_message
 from frontier.errors import WriterStopped
 from frontier.launch import start_id
+from frontier.takeover import check_scheduler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,12 +44,18 @@ class StartMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        with one_message():
+            check_scheduler(crawler.settings)
         self._connection = connection_of(crawler)
         self._crawler = crawler
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
+        """Build the middleware of *crawler*'s node.
+
+        Raises:
+            ConfigurationError: Another add-on has set another scheduler meanwhile.
+        """
         return cls(crawler)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:

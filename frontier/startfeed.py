@@ -19,7 +19,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from scrapy import FormRequest, Request
+from scrapy import FormRequest, Request, signals
 
 from frontier.errors import StoreRefused
 from frontier.inspection.untrusted import printable
@@ -72,6 +72,14 @@ class StartFeed:
         self._stopped = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
+    def is_over(self, idle: float) -> bool:
+        """Whether the spider wants to wait no longer, after *idle* seconds.
+
+        That is scrapy-redis's ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
+        """
+        most = int(getattr(self._spider, "max_idle_time", 0) or 0)
+        return 0 < most <= idle
+
     def stop(self) -> None:
         """Take nothing more."""
         self._stopped.set()
@@ -87,7 +95,7 @@ class StartFeed:
         while not self._stopped.is_set():
             found = 0
             try:
-                if self._crawler.engine.spider is not None:
+                if self._crawler.engine.running:  # else pipelines may not be open
                     found = await self._look()
             except StoreRefused as error:
                 logger.error(  # noqa: TRY400 (the traceback would say nothing more)
@@ -194,6 +202,19 @@ def feed_of(crawler: Crawler, node: Node, spider: Spider) -> StartFeed | None:
     key = chosen or crawler.settings.get("REDIS_START_URLS_KEY")
     if not key:
         return None
-    if hasattr(spider, "schedule_next_requests"):
-        vars(spider)["fetch_data"] = lambda *_: []
+    release(crawler, spider)
     return StartFeed(crawler, node, spider, str(key) % {"name": spider.name})
+
+
+def release(crawler: Crawler, spider: Spider) -> None:
+    """Keep *spider*, if it is scrapy-redis's, from taking entries and from waiting.
+
+    Whenever it is idle, it would ask the server, in the reactor's time.
+    """
+    if not hasattr(spider, "schedule_next_requests"):
+        return
+    vars(spider)["fetch_data"] = lambda *_: []
+    idle = getattr(type(spider), "spider_idle", None)
+    if idle is not None and idle.__module__ == "scrapy_redis.spiders":
+        handler = spider.spider_idle  # type: ignore[attr-defined]
+        crawler.signals.disconnect(handler, signal=signals.spider_idle)

@@ -42,7 +42,7 @@ def scheduler(own_server, unique, woken, monkeypatch):
     crawler.spider = Idle()
     nextcall = SimpleNamespace(schedule=woken.set)
     slot = SimpleNamespace(inprogress=set(), closing=None, nextcall=nextcall)
-    crawler.engine = SimpleNamespace(_slot=slot)
+    crawler.engine = SimpleNamespace(_slot=slot, running=True)
     return Scheduler.from_crawler(crawler)
 
 

@@ -20,13 +20,14 @@ class Spider:
         """A callback."""
 
 
-def pushes_of(seed, *, is_scrapys=True, salt=b"", **settings):
+def pushes_of(seed, *, is_scrapys=True, salt=b"", is_seen=True, **settings):
     made = SeedPushes(
         Places(Config(**settings)),
         fingerprint,
         spider=Spider,
         name="site",
         salt=salt,
+        is_seen=is_seen,
         is_scrapys=is_scrapys,
     )
     return made.of(seed)
@@ -129,6 +130,22 @@ def test_a_salted_seed_is_queued_whatever_the_crawl_began_with():
     assert (marked[1].queue, queued[1].queue) == ("", "0:a.example")
     assert marked[1].mark != queued[1].mark
     assert marked[0] == queued[0]
+
+
+def test_a_seed_to_which_links_may_lead_is_marked_as_a_seed_only():
+    ((_, plain),) = pushes_of(Seed(URL))
+    ((_, push),) = pushes_of(Seed(URL), is_seen=False)
+    ((_, salted),) = pushes_of(Seed(URL), is_seen=False, salt=b"salt")
+
+    assert push.queue == salted.queue == "0:a.example"
+    assert len({plain.mark, push.mark, salted.mark}) == 3
+
+
+def test_a_seed_that_names_its_slot_is_in_the_queue_of_the_slot():
+    ((partition, push),) = pushes_of(Seed(URL, meta={"download_slot": "slow"}))
+
+    assert push.queue == "0:a.example~slow"
+    assert partition == pushes_of(Seed(URL))[0][0]
 
 
 @given(

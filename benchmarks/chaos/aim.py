@@ -138,8 +138,8 @@ class Aim:
                     return
             elif line is not self._acking:
                 return
-            self.hit.set()
             self._strike(self.name, self.wire or wire)
+            self.hit.set()  # not before: who waits for it starts the server again
 
 
 @dataclass(frozen=True, slots=True)

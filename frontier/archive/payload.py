@@ -42,12 +42,17 @@ def payload_digest(block: Readable, algorithm: str, *, http: bool) -> str:
         ValueError: It is no HTTP response, or its chunks are wrong.
     """
     computed = digester(algorithm)
-    for part in _body(block) if http else iter(lambda: block.read(_BLOCK), b""):
+    for part in body_of(block) if http else iter(lambda: block.read(_BLOCK), b""):
         computed.update(part)
     return computed.spelled()
 
 
-def _body(block: Readable) -> Iterator[bytes]:
+def body_of(block: Readable) -> Iterator[bytes]:
+    """The entity body of the HTTP response in *block*, without its transfer coding.
+
+    Raises:
+        ValueError: It is no HTTP response, or its chunks are wrong.
+    """
     source = _Source(block)
     head = source.head()
     if not _CHUNKED.search(head):

@@ -199,6 +199,49 @@ def capture(
     )
 
 
+def metadata(
+    exchange: Exchange,
+    response: str,
+    digest_hex: str,
+    warcinfo_id: str,
+    *,
+    block_digest: bool = True,
+) -> Record | None:
+    """Return the record of how *exchange* came to be; ``None`` if nothing is known.
+
+    *response* is the id of the response or revisit record. Type and fields are those
+    of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
+    and ``sourceTag``; then ``fetchTimeMs``. Indexers pass over records of this type
+    (pywb 2.10, cdxj-indexer 1.5).
+    """
+    lines = []
+    found = exchange.found
+    if found is not None and found.is_seed:
+        lines.append("seed: ")
+    elif found is not None:
+        facts = {
+            "via": escaped(found.via),
+            "hopsFromSeed": found.hops or "",
+            "sourceTag": escaped(found.seed),
+        }
+        lines += [f"{name}: {value}" for name, value in facts.items() if value]
+    if exchange.fetch_ms >= 0:
+        lines.append(f"fetchTimeMs: {exchange.fetch_ms}")
+    if not lines:
+        return None
+    date, url = warc_date(exchange.started), target_uri(exchange.url)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Target-URI", url),
+        ("WARC-Concurrent-To", response),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("metadata", url, date, digest_hex)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
+
+
 def software() -> str:
     """Return this package's name, and its version where it is installed."""
     try:

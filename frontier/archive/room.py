@@ -19,6 +19,9 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from frontier.archive.crawllog import SUFFIX
+from frontier.archive.writer import OPEN
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -71,11 +74,16 @@ class Room:
         self._taken += size
 
     def _count(self) -> int:
-        """The bytes of all files in the directory, whoever wrote them."""
+        """The bytes of all files in the directory, whoever wrote them.
+
+        But not of crawl logs that are being written: nobody can send those away.
+        """
         total = 0
         with os.scandir(self._directory) as entries:
             for entry in entries:
                 try:
+                    if entry.name.endswith(f"{SUFFIX}{OPEN}"):
+                        continue
                     if entry.is_file(follow_symlinks=False):
                         total += entry.stat(follow_symlinks=False).st_size
                 except FileNotFoundError:

@@ -28,11 +28,14 @@ from frontier.archive.batch import (
     Counters,
     Fsync,
 )
+from frontier.archive.crawllog import entry_of
 from frontier.errors import WriterStopped
+from frontier.model import Attempt, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frontier.archive.crawllog import CrawlLog
     from frontier.archive.history import History
     from frontier.archive.index import Index
     from frontier.archive.listing import Listing
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from frontier.archive.room import Room
     from frontier.archive.weighing import Rules
     from frontier.archive.writer import WarcWriter
-    from frontier.model import Exchange, Stored
+    from frontier.model import Stored
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +56,15 @@ OBJECTS = 2048
 @dataclass(frozen=True, slots=True)
 class _Job:
     sequence: int
-    exchange: Exchange
-    future: Future[Stored]
+    exchange: Exchange | Attempt
+    future: Future[Any]
 
     @property
     def size(self) -> int:
         """Bytes that the exchange holds in memory, near enough."""
         x = self.exchange
+        if isinstance(x, Attempt):
+            return OBJECTS
         parts = (x.request_head, x.request_body, x.response_head, x.response_body)
         return OBJECTS + sum(len(part) for part in parts if isinstance(part, bytes))
 
@@ -68,7 +73,8 @@ class ArchiveThread:
     """Writes exchanges to WARC files in a thread of its own, started at once.
 
     *writer* and *index* belong to that thread from now on. *fsync* is
-    ``record``, ``batch`` or ``close`` (see `frontier.archive.batch`). The
+    ``record``, ``batch`` or ``close`` (see `frontier.archive.batch`). Each attempt
+    gets its line in *log*, if there is one. The
     thread does not keep the process alive: without `close`, what is pending is
     lost, and the open file is left to `repair`.
     """
@@ -87,7 +93,9 @@ class ArchiveThread:
         listing: Listing | None = None,
         servers: CdxServers | None = None,
         room: Room | None = None,
+        log: CrawlLog | None = None,
     ) -> None:
+        self._log = log
         self.pending = 0
         """Exchanges submitted and not yet durable."""
         self.pending_bytes = 0
@@ -146,17 +154,28 @@ class ArchiveThread:
         Raises:
             WriterStopped: `close` was called, or the thread has failed.
         """
-        future: Future[Stored] = _promise()
+        return self._queue_up(exchange)
+
+    def _queue_up(self, given: Exchange | Attempt) -> tuple[int, Future[Any]]:
+        future: Future[Any] = _promise()
         with self._changed:
             if self._ended or self._stopping.is_set():
                 raise self._stopped()
             self._submitted += 1
-            job = _Job(self._submitted, exchange, future)
+            job = _Job(self._submitted, given, future)
             self._queue.append(job)
             self.pending += 1
             self.pending_bytes += job.size
             self._changed.notify()
         return job.sequence, future
+
+    def note(self, attempt: Attempt) -> int:
+        """Queue *attempt* for the crawl log; return its sequence number.
+
+        Raises:
+            WriterStopped: `close` was called, or the thread has failed.
+        """
+        return self._queue_up(attempt)[0]
 
     def durable(self, sequence: int) -> Future[None]:
         """Return a future that completes when all up to *sequence* is durable.
@@ -192,7 +211,15 @@ class ArchiveThread:
     def _run(self) -> None:
         try:
             while self._take():
-                stored = self._batches.write([job.exchange for job in self._batch])
+                given = [job.exchange for job in self._batch]
+                exchanges = [x for x in given if isinstance(x, Exchange)]
+                written = iter(self._batches.write(exchanges) if exchanges else [])
+                stored = [
+                    next(written) if isinstance(x, Exchange) else None for x in given
+                ]
+                if self._log is not None:
+                    pairs = zip(given, stored, strict=True)
+                    self._log.write([entry_of(*pair) for pair in pairs])
                 self._complete(stored)
         except WriterStopped as error:
             logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
@@ -204,6 +231,8 @@ class ArchiveThread:
             if self._servers is not None:
                 self._servers.close()
             self._close_file()
+            if self._log is not None:
+                self._log.close()
             self._end()
 
     def _take(self) -> bool:
@@ -226,7 +255,7 @@ class ArchiveThread:
         except OSError as error:
             logger.warning("a WARC file cannot be closed yet: %s", error)
 
-    def _complete(self, stored: list[Stored]) -> None:
+    def _complete(self, stored: list[Stored | None]) -> None:
         with self._changed:
             jobs, self._batch = self._batch, []
             self._durable = jobs[-1].sequence

@@ -38,7 +38,7 @@ LONGEST_DELAY = 60.0
 LAST_TRIES = 2
 """Attempts after a failed one that a node which closes still makes, at once."""
 
-_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.warc\.gz")
+_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.(?:warc\.gz|crawl\.log)")
 
 
 class Uploader:

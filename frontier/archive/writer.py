@@ -158,7 +158,8 @@ class WarcWriter:
 
     Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.warc.gz`` and
     closed once they have *max_bytes* or more, or were begun *max_seconds* ago if
-    that is not 0. *clock* gives seconds since the Unix epoch, for names, ages and
+    that is not 0. With *metadata* each exchange gets a record of how it was found.
+    *clock* gives seconds since the Unix epoch, for names, ages and
     the dates of warcinfo records.
     """
 
@@ -173,9 +174,11 @@ class WarcWriter:
         max_seconds: float = 0,
         *,
         block_digest: bool = True,
+        metadata: bool = False,
         rules: str = "",
     ) -> None:
         self._block_digest = block_digest
+        self._metadata = metadata
         self._rules = rules
         self.directory = directory
         self.before_closing: list[Callable[[Path], None]] = []
@@ -221,6 +224,16 @@ class WarcWriter:
         offset = file.size
         length = self._write(file, response)
         self._write(file, request)
+        if self._metadata:
+            about = records.metadata(
+                exchange,
+                response.record_id,
+                digest_hex,
+                self._warcinfo_id,
+                block_digest=self._block_digest,
+            )
+            if about is not None:
+                self._write(file, about)
         return Stored(
             file=file.name,
             offset=offset,

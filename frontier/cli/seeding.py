@@ -197,6 +197,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         spider=_spider(crawl.spider),
         name=crawl.spider,
         salt=salt or b"",
+        is_seen=crawl.config.seen_start,
         is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
         and crawl.config.canon_rules == SCRAPY,
     )

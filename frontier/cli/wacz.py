@@ -56,6 +56,7 @@ def create(
     """Make a WACZ of WARC files, and verify it before it gets its name."""
     from rich.progress import Progress
 
+    from frontier.archive.crawllog import logs_of
     from frontier.errors import ConfigurationError
     from frontier.wacz.create import Options, warc_files
     from frontier.wacz.create import create as make
@@ -63,10 +64,11 @@ def create(
     if out.exists() and not force:
         raise ConfigurationError(f"{out} is there; say --force to overwrite it")
     warcs = warc_files(given, crawl_id=crawl or None)
+    beside = [each for path in given if path.is_dir() for each in logs_of(path, crawl)]
     options = Options(
         title,
         frozenset(seed or ()),
-        tuple(log or ()),
+        (*(log or ()), *beside),
         tuple(against or ()),
         replace=force,
         strict=strict,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 (typer reads it)
-from typing import Annotated
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from frontier.cli.exits import ExitCode
-from frontier.cli.output import complain, show
+from frontier.cli.options import Json  # noqa: TC001 - typer reads it
+from frontier.cli.output import complain, say, show
+from frontier.errors import BadWarc, ConfigurationError
+
+if TYPE_CHECKING:
+    from frontier.inspection.warcs import Capture
 
 app = typer.Typer(help="WARC files.", no_args_is_help=True)
 
@@ -46,3 +53,150 @@ def repair(
         for one in repaired
     ]
     show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
+
+
+@app.command("list")
+def list_all(
+    given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY...")],
+    url: Annotated[
+        str,
+        typer.Option("--url", metavar="URL", help="Only of this URL; * is anything."),
+    ] = "",
+    status: Annotated[
+        str,
+        typer.Option("--status", metavar="N,...", help="Only these: 404,5xx."),
+    ] = "",
+    mime: Annotated[
+        str,
+        typer.Option("--mime", metavar="TYPE", help="Only of this type: image/*."),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List the captures in WARC files: date, status, type, place, URL."""
+    from frontier.inspection.warcs import Wanted, captures, warcs_in
+
+    wanted = Wanted(url, _statuses(status), mime.lower())
+    paths = warcs_in(_there(given), _unfinished)
+    wrong, separator = 0, ""
+    if as_json:
+        sys.stdout.write('{"captures": [')
+    for path in paths:
+        try:
+            for capture in captures(path):
+                if not wanted.takes(capture):
+                    continue
+                if as_json:
+                    sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
+                    separator = ","
+                else:
+                    say_out(capture.line())
+        except (BadWarc, OSError) as error:
+            wrong += 1
+            complain(_told(path, error))
+    if as_json:
+        complete = json.dumps(not wrong)
+        sys.stdout.write(f'\n], "files": {len(paths)}, "complete": {complete}}}\n')
+    if wrong:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+@app.command("show")
+def show_one(
+    where: Annotated[str, typer.Argument(metavar="FILE|DIRECTORY|FILE:OFFSET")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="[URL|RECORD-ID]", show_default=False),
+    ] = "",
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Write its bytes as they are, headers too."),
+    ] = False,
+) -> None:
+    """Print one record: its headers, and its body without codings if it is text.
+
+    Of several captures of a URL, the last. A record id may be of any record.
+    """
+    from frontier.inspection.warcs import raw as bytes_of
+    from frontier.inspection.warcs import shown
+
+    try:
+        capture = _one(where, what)
+        if raw:
+            for part in bytes_of(capture):
+                sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+            return
+        for line in shown(capture):
+            say_out(line)
+    except (BadWarc, OSError) as error:
+        complain(_told(Path(where), error))
+        raise typer.Exit(ExitCode.INCOMPLETE) from None
+
+
+def _one(where: str, what: str) -> Capture:
+    """The record that *where* and *what* name."""
+    from frontier.archive.records import target_uri
+    from frontier.inspection.warcs import KINDS, at, captures, warcs_in
+
+    name, _, offset = where.rpartition(":")
+    if not what:
+        if not (name and offset.isascii() and offset.isdecimal() and len(offset) < 16):
+            raise ConfigurationError("name a URL or a record id, or FILE:OFFSET")
+        (path,) = _there([Path(name)])
+        return at(path, int(offset))
+    by_id = what.startswith(("<urn:", "urn:uuid:"))
+    wanted = f"<{what.strip('<>')}>" if by_id else target_uri(what)
+    found: list[Capture] = []
+    count = wrong = 0
+    for path in warcs_in(_there([Path(where)]), _unfinished):
+        try:
+            for capture in captures(path, () if by_id else KINDS):
+                if wanted == (capture.record_id if by_id else capture.url):
+                    count += 1
+                    if not found or capture.date >= found[0].date:
+                        found = [capture]
+        except (BadWarc, OSError) as error:
+            wrong += 1
+            complain(_told(path, error))
+    if not found:
+        complain(f"there is no {what[:300]} in {where}")
+        raise typer.Exit(ExitCode.INCOMPLETE if wrong else ExitCode.NOT_FOUND)
+    if count > 1:
+        say(f"the last of {count:,}; `frontier warc list` tells where the others are")
+    return found[0]
+
+
+def _there(paths: list[Path]) -> list[Path]:
+    for path in paths:
+        if not path.exists():
+            complain(f"{path}: there is no such file or directory")
+            raise typer.Exit(ExitCode.NOT_FOUND)
+    return paths
+
+
+def _unfinished(path: Path) -> None:
+    say(f"{path} is still being written, or to be repaired; it is not looked at")
+
+
+def _statuses(text: str) -> frozenset[int]:
+    from frontier.parsers import listed, statuses
+    from frontier.runtime.archiving import statuses_of
+
+    if not text:
+        return frozenset()
+    try:
+        return statuses_of(listed(statuses)(text))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"--status {text!r}: {error}") from None
+
+
+def _told(path: Path, error: Exception) -> str:
+    if isinstance(error, BadWarc):
+        return str(error)
+    return f"{path}: {getattr(error, 'strerror', None) or error}"
+
+
+def say_out(line: str) -> None:
+    """Print a line that may have any character, on a terminal that may not."""
+    coding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")

@@ -12,6 +12,7 @@ not make a new crawl of what the others have done.
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
+    Claim = Callable[[CrawlKeys], Awaitable[bool]]
+
+logger = logging.getLogger(__name__)
 
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
@@ -54,16 +58,18 @@ async def enter(
     crawl_id: str,
     shape: Mapping[str, Any],
     run_of: tuple[str, str] = ("", ""),
+    claim: Claim | None = None,
 ) -> CrawlKeys:
     """Open a crawl or join the open one; return its keys.
 
     *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of
     the settings that all its nodes must share to their values. *run_of* is the id
     of the run that the node belongs to, empty for none, and the digest of its seeds.
+    *claim* tells whether the name is free where other stores have crawls, too.
 
     Raises:
         ConfigurationError: It was created with another shape, or it is named
-            and has ended.
+            and has ended, or a crawl of another store has its name.
         CrawlLost: The store has lost a part of it, or all but a part.
         RunOver: A node of the run was in it, and it has ended.
     """
@@ -76,6 +82,19 @@ async def enter(
     while True:
         chosen = crawl_id or entered or await _allot(run, registry, spider)
         keys = CrawlKeys(namespace, chosen)
+        if claim is not None and not await claim(keys):
+            if crawl_id or (await run([Call.command("EXISTS", keys.meta())]))[0]:
+                raise ConfigurationError(
+                    f"the collection has a crawl {chosen} of another store, or from an "
+                    "import; set FRONTIER_CRAWL_ID to a name that it does not have"
+                )
+            logger.warning(
+                "the collection has a crawl %s of another store, or from an import; "
+                "this one takes the next number",
+                chosen,
+            )
+            await retire(run, namespace, spider, chosen)
+            continue
         opened = open_call(keys, json.dumps(shape), spider)
         state, stored, born, marked = (
             await run([opened, Call.command("SADD", registry.crawls(), chosen)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from frontier import parsers
 from frontier.archive.coding import decoded
 from frontier.archive.collection import Collection
+from frontier.archive.crawllog import CrawlLog, logs_of, repair_logs
 from frontier.archive.history import History
 from frontier.archive.listing import Listing
 from frontier.archive.matching import Match
@@ -31,7 +33,8 @@ from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
 from frontier.parsers import UNNAMED
 from frontier.store.client import BlockingStore, Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.wacz.create import Options, create, warc_files
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from frontier.archive.batch import Counters
     from frontier.canon.rulesets import RuleSet
     from frontier.conf import Config
-    from frontier.model import Exchange, Stored
+    from frontier.model import Attempt, Exchange, Stored
     from frontier.wacz.create import Made
 
 logger = logging.getLogger(__name__)
@@ -153,6 +156,39 @@ def cdx_servers(config: Config) -> CdxServers | None:
     return CdxServers(config.revisit_cdx_servers, timeout, rules.match, rules.canon)
 
 
+async def claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+    """Whether a crawl may have its name in the collection, which other stores share.
+
+    Two crawls of one name would be one there: each would see the other's digests as
+    its own, and the first to end would commit them.
+
+    Raises:
+        StoreError: A server does not answer.
+    """
+    return await asyncio.to_thread(_claim, config, settings, keys)
+
+
+def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+    name = RegistryKeys(keys.namespace).store()
+    store = indexed = BlockingStore.from_settings(settings)
+    try:
+        store.call(Call.command("SET", name, secrets.token_hex(16), "NX"))
+        mine = store.call(Call.command("GET", name))
+        known = int(store.call(Call.command("EXISTS", keys.meta())))
+        if store.call(Call.command("HEXISTS", keys.meta(), "rebuilt")):
+            known = 2
+        if config.collection_redis_url:
+            url = {"REDIS_URL": config.collection_redis_url}
+            indexed = BlockingStore.from_settings(url)
+        within = collection_keys(indexed, config.collection)
+        names = [within.owners(), within.committed(), within.uncommitted()]
+        claimed = Call.to(COLLECTION_CLAIM, names, [keys.crawl_id, mine, known])
+        return bool(indexed.call(claimed))
+    finally:
+        for each in {store, indexed}:
+            each.close()
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(",") if name)
 
@@ -190,6 +226,7 @@ class Archive:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             repaired = repair(directory, None, listing.write if listing else None)
+            logs = repair_logs(directory)
         except OSError as error:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
@@ -203,6 +240,7 @@ class Archive:
             clock=time.time,
             max_seconds=config.warc_max_seconds,
             block_digest=config.warc_block_digest,
+            metadata=config.warc_metadata,
             rules=rules.as_json(),
         )
         if listing is not None:
@@ -214,6 +252,8 @@ class Archive:
             self._uploader = Uploader(config.warc_upload, directory, remove=remove)
             # The last of all: with *remove* the file may be gone afterwards.
             writer.on_closed.append(self._uploader.add)
+        for path in logs:
+            writer.announce(path)
         for mended in repaired:
             if not mended.removed:
                 writer.announce(directory / mended.file)
@@ -241,7 +281,13 @@ class Archive:
             room=Room(
                 directory, config.warc_min_free_bytes, config.warc_max_total_bytes
             ),
+            log=CrawlLog(
+                directory, crawl_id, config.node_id, time.time, writer.announce
+            )
+            if config.warc_log
+            else None,
         )
+        self._logs = config.warc_log
         self._sequence = -1
         self._counted = False
         self.selection = Selection(config.warc_include, config.warc_exclude)
@@ -281,6 +327,11 @@ class Archive:
         """Have *exchange* written; the future ends in the writer thread."""
         self._sequence, future = self._thread.submit(exchange)
         return future
+
+    def note(self, attempt: Attempt) -> None:
+        """Have *attempt* written to the crawl log; `durable` waits for it."""
+        if self._logs:
+            self._sequence = self._thread.note(attempt)
 
     def leave_primary(self) -> None:
         """Ask Sentinel for the primary again before the next call of the store."""
@@ -348,7 +399,9 @@ class Archive:
         out = directory / f"{safe_name(self._crawl_id)}.wacz"
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
         warcs = warc_files([self._warc_dir], crawl_id=self._crawl_id)
-        return create(out, warcs, Options(title=self._crawl_id, against=beside))
+        logs = tuple(logs_of(self._warc_dir, self._crawl_id))
+        options = Options(title=self._crawl_id, logs=logs, against=beside)
+        return create(out, warcs, options)
 
     async def close(self) -> None:
         """Finish, if that was not done, send the files that are left, disconnect."""

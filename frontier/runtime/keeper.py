@@ -47,8 +47,45 @@ CANCEL = "cancel"
 """The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
+MOMENT = 30.0
+"""Seconds between a death and a failover, beside those until a death is noticed."""
+AROUND_A_FAILOVER = (
+    "node %s died around a failover of the store: links that it stored in the last "
+    "moment before may be lost, though the pages that have them count as done "
+    "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep them)"
+)
 NAMED = 5
 """Partitions that one line of the log names."""
+
+
+class Deaths:
+    """Says of nodes that died around a failover what may be lost with them.
+
+    On a cluster only, and without waiting for copies: elsewhere nothing is
+    (decision 0028). A node that closes gives up its weight before it goes.
+    """
+
+    def __init__(self, patience: Patience, ttl: float) -> None:
+        self._patience = patience
+        self._window = MOMENT + ttl
+        self._lived: set[str] = set()
+        self._died: dict[str, float] = {}
+
+    def note(self, view: View) -> None:
+        """See who is not there any more, and say what is to be said, once."""
+        now = time.monotonic()
+        there = {member.node_id for member in view.members}
+        gone = self._lived - there if view.state == "open" else ()
+        self._died |= dict.fromkeys(gone, now)
+        self._lived = {member.node_id for member in view.members if member.weight}
+        for name, when in list(self._died.items()):
+            changed = self._patience.changed
+            if changed is not None and abs(when - changed) < self._window:
+                del self._died[name]
+                if self._patience.may_lose:
+                    logger.warning(AROUND_A_FAILOVER, name)
+            elif now - when > self._window:
+                del self._died[name]
 
 
 class Keeper:
@@ -87,6 +124,7 @@ class Keeper:
         self._before_release = before_release
         self._lending = lending
         self._told = -1
+        self._deaths = Deaths(patience, ttl)
         self._hurried = asyncio.Event()
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
@@ -132,6 +170,7 @@ class Keeper:
     async def beat(self) -> bool:
         """Do one round; return whether this node has exactly what it should."""
         view = await self._membership.beat(busy=self._busy(), report=self._report())
+        self._deaths.note(view)
         if view.state == "finished":
             self._on_finished()
         if view.state == CANCELED:

@@ -16,6 +16,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.coordination import crawls
@@ -29,7 +30,7 @@ from frontier.errors import (
 )
 from frontier.hashing import mark
 from frontier.queues.push import Push
-from frontier.runtime.archiving import Archive
+from frontier.runtime.archiving import Archive, claim
 from frontier.runtime.backing import Backing
 from frontier.runtime.hints import hint_calls, hints_of
 from frontier.runtime.journaling import Journaling
@@ -137,6 +138,7 @@ class Node:
             config.crawl_id,
             shape,
             self._run_of,
+            partial(claim, config, settings) if config.warc_enabled else None,
         )
         if config.warc_enabled:
             blocking = BlockingStore.from_settings(settings)

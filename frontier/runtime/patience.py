@@ -49,6 +49,8 @@ class Patience:
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
+        self.changed: float | None = None
+        """When the store was last compared with what is known of it."""
         self.outages = 0
         """How often the store went away."""
 
@@ -56,6 +58,11 @@ class Patience:
     def alone(self) -> bool:
         """Whether keys of several partitions may meet in one call."""
         return self._store.alone
+
+    @property
+    def may_lose(self) -> bool:
+        """Whether what one server forgets may be counted on by what another keeps."""
+        return not self.alone and not self._store.copies
 
     async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
@@ -176,6 +183,7 @@ class Patience:
         try:
             await examine()
             self._examined = changes
+            self.changed = time.monotonic()
         finally:
             self._examining = None
 

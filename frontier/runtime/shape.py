@@ -60,6 +60,7 @@ def crawl_shape(
         "FRONTIER_CANON_RULES": config.canon_rules,
         "FRONTIER_SEEN_TIERS": list(config.seen_tiers),
         "FRONTIER_SEEN_SET_BITS": config.seen_set_bits,
+        "FRONTIER_SEEN_START": config.seen_start,
         "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
         "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
         "FRONTIER_BLOOM_NATIVE": config.bloom_native,

@@ -44,6 +44,10 @@ class RegistryKeys:
         """Set of the ids of all crawls of the namespace."""
         return f"{self.namespace}:crawls"
 
+    def store(self) -> str:
+        """String: a random name of this store, by which collections know its crawls."""
+        return f"{self.namespace}:store"
+
     def spider(self, name: str) -> str:
         """Hash ``{serial, open}``: the last number used, the crawl that is open."""
         return f"{self.namespace}:spider:{name}"
@@ -301,6 +305,10 @@ class CollectionKeys:
     def minted(self) -> str:
         """Set of the ids of crawls whose record ids follow from the index."""
         return self._name("frontier:crawls")
+
+    def owners(self) -> str:
+        """Hash: crawl id to the random name of the store that it is of."""
+        return self._name("frontier:owners")
 
     def urls(self) -> str:
         """Hash: URL key to ``<crawl> <date> <url> <size>`` of an original."""

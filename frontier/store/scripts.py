@@ -29,6 +29,7 @@ def _read(name: str) -> Script:
 
 COLLECTION_BEGIN = _read("collection_begin")
 COLLECTION_CANCEL = _read("collection_cancel")
+COLLECTION_CLAIM = _read("collection_claim")
 COLLECTION_COMMIT = _read("collection_commit")
 COLLECTION_IMPORT = _read("collection_import")
 COLLECTION_IMPORTED = _read("collection_imported")

@@ -107,7 +107,7 @@ def test_a_payload_is_stored_once_per_batch(batches, index, writer, tmp_path):
     )
     assert stored[1].original == stored[2].original == expected
     assert index.log == [("lookup", [DIGEST]), ("add", [DIGEST])]
-    assert kinds(tmp_path) == ["request", "response"] + ["request", "revisit"] * 2
+    assert kinds(tmp_path) == ["response", "request"] + ["revisit", "request"] * 2
     assert_sound(tmp_path / NAME)
 
 
@@ -128,7 +128,7 @@ def test_an_original_may_be_in_a_file_that_was_closed_within_the_batch(
     writer.close()
 
     assert first.file != second.file
-    assert kinds(tmp_path, second.file) == ["request", "revisit"]
+    assert kinds(tmp_path, second.file) == ["revisit", "request"]
 
 
 def test_what_the_policy_leaves_out_is_neither_looked_up_nor_indexed(batches, index):
@@ -183,7 +183,7 @@ def test_a_failed_sync_is_undone_and_written_again(
 
     assert stored[0].offset > first.offset + first.length
     assert stored[1].original is not None
-    assert kinds(tmp_path) == ["request", "response"] * 2 + ["request", "revisit"]
+    assert kinds(tmp_path) == ["response", "request"] * 2 + ["revisit", "request"]
     assert_sound(tmp_path / NAME)
     assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
     failures = [r for r in caplog.records if r.levelno == logging.ERROR]
@@ -209,8 +209,8 @@ def test_what_is_in_a_closed_file_is_not_written_again(
     writer.close()
 
     assert [at.file.split("-")[2] for at in stored] == ["00000", "00001"]
-    assert kinds(tmp_path, stored[0].file) == ["request", "response"]
-    assert kinds(tmp_path, stored[1].file) == ["request", "revisit"]
+    assert kinds(tmp_path, stored[0].file) == ["response", "request"]
+    assert kinds(tmp_path, stored[1].file) == ["revisit", "request"]
     assert len(names(tmp_path)) == 2
 
 
@@ -235,8 +235,8 @@ def test_an_index_that_is_down_while_stopping_costs_copies_and_nothing_else(
     assert batches.unindexed == 2
     assert index.log == []
     assert kinds(tmp_path) == [
-        *["request", "response", "request", "revisit"],
-        *["request", "response"],
+        *["response", "request", "revisit", "request"],
+        *["response", "request"],
     ]
 
 
@@ -249,7 +249,7 @@ def test_an_original_with_an_odd_url_is_indexed_as_it_is_in_its_record(
     writer.close()
 
     assert index.originals[DIGEST].url == "http://example.com/a%20b"
-    content = members((tmp_path / NAME).read_bytes())[4][2]
+    content = members((tmp_path / NAME).read_bytes())[3][2]
     assert warc_headers(content)["WARC-Refers-To"] == stored[0].record_id
 
 

@@ -51,7 +51,7 @@ def test_an_original_that_was_recorded_with_one_is_named_as_it_is():
     assert known is not None
     original = Original(known.url, known.date, "c", known.length)
 
-    revisit = capture(an_exchange(url=WITH), "0" * 64, INFO, "c", original)[-1]
+    revisit = capture(an_exchange(url=WITH), "0" * 64, INFO, "c", original)[0]
 
     headers = warc_headers(b"".join(revisit.parts))
     assert headers["WARC-Refers-To-Target-URI"] == WITH

@@ -7,7 +7,9 @@ import pytest
 from frontier.coordination.lease import BATCH
 from frontier.errors import StoreFull
 from frontier.queues.partition import ack_calls
+from frontier.runtime.patience import Patience
 from frontier.store.client import Call
+from frontier.store.copies import Copies
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RENEW
 
 TTL = 60.0
@@ -327,3 +329,60 @@ async def test_a_renewal_does_not_bring_a_released_lease_back(parts, monkeypatch
 
     assert sorted(a.leases.held) == [1, 2, 3]
     assert await a.store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
+
+
+class Apart(Patience):
+    """Takes one server for a cluster."""
+
+    alone = False
+
+
+@pytest.mark.one_server("on a cluster a failover is more than a doubt")
+@pytest.mark.parametrize("first", ["death", "failover"])
+async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
+    parts, store, die, caplog, first
+):
+    a, b = parts("a", patience=Apart(store)), parts("b")
+    c = parts("c")
+
+    async def examine():
+        """Nothing is missing."""
+
+    a.patience.on_change(examine)
+    await settle(a, b, c)
+    if first == "death":
+        die(b, "b")
+        await a.keeper.beat()
+    a.patience.doubt()
+    await a.keeper.beat()
+    if first == "failover":
+        die(b, "b")
+        await a.keeper.beat()
+    c.keeper.leave()
+    await settle(c, a)
+    await c.membership.leave({})
+    await settle(a)
+
+    told = [r.getMessage() for r in caplog.records if "around a failover" in r.msg]
+    assert len(told) == 1
+    assert told[0].startswith("node b died")
+
+
+@pytest.mark.parametrize("kind", [Patience, Apart])
+async def test_a_death_without_what_may_be_lost_is_not_told(
+    parts, store, die, caplog, kind
+):
+    a, b = parts("a", patience=kind(store)), parts("b")
+    store.copies = Copies(replicas=1)
+
+    async def examine():
+        """Nothing is missing."""
+
+    a.patience.on_change(examine)
+    await settle(a, b)
+    a.patience.doubt()
+    die(b, "b")
+    await a.keeper.beat()
+    await settle(a)
+
+    assert "around a failover" not in caplog.text

@@ -104,7 +104,8 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "done": "src:d",
         "history": "frontier:history",  # ours
         "importing": "src:at",  # ours
-        "minted": "frontier:crawls",  # ours
+        "minted": "frontier:crawls",
+        "owners": "frontier:owners",  # ours
         "queue": "src:q",
         "queued": "src:qset",
         "rev_count": "rev:abc:c",

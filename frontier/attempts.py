@@ -1,0 +1,81 @@
+"""Why a request got no answer, as one of Heritrix's status codes.
+
+The codes of ``org.archive.modules.fetcher.FetchStatusCodes``, which the crawl log
+has in place of an HTTP status:
+
+==========  ==================================================
+``-1``      the name does not resolve
+``-2``      the connection could not be made
+``-3``      it ended before the answer came
+``-4``      nothing came in time
+``-5``      another error
+``-7``      the URL cannot be fetched: an unknown scheme
+``-5000``   out of scope, as Scrapy's OffsiteMiddleware finds
+``-5002``   a downloader middleware of the project refused it
+``-9998``   robots.txt forbids it
+==========  ==================================================
+"""
+
+from __future__ import annotations
+
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    UnsupportedURLSchemeError,
+)
+from twisted.internet.error import (
+    ConnectError,
+    ConnectionDone,
+    ConnectionLost,
+    DNSLookupError,
+    TCPTimedOutError,
+)
+from twisted.internet.error import TimeoutError as TwistedTimeout
+from twisted.web._newclient import ResponseFailed, ResponseNeverReceived
+
+UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT = -1, -2, -3, -4
+UNKNOWN, UNFETCHABLE = -5, -7
+OUT_OF_SCOPE, REFUSED, ROBOTS = -5000, -5002, -9998
+
+_CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
+    (UNRESOLVED, (CannotResolveHostError, DNSLookupError)),
+    (UNFETCHABLE, (UnsupportedURLSchemeError,)),
+    (TIMEOUT, (DownloadTimeoutError,)),
+    (
+        UNCONNECTED,
+        (
+            DownloadConnectionRefusedError,
+            TCPTimedOutError,
+            TwistedTimeout,
+            ConnectError,
+        ),
+    ),
+    (
+        BROKEN,
+        (
+            DownloadFailedError,
+            ConnectionLost,
+            ConnectionDone,
+            ResponseFailed,
+            ResponseNeverReceived,
+        ),
+    ),
+)
+
+
+def status_of(error: BaseException, *, sent: bool) -> int:
+    """The code of *error*, with which a request that was *sent*, or not, ended."""
+    if isinstance(error, IgnoreRequest):
+        text = str(error)
+        if "robots.txt" in text:
+            return ROBOTS
+        return OUT_OF_SCOPE if "offsite" in text else REFUSED
+    if isinstance(error, DownloadFailedError) and type(error) is DownloadFailedError:
+        return BROKEN if sent else UNCONNECTED
+    for code, kinds in _CODES:
+        if isinstance(error, kinds):
+            return code
+    return UNKNOWN

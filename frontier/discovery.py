@@ -1,0 +1,155 @@
+"""How a URL came to be fetched: which page led to it, over which hops, from which seed.
+
+Archivists ask this first of an odd capture. It travels in the ``meta`` of requests,
+so that it is in the queue, and with another node after a kill. The words and the
+letters are Heritrix's (``org.archive.modules.extractor.Hop``):
+
+====  ==========================================
+``L``  a link of a page
+``M``  an entry of a sitemap
+``S``  a form that was sent: not GET
+``R``  a redirect
+``P``  needed before others: robots.txt
+====  ==========================================
+
+What always holds:
+
+1.  What a request carries is overwritten where a page yields it: a spider that hands
+    on ``response.meta`` hands on nothing of this.
+2.  It is data of unknown origin, from the store: what is not as it is written here
+    counts as not known.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.exceptions import NotConfigured
+from scrapy.http.request import NO_CALLBACK
+
+from frontier.connection import connection_of
+from frontier.model import Found
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+META = "frontier_found"
+"""Key of ``meta``: ``[via, hops, seed, redirects]``; hops ``None`` if not known, and
+*redirects* how many of ``redirect_urls`` the request had when it was made."""
+URL_LIMIT = 2_000
+"""Longest URL that is carried along; a longer one leaves its place empty."""
+HOPS_LIMIT = 50
+"""Most hops that are written out; Heritrix's limit, with the count before them."""
+_HOPS = re.compile(r"(?:([0-9]{1,6})\+)?([A-Z]{0,50})")
+SEED = ["", "", "", 0]
+
+
+class DiscoveryMiddleware:
+    """Notes in each request of a page how it was found."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        config = connection_of(crawler).config
+        if not (config.warc_enabled and (config.warc_metadata or config.warc_log)):
+            raise NotConfigured  # with a reason, Scrapy would warn
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Mark what *start* yields as seeds."""
+        async for each in start:
+            if isinstance(each, Request):
+                each.meta[META] = SEED
+            yield each
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Note in the requests of *result* that *response* led to them."""
+        found: Found | None = None
+        parent = response.request
+        async for each in result:
+            if isinstance(each, Request):
+                if found is None:
+                    found = found_of(parent) if parent else Found("", None, "")
+                each.meta[META] = _step(response, found, each)
+            yield each
+
+
+def found_of(request: Request) -> Found:
+    """How *request* was found, the redirects on its way included."""
+    given = request.meta.get(META)
+    if given is None:
+        return _without(request)
+    via, hops, seed, before = given if _is_written_here(given) else ("", None, "", 0)
+    urls = request.meta.get("redirect_urls")
+    passed = urls[before:] if isinstance(urls, list) else []
+    if passed:
+        if not seed and hops == "":
+            seed = str(passed[0])
+        for _ in passed[:HOPS_LIMIT]:
+            hops = extended(hops, "R")
+        via = str(passed[-1])
+    return Found(_limited(via), hops, _limited(seed))
+
+
+def extended(hops: str | None, letter: str) -> str | None:
+    """*hops* and one more; of more than `HOPS_LIMIT` the first are a number."""
+    if hops is None:
+        return None
+    more = _HOPS.fullmatch(hops)
+    if more is None:
+        return None
+    letters = more[2] + letter
+    left_out = int(more[1] or 0) + max(0, len(letters) - HOPS_LIMIT)
+    return (f"{left_out}+" if left_out else "") + letters[-HOPS_LIMIT:]
+
+
+def _without(request: Request) -> Found:
+    """Of what carries nothing: robots.txt, media of pipelines, start URLs of a feed."""
+    if request.callback is NO_CALLBACK:
+        is_robots = request.url.partition("?")[0].endswith("/robots.txt")
+        return Found("", "P" if is_robots else None, "")
+    return Found("", "" if not request.meta.get("depth") else None, "")
+
+
+def _step(response: Response, found: Found, request: Request) -> list[Any]:
+    letter = "L"
+    if request.method != "GET":
+        letter = "S"
+    elif response.request is not None:
+        callback = getattr(response.request.callback, "__name__", "")
+        letter = "M" if callback == "_parse_sitemap" else "L"
+    redirects = request.meta.get("redirect_urls")
+    seed = found.seed or (response.url if found.is_seed else "")
+    return [
+        _limited(response.url),
+        extended(found.hops, letter),
+        _limited(seed),
+        len(redirects) if isinstance(redirects, list) else 0,
+    ]
+
+
+def _limited(url: str) -> str:
+    return url if len(url) <= URL_LIMIT else ""
+
+
+def _is_written_here(given: Any) -> bool:
+    return (
+        isinstance(given, list | tuple)
+        and len(given) == 4
+        and isinstance(given[0], str)
+        and (given[1] is None or isinstance(given[1], str))
+        and (given[1] is None or _HOPS.fullmatch(given[1]) is not None)
+        and isinstance(given[2], str)
+        and type(given[3]) is int
+        and 0 <= given[3] < 10_000
+    )

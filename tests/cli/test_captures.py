@@ -1,0 +1,267 @@
+"""``frontier warc list`` and ``show``, on files of ours and of anybody."""
+
+import gzip
+import io
+import json
+import os
+import sys
+from contextlib import redirect_stderr
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from frontier.archive.writer import WarcWriter
+from frontier.cli import main
+from frontier.cli.exits import ExitCode
+from frontier.digest import sha256_hex
+from frontier.model import Original
+from tests.archive.samples import NOON, an_exchange
+
+HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
+PACKED = gzip.compress("<p>caf\xe9</p>".encode("latin-1"), mtime=0)
+EVIL = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-A: \x1b[2Jx\r\n\r\n"
+
+
+class Out(io.TextIOWrapper):
+    """Standard output with its buffer, as a process has it."""
+
+
+def run(*words):
+    """Run ``frontier warc`` here; return its code, its bytes and its messages."""
+    given = ["frontier", "warc", *map(str, words)]
+    binary, err, code = io.BytesIO(), io.StringIO(), 0
+    out = Out(binary, encoding="utf-8", write_through=True)
+    with (
+        mock.patch.object(sys, "argv", given),
+        mock.patch.object(sys, "stdout", out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, binary.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def warcs(tmp_path):
+    directory = tmp_path / "warcs"
+    directory.mkdir()
+    writer = WarcWriter(directory, "c", "n", 10**9, {}, lambda: NOON, metadata=True)
+    gz = b"Content-Encoding: gzip\r\n"
+    for number, changes in enumerate(
+        [
+            {"body": b"<p>one</p>"},
+            {
+                "body": PACKED,
+                "response_head": HEAD % (404, b"text/html; charset=latin-1", gz),
+                "status": 404,
+            },
+            {
+                "body": b"\x89PNG\r\n\x1a\n\0",
+                "response_head": HEAD % (200, b"image/png", b""),
+            },
+            {
+                "body": b"a\x1b]0;owned\x07b\rc\x9b31m",
+                "response_head": EVIL,
+                "url": "http://evil.example/",
+            },
+        ]
+    ):
+        exchange = an_exchange(number, **changes, fetch_ms=7)
+        writer.append(exchange, sha256_hex(exchange.response_body))
+    again = an_exchange(9, b"<p>one</p>", url="http://example.com/0")
+    original = Original("http://example.com/0", "2026-01-01T00:00:00Z", "c", 1)
+    writer.append(again, sha256_hex(again.response_body), original)
+    writer.close()
+    return directory
+
+
+def listed(*words):
+    code, out, err = run("list", *words, "--json")
+    return code, json.loads(out), err
+
+
+def test_captures_are_listed_and_chosen(warcs):
+    code, found, _ = listed(warcs)
+
+    assert code == ExitCode.OK
+    assert found["complete"] is True
+    assert [
+        (each["url"], each["status"], each["mime"], each["type"])
+        for each in found["captures"]
+    ] == [
+        ("http://example.com/0", 200, "text/html", "response"),
+        ("http://example.com/1", 404, "text/html", "response"),
+        ("http://example.com/2", 200, "image/png", "response"),
+        ("http://evil.example/", 200, "text/plain", "response"),
+        ("http://example.com/0", 200, "text/html", "revisit"),
+    ]
+    for words, urls in {
+        ("--status", "4xx"): ["/1"],
+        ("--status", "404,200", "--mime", "text/*"): ["/0", "/1", "/", "/0"],
+        ("--url", "http://example.com/0"): ["/0", "/0"],
+        ("--url", "http://example.com/*", "--mime", "image/png"): ["/2"],
+        ("--url", "http://none.example/"): [],
+    }.items():
+        some = listed(warcs, *words)[1]["captures"]
+        assert [each["url"][-len(u) :] for each, u in zip(some, urls, strict=True)] == (
+            urls
+        )
+    text = run("list", warcs)[1].decode().splitlines()
+    assert len(text) == 5
+    assert text[1].split()[1:4] == ["404", "text/html", "response"]
+
+
+def test_one_is_shown_by_url_id_and_place(warcs):
+    one = listed(warcs, "--status", "404")[1]["captures"][0]
+    ways = [
+        (warcs, "http://example.com/1"),
+        (warcs, one["record_id"]),
+        (warcs, one["record_id"].strip("<>")),
+        (f"{one['file']}:{one['offset']}",),
+        (one["file"], "http://example.com/1#part"),
+    ]
+
+    answers = {run("show", *words) for words in ways}
+
+    ((code, out, err),) = answers
+    assert (code, err) == (ExitCode.OK, "")
+    lines = out.decode().splitlines()
+    assert lines[0] == "WARC/1.1"
+    assert "WARC-Type: response" in lines
+    assert "HTTP/1.1 404 x" in lines
+    assert lines[-1] == "<p>caf\xe9</p>"  # without its codings
+
+
+def test_of_several_captures_the_last_is_shown_and_that_is_said(warcs):
+    code, out, err = run("show", warcs, "http://example.com/0")
+
+    assert code == ExitCode.OK
+    assert "WARC-Type: revisit" in out.decode()
+    assert out.decode().splitlines()[-1] == "(no body)"
+    assert err.startswith("the last of 2")
+
+
+def test_records_that_are_no_captures_are_shown_by_their_id(warcs):
+    _, out, _ = run("show", warcs, "http://example.com/1")
+    lines = out.decode().splitlines()
+    info = next(each for each in lines if each.startswith("WARC-Warcinfo-ID: "))
+
+    code, out, _ = run("show", warcs, info.partition(": ")[2])
+
+    assert code == ExitCode.OK
+    assert any(each.startswith("software: ") for each in out.decode().splitlines())
+
+
+def test_a_terminal_is_told_nothing(warcs):
+    for words in (("show", warcs, "http://evil.example/"), ("list", warcs)):
+        _, out, _ = run(*words)
+        text = out.decode()
+        assert all(c.isprintable() or c in "\n\t" for c in text)
+    assert "owned" in run("show", warcs, "http://evil.example/")[1].decode()
+    png = run("show", warcs, "http://example.com/2")[1].decode()
+    assert "(9 bytes of image/png; see --raw)" in png
+
+
+def test_raw_are_the_bytes_as_they_are(warcs):
+    _, out, _ = run("show", warcs, "http://example.com/2", "--raw")
+
+    assert out.startswith(b"WARC/1.1\r\n")
+    assert out.endswith(b"\r\n\r\n\x89PNG\r\n\x1a\n\0\r\n\r\n")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_file_of_another_tool_is_read_too(tmp_path, packed):
+    path = tmp_path / ("w.warc.gz" if packed else "w.warc")
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+    head += b"Content-Type: text/plain\r\n\r\n"
+    made = []
+    for number in range(3):
+        block = head + b"3\r\nabc\r\n1\r\n%d\r\n0\r\n\r\n" % number
+        made.append(
+            b"WARC/1.0\r\nwarc-type: response\r\nwarc-record-id: <urn:uuid:%d>\r\n"
+            b"warc-target-uri: <http://a.example/%d>\r\n"
+            b"warc-date: 2020-01-01T00:00:00Z\r\ncontent-length: %d\r\n"
+            b"content-type: application/http;msgtype=response\r\n\r\n%b\r\n\r\n"
+            % (number, number, len(block), block)
+        )
+    path.write_bytes(b"".join(gzip.compress(r) if packed else r for r in made))
+
+    code, found, _ = listed(path)
+    assert code == ExitCode.OK
+    assert len(found["captures"]) == 3
+    last = found["captures"][2]
+    for words in ((path, "http://a.example/2"), (f"{path}:{last['offset']}",)):
+        code, out, err = run("show", *words)
+        assert (code, err) == (ExitCode.OK, "")
+        assert out.decode().splitlines()[-1] == "abc2"
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_listed(warcs):
+    (whole,) = warcs.iterdir()
+    data = whole.read_bytes()
+    (warcs / "cut.warc.gz").write_bytes(data[:-20])
+    (warcs / "none.warc.gz").write_bytes(b"\x1f\x8bnothing")
+    (warcs / "empty.warc.gz").write_bytes(b"")
+    os.link(whole, warcs / "live.warc.gz.open")
+
+    code, found, err = listed(warcs)
+
+    assert code == ExitCode.INCOMPLETE
+    assert found["complete"] is False
+    assert len(found["captures"]) >= 9
+    lines = err.splitlines()
+    assert len(lines) == 3
+    assert sum("cut.warc.gz" in each or "none.warc.gz" in each for each in lines) == 2
+    assert "still being written" in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("list", "nosuch"), ExitCode.NOT_FOUND),
+        (("list", "{}", "--status", "abc"), ExitCode.USAGE),
+        (("show", "{}"), ExitCode.USAGE),
+        (("show", "{}", "http://nosuch.example/"), ExitCode.NOT_FOUND),
+        (("show", "nosuch", "http://nosuch.example/"), ExitCode.NOT_FOUND),
+        (("show", "{}/c:7"), ExitCode.NOT_FOUND),
+    ],
+)
+def test_what_is_wrong_is_one_line(warcs, words, code):
+    found, out, err = run(*(each.format(warcs) for each in words))
+
+    assert (found, out) == (code, b"")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("offset", [7, 10**9])
+def test_no_record_at_that_place(warcs, offset):
+    (path,) = Path(warcs).iterdir()
+
+    code, out, err = run("show", f"{path}:{offset}")
+
+    assert (code, out) == (ExitCode.INCOMPLETE, b"")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_bomb_costs_no_memory_to_speak_of(tmp_path):
+    size = 300 << 20
+    head = (
+        b"WARC/1.1\r\nWARC-Type: response\r\nWARC-Date: 2026-01-01T00:00:00Z\r\n"
+        b"WARC-Record-ID: <urn:uuid:1>\r\nWARC-Target-URI: http://a.example/\r\n"
+        b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % size
+    )
+    path = tmp_path / "bomb.warc.gz"
+    with gzip.open(path, "wb", 1) as file:
+        file.write(head)
+        for _ in range(300):
+            file.write(bytes(1 << 20))
+        file.write(b"\r\n\r\n")
+
+    code, out, _ = run("show", path, "http://a.example/")
+
+    assert code == ExitCode.OK
+    assert len(out) < 20 << 20
+    assert b"(cut after 4,194,304 bytes; see --raw)" in out

@@ -1,0 +1,217 @@
+"""How each URL was found, and what became of each attempt."""
+
+import io
+import json
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+import warm
+from conftest import Cluster
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+from frontier.collection.lines import crawl_log
+from tests.rawsite import RawSite
+
+HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+PROJECT = """
+import scrapy
+
+
+class Found(scrapy.Spider):
+    name = "found"
+
+    def __init__(self, origin, refused, **kwargs):
+        super().__init__(**kwargs)
+        self.origin, self.refused = origin, refused
+        self.start_urls = [f"{origin}/seed"]
+
+    def parse(self, response):
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, meta=response.meta, errback=self.failed)
+        if response.url.endswith("/seed"):
+            yield scrapy.FormRequest(f"{self.origin}/form", formdata={"a": "1"})
+            yield scrapy.Request(f"{self.refused}/x", errback=self.failed)
+            yield scrapy.Request("http://nowhere.invalid/", errback=self.failed)
+
+    def failed(self, failure):
+        pass
+"""
+
+
+def page(*links):
+    body = b"".join(b'<a href="%b">x</a>' % link for link in links)
+    return HTML % len(body) + body
+
+
+def moved(to):
+    return b"HTTP/1.1 302 Go\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % to
+
+
+ROBOTS = b"User-agent: *\nDisallow: /private\n"
+PAGES = {
+    "/robots.txt": HTML.replace(b"html", b"plain") % len(ROBOTS) + ROBOTS,
+    "/seed": page(b"/one", b"/private/a", b"/gone#part"),
+    "/one": page(b"/moved"),
+    "/moved": moved(b"/again"),
+    "/again": moved(b"/landed"),
+    "/landed": page(b"/last", b"/cut"),
+    "/last": page(),
+    "/form": page(b"/after"),
+    "/after": page(),
+    "/cut": lambda connection: connection.close(),
+}
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("found")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        refused = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    site = RawSite(PAGES)
+    cluster = Cluster(directory)
+    (directory / "found.py").write_text(PROJECT)
+    run = [sys.executable, "-m", "scrapy", "runspider", str(directory / "found.py")]
+    for name, value in {
+        "ADDONS": json.dumps({"frontier.addon.Addon": 100}),
+        "FRONTIER_STORE_DIR": cluster.store_dir,
+        "FRONTIER_WARC_DIR": cluster.warc_dir,
+        "FRONTIER_WACZ_DIR": directory / "waczs",
+        "ROBOTSTXT_OBEY": "True",
+        "RETRY_TIMES": 1,
+        "DNS_TIMEOUT": 20,
+        "TELNETCONSOLE_ENABLED": "False",
+    }.items():
+        run += ["-s", f"{name}={value}"]
+    run += ["-a", f"origin={site.origin}", "-a", f"refused={refused}"]
+    done = warm.run(run, cwd=directory, capture_output=True, text=True, check=False)
+    site.close()
+    assert done.returncode == 0, done.stderr
+    (log,) = cluster.warc_dir.glob("*.crawl.log")
+    return site.origin, refused, cluster.warc_dir, log, directory / "waczs"
+
+
+def metadata(directory):
+    """Target to what is said of it; and the ids of all captures."""
+    said, ids = {}, {}
+    for path in directory.glob("*.warc.gz"):
+        for record in ArchiveIterator(io.BytesIO(path.read_bytes()), parse_http=False):
+            target = record.headers.get("WARC-Target-URI")
+            if record.record_type == WarcRecordType.metadata and "urn:" not in target:
+                lines = record.reader.read().decode().splitlines()
+                facts = dict(line.split(": ", 1) for line in lines)
+                assert record.headers["WARC-Concurrent-To"] in ids.values()
+                assert record.headers["Content-Type"] == "application/warc-fields"
+                said[target] = facts
+            elif record.record_type & (
+                WarcRecordType.response | WarcRecordType.revisit
+            ):
+                ids[target] = record.headers["WARC-Record-ID"]
+    return said, ids
+
+
+def test_each_capture_says_how_it_was_found(crawled):
+    origin, _, directory, *_ = crawled
+    said, ids = metadata(directory)
+    assert said.keys() == ids.keys()
+
+    found = {
+        url.removeprefix(origin): (
+            facts.get("via", "").removeprefix(origin),
+            facts.get("hopsFromSeed"),
+            facts.get("sourceTag", "").removeprefix(origin),
+        )
+        for url, facts in said.items()
+    }
+    assert found == {
+        "/seed": ("", None, ""),
+        "/robots.txt": ("", "P", ""),
+        "/one": ("/seed", "L", "/seed"),
+        "/gone": ("/seed", "L", "/seed"),
+        "/moved": ("/one", "LL", "/seed"),
+        "/again": ("/moved", "LLR", "/seed"),
+        "/landed": ("/again", "LLRR", "/seed"),
+        "/last": ("/landed", "LLRRL", "/seed"),
+        "/form": ("/seed", "S", "/seed"),
+        "/after": ("/form", "SL", "/seed"),
+    }
+    assert said[f"{origin}/seed"].keys() == {"seed", "fetchTimeMs"}
+    assert all(facts["fetchTimeMs"].isdecimal() for facts in said.values())
+
+
+def test_the_log_has_every_attempt_with_what_heritrix_has_for_it(crawled):
+    origin, refused, _, log, _ = crawled
+    lines = [line.split(None, 11) for line in log.read_text("ascii").splitlines()]
+    assert {len(line) for line in lines} == {12}
+    by_url = {}
+    for line in lines:
+        by_url.setdefault(line[3].removeprefix(origin), []).append(line)
+
+    statuses = {url: [int(line[1]) for line in found] for url, found in by_url.items()}
+    assert statuses == {
+        "/seed": [200],
+        "/robots.txt": [200],
+        f"{refused}/robots.txt": [-2, -2],
+        f"{refused}/x": [-2, -2],
+        "http://nowhere.invalid/robots.txt": [-1, -1],
+        "http://nowhere.invalid/": [-1, -1],
+        "/private/a": [-9998],
+        "/cut": [-3, -3],
+        "/one": [200],
+        "/gone": [404],
+        "/moved": [302],
+        "/again": [302],
+        "/landed": [200],
+        "/last": [200],
+        "/form": [200],
+        "/after": [200],
+    }
+    (seed,), (landed,) = by_url["/seed"], by_url["/landed"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", seed[0])
+    assert seed[4:8] == ["-", "-", "text/html", "#001"]
+    assert re.fullmatch(r"\d{17}\+\d+", seed[8])
+    assert seed[10] == f"{origin}/seed"
+    assert landed[4:6] == ["LLRR", f"{origin}/again"]
+    assert landed[10] == f"{origin}/seed"
+    assert by_url["/cut"][1][11] == "2t"
+    assert by_url["/private/a"][0][8] == "-"  # nothing was sent
+
+
+def test_our_own_import_reads_the_log(crawled, tmp_path):
+    _, _, directory, log, _ = crawled
+    captures = [crawl_log(line) for line in log.read_bytes().splitlines()]
+
+    read = {(one.url, one.digest, one.revisit) for one in captures if one is not None}
+    stored = set()
+    for path in directory.glob("*.warc.gz"):
+        for record in ArchiveIterator(io.BytesIO(path.read_bytes()), parse_http=False):
+            kind, headers = record.record_type, record.headers
+            if kind & (WarcRecordType.response | WarcRecordType.revisit):
+                digest = headers["WARC-Payload-Digest"].removeprefix("sha256:")
+                is_revisit = kind == WarcRecordType.revisit
+                stored.add((headers["WARC-Target-URI"], digest, is_revisit))
+    assert read == stored
+
+
+def test_the_log_is_in_the_wacz_that_the_node_makes_and_in_that_of_the_command(
+    crawled, tmp_path
+):
+    *_, directory, log, waczs = crawled
+    (made,) = waczs.glob("*.wacz")
+    own = tmp_path / "own.wacz"
+    words = [sys.executable, "-m", "frontier", "wacz", "create", own, directory]
+    warm.run(list(map(str, words)), capture_output=True, check=True)
+
+    for path in (made, own):
+        listed = subprocess.run(
+            [sys.executable, "-m", "zipfile", "-l", path],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert f"logs/{log.name}" in listed
+        check = [sys.executable, "-m", "frontier", "wacz", "check", str(path)]
+        done = warm.run(check, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout

@@ -1,0 +1,256 @@
+"""What a project may have set for others, and every way to start Scrapy in it."""
+
+import json
+import os
+import sys
+
+import pytest
+import warm
+
+REDIS_SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+SELECT = "twisted.internet.selectreactor.SelectReactor"
+NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
+SPIDER = """
+import os
+
+import scrapy
+
+
+class OtherSpider(scrapy.Spider):
+    name = "other"
+    start_urls = [os.environ.get("SITE", "http://127.0.0.1:1/")]
+    custom_settings = {"ROBOTSTXT_OBEY": False, **%r}
+
+    def parse(self, response):
+        '''Check a page.
+
+        @url %s
+        @returns items 1 1
+        '''
+        state = getattr(self, "state", {})
+        state["pages"] = state.get("pages", 0) + 1
+        yield {"url": response.url, "pages": state["pages"]}
+
+    def parse_again(self, response):
+        '''Check the same page.
+
+        @url %s
+        @returns items 2 2
+        '''
+        yield {"url": response.url}
+
+
+class OtherScheduler:
+    pass
+"""
+SCRIPT = """
+import sys
+%s
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.utils.project import get_project_settings
+process = %s(get_project_settings())
+process.crawl("other")
+process.start()
+print("went on")
+"""
+INSTALLED = "from twisted.internet import selectreactor; selectreactor.install()"
+
+
+@pytest.fixture
+def project(tmp_path, serve):
+    """Make a project with the add-on; run Python in it."""
+    server = serve(urls=100, hosts=1, calendar_months=12)
+    page = f"{server.seeds[0]}about"
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+
+    def project(*lines, custom=None):
+        (root / "conf.py").write_text(
+            'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+            + "\n".join(lines)
+        )
+        (root / "spiders.py").write_text(SPIDER % (custom or {}, page, page))
+        return run
+
+    def run(*words, **env):
+        done = warm.run(
+            [sys.executable, *words],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root), "SITE": page, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        done.made = {path.name for path in root.iterdir()} & {".frontier", "warcs"}
+        return done
+
+    project.page = page
+    project.root = root
+    project.fetched = lambda: server.requests().fetched()[page]
+    return project
+
+
+def refusal(done):
+    """The one line that says why a crawl was refused, with nothing left behind."""
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "CRITICAL" in line]
+    assert done.made == set()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("SCHEDULER", "spiders.OtherScheduler", "has its own"),
+        ("SCHEDULER", "scrapy.core.scheduler.Scheduler", "has its own"),
+        ("SCHEDULER", "nowhere.Scheduler", "has its own"),
+        ("DUPEFILTER_CLASS", NO_FILTER, "dont_filter=True"),
+        ("DUPEFILTER_CLASS", "spiders.Filter", "REQUEST_FINGERPRINTER_CLASS"),
+        ("SCHEDULER_QUEUE_CLASS", "spiders.Queue", "FRONTIER_ORDER"),
+        ("TWISTED_REACTOR", SELECT, "asyncio"),
+        ("TWISTED_REACTOR_ENABLED", "False", "asyncio"),
+    ],
+)
+def test_what_cannot_stand_beside_the_frontier_is_named(project, name, value, hint):
+    done = project()("-m", "scrapy", "crawl", "other", f"-s{name}={value}")
+
+    line = refusal(done)
+    assert f"{name} = {value!r}, set on the command line" in line
+    assert hint in line
+    assert "Delete the setting" in line
+
+
+@pytest.mark.parametrize("place", ["project", "spider"])
+@pytest.mark.parametrize(
+    ("name", "value"), [("SCHEDULER", "a.B"), ("TWISTED_REACTOR", SELECT)]
+)
+def test_it_is_said_where_it_was_set(project, place, name, value):
+    if place == "project":
+        run = project(f"{name} = {value!r}")
+        where = "in the project's settings"
+    else:
+        run = project(custom={name: value})
+        where = "by the spider (custom_settings)"
+    done = run("-m", "scrapy", "crawl", "other")
+
+    assert f"{name} = {value!r}, set {where}: " in refusal(done)
+
+
+@pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
+@pytest.mark.parametrize(
+    ("first", "settings"),
+    [
+        ("", {"SCHEDULER": "a.B"}),
+        ("", {"TWISTED_REACTOR": SELECT}),
+        (INSTALLED, {}),
+        ("", {"FRONTIER_PARTITIONS": "none"}),
+        ("", {"REDIS_URL": "redis://127.0.0.1:1"}),
+    ],
+    ids=["scheduler", "reactor", "installed", "frontier", "store"],
+)
+def test_a_program_whose_crawl_cannot_begin_does_not_end_with_0(
+    project, process, first, settings
+):
+    if first and process == "AsyncCrawlerProcess":
+        pytest.skip("Scrapy itself raises in the program")
+    done = project(custom=settings)("-c", SCRIPT % (first, process))
+
+    refusal(done)
+    assert "went on" in done.stdout
+
+
+def test_runspider_is_a_crawl(project):
+    run = project(custom={"SCHEDULER": "a.B"})
+    assert "SCHEDULER = 'a.B'" in refusal(
+        run("-m", "scrapy", "runspider", "spiders.py")
+    )
+
+    done = project()("-m", "scrapy", "runspider", "spiders.py")
+    assert done.returncode == 0, done.stderr
+    assert done.made == {".frontier", "warcs"}
+
+
+def test_an_addon_that_comes_later_cannot_set_another_scheduler(project):
+    (project.root / "later.py").write_text(
+        "class Later:\n"
+        "    def update_settings(self, settings):\n"
+        "        settings.set('SCHEDULER', 'scrapy.core.scheduler.Scheduler', 30)\n"
+    )
+    run = project('ADDONS["later.Later"] = 200')
+
+    assert "SCHEDULER" in refusal(run("-m", "scrapy", "crawl", "other"))
+
+
+DEVELOPERS = {
+    "fetch": (["fetch", "{page}"], "</html>"),
+    "fetch of a spider": (["fetch", "--spider=other", "{page}"], "</html>"),
+    "view": (["view", "{page}"], ""),
+    "shell": (["shell", "-c", "response.status", "{page}"], "200"),
+    "shell of a spider": (
+        ["shell", "--spider=other", "-c", "response.status", "{page}"],
+        "200",
+    ),
+    "parse": (["parse", "--spider=other", "--pipelines", "{page}"], "'pages': 1"),
+    "check": (["check", "-v"], ""),
+    "list": (["list"], "other"),
+    "settings": (["settings", "--get", "BOT_NAME"], "scrapybot"),
+    "version": (["version", "-v"], "Scrapy"),
+    "genspider": (["genspider", "more", "example.org"], "Created spider"),
+}
+
+
+@pytest.mark.parametrize("kind", DEVELOPERS)
+def test_a_command_of_a_developer_opens_no_crawl(project, kind):
+    words, said = DEVELOPERS[kind]
+    run = project(
+        'REDIS_URL = "redis://127.0.0.1:1"',  # nobody is there
+        f"SCHEDULER = {REDIS_SCHEDULER!r}",
+        'DUPEFILTER_CLASS = "frontier.dupefilter.RedisDupeFilter"',
+        'ITEM_PIPELINES = {"frontier.pipelines.WarcPipeline": 1}',
+    )
+    words = [word.format(page=project.page) for word in words]
+    done = run("-m", "scrapy", *words, BROWSER="true")
+
+    assert done.returncode == (1 if kind == "check" else 0), done.stderr
+    assert said in done.stdout
+    assert done.made == set()
+    if kind != "check":  # one of the contracts fails
+        assert "Traceback" not in done.stderr
+
+
+def test_check_runs_every_contract_even_of_one_page(project):
+    done = project()("-m", "scrapy", "check", "-v")
+
+    assert "[other] parse (@returns post-hook) ... ok" in done.stderr
+    assert "[other] parse_again (@returns post-hook) ... FAIL" in done.stderr
+    assert "Ran 2 contracts" in done.stderr
+    assert project.fetched() == 2
+
+
+@pytest.mark.parametrize("command", ["fetch", "shell"])
+def test_the_filter_alone_asks_no_store_for_a_developer(project, command):
+    run = project(
+        "ADDONS = {}",
+        'REDIS_URL = "redis://127.0.0.1:1"',
+        'DUPEFILTER_CLASS = "frontier.dupefilter.RedisDupeFilter"',
+    )
+    words = {"fetch": ["fetch"], "shell": ["shell", "-c", "response.text"]}[command]
+    done = run("-m", "scrapy", *words, project.page)
+
+    assert done.returncode == 0
+    assert "</html>" in done.stdout
+    assert "CRITICAL" not in done.stderr
+    assert done.made == set()
+
+
+def test_jobdir_keeps_the_state_of_the_spider_and_says_so(project, tmp_path):
+    run = project("FRONTIER_KEEP_ALIVE = False")
+    for number in (1, 2):
+        output = tmp_path / f"{number}.jsonl"
+        words = ["crawl", "other", "-sJOBDIR=job", "-o", str(output)]
+        done = run("-m", "scrapy", *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("JOBDIR keeps the state of this node's spider") == 1
+        assert json.loads(output.read_text())["pages"] == number

@@ -1,0 +1,140 @@
+"""A project made for scrapy-redis, to which nothing was added but one line."""
+
+import json
+
+import pytest
+from conftest import until
+
+from frontier.store.client import Call
+
+pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
+
+SETTINGS = """
+SPIDER_MODULES = ["spiders"]
+ROBOTSTXT_OBEY = False
+SCHEDULER = "scrapy_redis.scheduler.Scheduler"
+DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
+SCHEDULER_PERSIST = True
+SCHEDULER_QUEUE_CLASS = "scrapy_redis.queue.SpiderPriorityQueue"
+SCHEDULER_FLUSH_ON_START = True
+ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 400}
+ADDONS = {"frontier.addon.Addon": 100}
+"""
+SPIDERS = """
+import scrapy
+from scrapy.linkextractors import LinkExtractor
+from scrapy_redis.spiders import RedisSpider
+
+links = LinkExtractor(
+    tags=("a", "link", "img", "script"), attrs=("href", "src"), deny_extensions=()
+)
+
+
+class FedSpider(RedisSpider):
+    name = "fed"
+
+    def parse(self, response):
+        yield {"url": response.url}
+        if isinstance(response, scrapy.http.HtmlResponse):
+            for link in links.extract_links(response):
+                yield scrapy.Request(str(link.url), priority=-response.meta["depth"])
+
+
+class OrderSpider(scrapy.Spider):
+    name = "order"
+    custom_settings = {"CONCURRENT_REQUESTS": 1, "SCHEDULER_FLUSH_ON_START": False}
+
+    def parse(self, response):
+        yield {"url": response.url}
+        if response.url.endswith("/about"):
+            for number, priority in ((0, 100), (1, 50), (2, 200), (3, 50)):
+                yield response.follow(f"/post/{number}", priority=priority)
+"""
+KEY = "fed:start_urls"
+
+
+@pytest.fixture
+def start(cluster, own_server, tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(SETTINGS)
+    (root / "spiders.py").write_text(SPIDERS)
+    cluster.url = own_server.url
+
+    def start(node, *args, spider="fed", **settings):
+        return cluster.start(node, *args, spider=spider, cwd=root, **settings)
+
+    return start
+
+
+@pytest.fixture
+def ask(cluster):
+    return lambda *parts: cluster.store.call(Call.command(*parts))
+
+
+def scraped(ask, spider="fed"):
+    found = ask("LRANGE", f"{spider}:items", 0, -1)
+    return [json.loads(item)["url"] for item in found]
+
+
+def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, serve):
+    site = serve(urls=130, hosts=3, calendar_months=12)
+    ask("ZADD", "fed:requests", 1, "pickled")
+    ask("SADD", "fed:dupefilter", "a", "b")
+    for seed in site.seeds:
+        ask("LPUSH", KEY, json.dumps({"url": seed, "meta": {"job": 1}}))
+    for node in ("node-1", "node-2"):
+        start(node, DOWNLOAD_DELAY="0.05")
+    until(lambda: len(scraped(ask)) > 20, "the first pages")
+    for node in ("node-1", "node-2"):
+        cluster.nodes[node].terminate()
+    assert cluster.wait() == [0, 0]
+    before = len(scraped(ask))
+    assert ask("LLEN", KEY) == 0
+
+    for node in ("node-3", "node-4"):
+        start(node, MAX_IDLE_TIME_BEFORE_CLOSE="4")
+    assert cluster.wait("node-3", "node-4") == [0, 0]
+
+    log = site.requests()
+    # As with scrapy-redis: an entry is fetched and not marked, so a link back is new.
+    assert set(log.repeated()) <= set(site.seeds)
+    assert not log.missing(site.expected - {f"{s}robots.txt" for s in site.seeds})
+    assert len(set(scraped(ask))) > before
+    text = cluster.text_of("node-1")
+    assert "takes over from scrapy-redis's scheduler and filter" in text
+    assert "SCHEDULER_QUEUE_CLASS: by the priority of requests" in text
+    assert "SCHEDULER_FLUSH_ON_START is ignored" in text
+    assert "left 'fed:requests' on the server: 1 requests, which" in text
+    assert "left 'fed:dupefilter' on the server: 2 URLs, which" in text
+    assert "no start URL came for long enough" in cluster.text_of("node-3")
+    assert "Traceback" not in "".join(map(cluster.text_of, cluster.nodes))
+
+
+@pytest.mark.parametrize(
+    ("queue", "order"),
+    [
+        ("PriorityQueue", [2, 0, 1, 3]),
+        ("FifoQueue", [2, 0, 1, 3]),
+        ("LifoQueue", [2, 0, 3, 1]),
+    ],
+)
+def test_requests_come_in_the_order_of_the_queue(
+    cluster, start, ask, serve, tmp_path, queue, order
+):
+    site = serve(urls=130, hosts=1, calendar_months=12)
+    (tmp_path / "project" / "spiders.py").write_text(
+        SPIDERS + f'    start_urls = ["{site.seeds[0]}about"]\n'
+    )
+    start(
+        "node-1",
+        spider="order",
+        SCHEDULER_QUEUE_CLASS=f"scrapy_redis.queue.{queue}",
+        CONCURRENT_REQUESTS_PER_DOMAIN="1",
+        FRONTIER_SEEN_TIERS="set",
+    )
+    assert cluster.wait() == [0]
+
+    posts = [int(url[-1]) for url in scraped(ask, "order")[1:]]
+    assert posts == order
