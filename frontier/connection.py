@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import time
@@ -148,6 +149,7 @@ class Connection:
         self.node = node
         try:
             self.places = Places(self.config, self._address)
+            _ = self.fingerprints  # made, or refused, before the crawl is entered
             await node.open()
         except RunOver as over:
             logger.warning("%s", over)
@@ -209,6 +211,7 @@ class Connection:
         """Whether the node takes part in a crawl."""
         return self._opened
 
+    @functools.cached_property
     def fingerprints(self) -> Fingerprints:
         """What makes requests the same to this crawl.
 

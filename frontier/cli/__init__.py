@@ -62,7 +62,7 @@ def main() -> None:
     So is one of the system about a file. What a stream cannot encode is escaped.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding != "utf-8":
             stream.reconfigure(errors="backslashreplace")
     try:
         try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.planning import Forecast
 
-CHOICES = (
+CHOICES: tuple[tuple[str, int], ...] = (
     ("recent,bloom,set", 64),
     ("recent,set", 64),
     ("recent,set", 32),
