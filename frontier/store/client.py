@@ -60,6 +60,9 @@ UNAVAILABLE = (
     redis.exceptions.MasterDownError,
     OSError,
 )
+DEMOTED = redis.exceptions.ReadOnlyError
+"""How a server says that it is a replica. It may be one for a while, and keep its run
+and its connections."""
 REPEATS = 5
 """How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
 FIRST_REPEAT = 0.1
@@ -154,6 +157,8 @@ class Store:
                     sending = (self._send(batch, copied=copied) for batch in wanted)
                     outcomes = await asyncio.gather(*sending)
         except StopIteration as end:
+            if any(isinstance(one, DEMOTED) for one in end.value):
+                self.changes += 1  # once a primary again, it has what its own had
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
             return _checked(end.value, self.where, partial=partial)
