@@ -345,14 +345,11 @@ class Scheduler(BaseScheduler):
         if connection.start_id not in start_ids or self._leaving:
             return set()
         logger.info("start requests of a node that is gone are made again")
-        connection.starting = connection.starts_again = True
         try:
             await self._keeping.start_again(self._crawler)
         except Exception:
             logger.exception("start requests cannot be made again")
             return set()
-        finally:
-            connection.starting = connection.starts_again = False
         return {connection.start_id}
 
     def on_limit(self, limit: str) -> None:

@@ -23,6 +23,7 @@ FACES = {
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
+    "framing",
     "gate",
     "handler",
     "identity",

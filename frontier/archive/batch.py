@@ -3,17 +3,21 @@
 What always holds:
 
 1.  A digest enters the index after its response is on disk, never before; and
-    a `Stored` is returned after both. (With fsync ``close``, "on disk" means
-    handed to the operating system: it survives this process, not a power cut.)
-2.  A revisit refers to what the index knew, or to a response before it in the
-    same batch. That one precedes it in the file, or is in a file closed before:
-    a file cut off at any record never has a revisit without its original.
+    a `Stored` is returned after both, or while the index does not answer. (With
+    fsync ``close``, "on disk" means handed to the operating system: it survives
+    this process, not a power cut.)
+2.  A revisit refers to what the index knew, to a response that it is yet to be
+    told of, or to one before it in the same batch. Such a one precedes it in the
+    file, or is in a file closed before: a file cut off at any record never has a
+    revisit without its original.
 3.  A batch is written whole, in order. What an `OSError` leaves half done is
     rolled back and written again.
 
 Each batch costs one lookup, one sync (or one per exchange, as told) and one
-addition to the index. An index or a disk that fails is asked again, after 0.1 s
-and then ever later up to 2 s, until it works or the archive is stopped.
+addition to the index. A disk that fails is asked again, after 0.1 s and then ever
+later up to 2 s, until it works or the archive is stopped. An index is, too, for
+`INDEX_PATIENCE`; then responses are stored as originals without it, and it is told of
+them when it answers again.
 """
 
 from __future__ import annotations
@@ -53,6 +57,12 @@ logger = logging.getLogger(__name__)
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 """Seconds between two attempts: at first, and at most."""
+INDEX_PATIENCE = 1.0
+"""Seconds for which an index that fails is waited for."""
+UNTOLD_BATCH = 500
+"""Originals that it is told of in one call."""
+MOST_UNTOLD = 100_000
+"""Originals that are kept to tell the index of, while it does not answer."""
 
 T = TypeVar("T")
 
@@ -139,6 +149,12 @@ class BatchWriter:
         self._servers = servers
         self._room = room
         self._index_given_up = False
+        self.is_silent: Callable[[], bool] = lambda: False
+        """Whether the index is known not to answer, so that it is not asked."""
+        self._away_since: float | None = None
+        self._ask_again = 0.0
+        self._untold: dict[str, tuple[Entry, Original]] = {}
+        self._past_untold: list[Past] = []
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
         """Store *exchanges* and return, for each, where it is.
@@ -160,7 +176,12 @@ class BatchWriter:
         digests = list(dict.fromkeys(key for item in items for key in item.keys))
         if not digests:
             return {}
-        return self._ask(lambda: self._timed_lookup(digests)) or {}
+        self.tell()
+        known = self._ask(lambda: self._timed_lookup(digests)) or {}
+        for digest in digests if self._untold else ():
+            if digest in self._untold:
+                known.setdefault(digest, self._untold[digest][1])
+        return known
 
     def _ask_servers(
         self, items: list[Item], known: dict[str, Original]
@@ -267,13 +288,15 @@ class BatchWriter:
             self._writer.sync()
 
     def _add(self, items: list[Item], stored: list[Stored]) -> None:
-        entries = [
-            self._entry(item, at)
+        new = [
+            (item, at)
             for item, at in zip(items, stored, strict=True)
             if item.eligible and at.original is None
         ]
+        entries = [self._entry(item, at) for item, at in new]
         if entries and self._ask(lambda: self._add_all(entries)) is None:
-            self.unindexed += len(entries)
+            for (item, at), entry in zip(new, entries, strict=True):
+                self._keep(item.keys, entry, self._original(item, at))
         history = self._history
         if history is not None:
             past = [
@@ -281,8 +304,8 @@ class BatchWriter:
                 for item, at in zip(items, stored, strict=True)
                 if item.eligible and (each := self._past(item, at)) is not None
             ]
-            if past:
-                self._ask(lambda: history.add(past))
+            if past and self._ask(lambda: history.add(past)) is None:
+                self._past_untold = [*self._past_untold, *past][-MOST_UNTOLD:]
 
     def _entry(self, item: Item, at: Stored) -> Entry:
         url = target_uri(item.exchange.url)
@@ -297,23 +320,88 @@ class BatchWriter:
         self._index.add(entries)
         return True
 
+    def _keep(self, keys: Sequence[str], entry: Entry, original: Original) -> None:
+        """Have the index be told of *entry* later; or never, if there are too many."""
+        if self._index_given_up or len(self._untold) >= MOST_UNTOLD:
+            self.unindexed += 1
+            return
+        for key in keys:
+            self._untold.setdefault(key, (entry, original))
+
+    @property
+    def owes(self) -> bool:
+        """Whether the index is to be told of something when it answers again."""
+        return bool(self._untold or self._past_untold)
+
+    def tell(self) -> None:
+        """Tell the index of what it has missed, if it answers again."""
+        if not self.owes:
+            return
+        entries = self._entries_untold()
+        past, history = self._past_untold, self._history
+
+        def add_all() -> bool:
+            for first in range(0, len(entries), UNTOLD_BATCH):
+                self._index.add(entries[first : first + UNTOLD_BATCH])
+            if past and history is not None:
+                history.add(past)
+            return True
+
+        if self._ask(add_all):
+            self._untold.clear()
+            self._past_untold = []
+            logger.warning("the index was told of %d payloads", len(entries))
+
+    def end(self) -> None:
+        """Tell the index of the rest, or count what it was not told of."""
+        self._ask_again = 0.0
+        self.tell()
+        self.unindexed += len(self._entries_untold())
+        self._untold.clear()
+
+    def _entries_untold(self) -> list[Entry]:
+        return list({id(entry): entry for entry, _ in self._untold.values()}.values())
+
     def _ask(self, call: Callable[[], T]) -> T | None:
-        """Return what *call* returns, or ``None`` if stopped while it fails."""
-        attempt = 0
+        """Return what *call* returns; ``None`` if the index does not answer in time.
+
+        One that has not is asked again now and then, and not waited for.
+        """
+        attempt, began = 0, time.monotonic()
+        away = self._away_since is not None
+        if away and began < self._ask_again:
+            return None
+        if self.is_silent() and not self._stopping.is_set():
+            self._give_up_for_now(began)
+            return None
         while not self._index_given_up:
             try:
                 answer = call()
             except StoreUnavailable as error:
-                if attempt == 0:
+                if attempt == 0 and not away:
                     logger.warning("the archive waits for its index: %s", error)
                 self._index_given_up = self._stopping.is_set()
+                now = time.monotonic()
+                if away or now - began >= INDEX_PATIENCE:
+                    self._give_up_for_now(now)
+                    return None
                 self._stopping.wait(_delay(attempt))
                 attempt += 1
             else:
-                if attempt:
+                if attempt or away:
                     logger.info("the archive's index answers again")
+                    self._away_since = None
                 return answer
         return None
+
+    def _give_up_for_now(self, now: float) -> None:
+        self._ask_again = now + LONGEST_DELAY
+        if self._away_since is None:
+            self._away_since = now
+            logger.warning(
+                "payloads are stored as originals, without the index, until it "
+                "answers; then it is told of them"
+            )
 
     def _wait_for_disk(self, attempt: int, error: OSError) -> None:
         directory = self._writer.directory

@@ -130,6 +130,10 @@ class ArchiveThread:
         )
         self._thread.start()
 
+    def heed(self, is_silent: Callable[[], bool]) -> None:
+        """Ask the index nothing while *is_silent* says that it would not answer."""
+        self._batches.is_silent = is_silent
+
     @property
     def counters(self) -> Counters:
         """What was written so far; up to date after each batch."""
@@ -211,16 +215,11 @@ class ArchiveThread:
     def _run(self) -> None:
         try:
             while self._take():
-                given = [job.exchange for job in self._batch]
-                exchanges = [x for x in given if isinstance(x, Exchange)]
-                written = iter(self._batches.write(exchanges) if exchanges else [])
-                stored = [
-                    next(written) if isinstance(x, Exchange) else None for x in given
-                ]
-                if self._log is not None:
-                    pairs = zip(given, stored, strict=True)
-                    self._log.write([entry_of(*pair) for pair in pairs])
-                self._complete(stored)
+                if self._batch:
+                    self._write(self._batch)
+                else:
+                    self._batches.tell()
+            self._batches.end()
         except WriterStopped as error:
             logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
             self._failure = error
@@ -235,15 +234,33 @@ class ArchiveThread:
                 self._log.close()
             self._end()
 
+    def _write(self, batch: list[_Job]) -> None:
+        given = [job.exchange for job in batch]
+        exchanges = [x for x in given if isinstance(x, Exchange)]
+        written = iter(self._batches.write(exchanges) if exchanges else [])
+        stored = [next(written) if isinstance(x, Exchange) else None for x in given]
+        if self._log is not None:
+            pairs = zip(given, stored, strict=True)
+            self._log.write([entry_of(*pair) for pair in pairs])
+        self._complete(stored)
+
     def _take(self) -> bool:
-        """Move queued jobs to the batch; return whether there are any."""
+        """Move queued jobs to the batch; return whether there is something to do.
+
+        Without jobs that is to tell the index what it has missed.
+        """
         with self._changed:
             while not (self._queue or self._stopping.is_set()):
                 left = self._writer.seconds_left()
                 if left == 0:
                     self._rotate()
                     left = self._writer.seconds_left() and LONGEST_DELAY
-                self._changed.wait(left)
+                if self._batches.owes:
+                    left = LONGEST_DELAY if left is None else min(left, LONGEST_DELAY)
+                    if not self._changed.wait(left):
+                        return True
+                else:
+                    self._changed.wait(left)
             count = min(len(self._queue), BATCH_SIZE)
             self._batch = [self._queue.popleft() for _ in range(count)]
         return bool(self._batch)

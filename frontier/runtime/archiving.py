@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from frontier.canon.rulesets import RuleSet
     from frontier.conf import Config
     from frontier.model import Attempt, Exchange, Stored
+    from frontier.store.client import Store
     from frontier.wacz.create import Made
 
 logger = logging.getLogger(__name__)
@@ -210,6 +211,7 @@ class Archive:
             url = {"REDIS_URL": config.collection_redis_url}
             self._indexed = BlockingStore.from_settings(url)
         self._crawl_id = crawl_id
+        self._name = config.collection
         self._warc_dir = config.warc_dir
         self._wacz_dir = config.wacz_dir
         self._collection = Collection(
@@ -332,6 +334,11 @@ class Archive:
         """Have *attempt* written to the crawl log; `durable` waits for it."""
         if self._logs:
             self._sequence = self._thread.note(attempt)
+
+    def heed(self, store: Store) -> None:
+        """Ask the index nothing while *store*, where it is, knows it to be silent."""
+        key = collection_keys(self._indexed, self._name).alldupes()
+        self._thread.heed(lambda: store.is_silent(key))
 
     def leave_primary(self) -> None:
         """Ask Sentinel for the primary again before the next call of the store."""

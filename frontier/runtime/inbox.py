@@ -11,7 +11,10 @@ What always holds:
 3.  Nothing is reserved that another process has to make, see
     `frontier.queues.claims`; the queues of others are known apart.
 4.  A reservation is known here from the reply that made it until `settle`. If
-    a reply was lost, what it reserved is found and put back.
+    a reply was lost, what it reserved is found and put back, and until then
+    nothing is reserved from that partition.
+5.  One of several servers that does not answer keeps nobody from what the others
+    have: neither what waits here nor the room for it.
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 POLL = 0.05
 """Seconds between looks at the hints while there is room."""
+RETRY = 0.2
+"""Seconds after which a server that did not answer is asked again."""
 MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
 MAX_CANDIDATES = 256
@@ -103,6 +108,11 @@ class Inbox:
         self._wake = asyncio.Event()
         self.barred: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
+        self._unsure: dict[int, Lease] = {}
+        """Partitions of which a reply may have been lost."""
+        self._ask_again = 0.0
+        self.deaf = False
+        """Whether hints cannot be read: their server does not answer."""
         self.stopped = False
 
     @property
@@ -116,20 +126,25 @@ class Inbox:
 
     def take(self) -> Reservation | None:
         """Hand out the next reservation, or ``None`` if none may be started."""
-        while self._waiting:
-            reservation = self._waiting[0]
-            if self._leases.covers(reservation.lease):
-                self._waiting.popleft()
-                if len(self._waiting) <= self._size // 2:
-                    self._wake.set()
-                return reservation
+        kept: list[Reservation] = []  # the deadline is past; a renewal may still come
+        found = None
+        while self._waiting and found is None:
+            reservation = self._waiting.popleft()
             held = self._leases.held.get(reservation.lease.partition)
-            if held is not None and held.token == reservation.lease.token:
-                return None  # the deadline is past; a renewal may still come
-            self._waiting.popleft()
-            self._drop(reservation)
-        self._wake.set()
-        return None
+            if self._leases.covers(reservation.lease):
+                found = reservation
+            elif held is not None and held.token == reservation.lease.token:
+                kept.append(reservation)
+            else:
+                self._drop(reservation)
+        self._waiting.extendleft(reversed(kept))
+        if len(self._waiting) - len(kept) <= self._size // 2:
+            self._wake.set()
+        return found
+
+    def _usable(self) -> int:
+        """How many wait that may be started now."""
+        return sum(self._leases.covers(r.lease) for r in self._waiting)
 
     def finish(self, reservation: Reservation) -> None:
         """Count *reservation* as no longer in flight; it is not acked yet."""
@@ -187,6 +202,7 @@ class Inbox:
         if self.quotas is not None:
             self.quotas.forget(lease)
         self.others.pop(lease.partition, None)
+        self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
         waiting = {id(r) for r in self._waiting if r.key[:2] == which}
@@ -234,9 +250,14 @@ class Inbox:
                 async with asyncio.timeout(POLL):
                     await self._wake.wait()
             self._wake.clear()
-            if self.stopped or len(self._waiting) > self._size // 2:
+            if self.stopped:
                 continue
-            await self._read_hints()
+            if self._unsure and time.monotonic() >= self._ask_again:
+                await self._recover()
+            if self._usable() > self._size // 2:
+                continue
+            if not self.deaf or time.monotonic() >= self._ask_again:
+                await self._read_hints()
             while not self.stopped:
                 wanted = self._choose()
                 heeded = self.quotas is not None and await self._heed(self.quotas)
@@ -261,7 +282,12 @@ class Inbox:
 
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
-        (hints,) = await self._patience.run([Call.command("LPOP", key, MAX_QUEUES)])
+        call = Call.command("LPOP", key, MAX_QUEUES)
+        (hints,) = await self._patience.parts([call])
+        self.deaf = isinstance(hints, StoreUnavailable)
+        if self.deaf:
+            self._ask_again = time.monotonic() + RETRY
+            return
         for hint in hints or ():
             try:
                 partition, _, queue = hint.decode().partition(" ")
@@ -272,7 +298,7 @@ class Inbox:
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""
-        room = self._size - len(self._waiting)
+        room = self._size - self._usable()
         if room <= 0:
             return {}
         now = time.monotonic()
@@ -321,7 +347,9 @@ class Inbox:
         found: list[tuple[int, int, str, str]] = []
         for partition in partitions[first:] + partitions[:first]:
             self._turn += 1
-            if partition in self.barred or not self._leases.current(partition):
+            if partition in self.barred or partition in self._unsure:
+                continue
+            if not self._leases.current(partition):
                 continue
             queues = list(self._known[partition])
             start = self._turn % len(queues)
@@ -345,13 +373,12 @@ class Inbox:
             leases[partition] = lease
             keys = self._keys.partition(partition)
             calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
-        try:
-            replies = await self._patience.once(calls)
-        except StoreUnavailable:
-            await self.recover(leases.values())
-            return 0
+        replies = await self._patience.parts(calls)
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
+            if isinstance(reply, StoreUnavailable):
+                self._unsure[partition] = leases[partition]
+                continue
             try:
                 made, left = reserved(reply, leases[partition], queues)
             except LeaseLost:
@@ -408,30 +435,52 @@ class Inbox:
                 self.on_short(partition, queue)
 
     async def recover(self, leases: Iterable[Lease]) -> None:
-        """Put back what a lost reply may have reserved."""
-        for lease in leases:
-            keys = self._keys.partition(lease.partition)
-            (reply,) = await self._patience.run([list_reserved(keys)])
+        """Put back what a lost reply may have reserved; waits until that is done."""
+        asked = {lease.partition: lease for lease in leases}
+        self._unsure |= asked
+        await self._recover()
+        while any(self._unsure.get(p) is lease for p, lease in asked.items()):
+            await asyncio.sleep(RETRY)
+            await self._recover()
+
+    async def _recover(self) -> None:
+        """Put back what lost replies may have reserved, where that can be known."""
+        held = self._leases.held
+        for partition, lease in list(self._unsure.items()):
+            if held.get(partition) is None or held[partition].token != lease.token:
+                self._unsure.pop(partition, None)
+        asked = list(self._unsure.items())
+        keys = [self._keys.partition(partition) for partition, _ in asked]
+        replies = await self._patience.parts([list_reserved(each) for each in keys])
+        for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
+            if isinstance(reply, StoreUnavailable):
+                continue
             unknown = []
             for key, value in reply.items():
                 token, queue, _ = value.split(b"\n", 2)
                 mine = int(token) == lease.token
                 if mine and (lease.partition, lease.token, int(key)) not in self.open:
                     unknown.append((int(key), queue.decode()))
-            calls = requeue_calls(keys, lease, self._order, unknown, delivered=False)
+            calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
             if await self._run_under(lease, calls):
+                self._unsure.pop(partition, None)
                 self.learn(lease.partition, {queue for _, queue in unknown})
+        self._ask_again = time.monotonic() + RETRY
 
     async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
-        """Run *calls*, which may be repeated, and return whether *lease* is held.
+        """Whether *calls*, which may be repeated, were run under *lease*.
 
         The store refuses them if it has ended, but that may pass.
         """
-        while None in await self._patience.run(calls):
+        while True:
+            replies = await self._patience.parts(calls)
+            if any(isinstance(reply, StoreUnavailable) for reply in replies):
+                return False
+            if None not in replies:
+                return True
             if not await self._leases.kept([lease]):
                 self.lose(lease)
                 return False
-        return True
 
     def _drop(self, reservation: Reservation) -> None:
         self.finish(reservation)

@@ -126,6 +126,7 @@ class Keeper:
         self._told = -1
         self._deaths = Deaths(patience, ttl)
         self._hurried = asyncio.Event()
+        self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
@@ -134,16 +135,20 @@ class Keeper:
 
     async def run(self) -> None:
         """Beat until cancelled."""
-        while True:
-            try:
-                settled = await self.beat()
-            except StoreUnavailable:
-                settled = False
-            pause = self._beat if settled else min(QUICK_BEAT, self._beat)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._hurried.wait()
-            self._hurried.clear()
+        try:
+            while True:
+                try:
+                    settled = await self.beat()
+                except StoreUnavailable:
+                    settled = False
+                pause = self._beat if settled else min(QUICK_BEAT, self._beat)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._hurried.wait()
+                self._hurried.clear()
+        finally:
+            if self._following is not None:
+                self._following.cancel()
 
     async def renew(self) -> None:
         """Renew the leases until cancelled."""
@@ -156,7 +161,9 @@ class Keeper:
             except StoreUnavailable:
                 due = time.monotonic() + min(QUICK_BEAT, self._beat)
             else:
-                due = began + self._ttl / 3
+                # A renewal tells what is ready, where hints cannot.
+                often = self._beat if self._inbox.deaf else self._ttl
+                due = began + min(self._ttl / 3, often)
 
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
@@ -179,7 +186,13 @@ class Keeper:
             self._obey(LIMIT)
         elif view.order:
             self._obey(view.order)
-        return await self._follow(view)
+        # It may wait for a server that hangs; the next beat is due all the same.
+        following = self._following
+        if following is None or following.done():
+            following = self._following = asyncio.create_task(self._follow(view))
+        most = None if self._patience.alone else self._beat
+        done, _ = await asyncio.wait({following}, timeout=most)
+        return following.result() if done else False
 
     def _obey(self, order: str) -> None:
         self._membership.leaving = True

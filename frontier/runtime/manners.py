@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from frontier.errors import StoreUnavailable
 from frontier.queues.partition import sent_call, split_name
 
 if TYPE_CHECKING:
@@ -47,12 +48,14 @@ class Manners:
             await asyncio.sleep(INTERVAL)
 
     async def flush(self) -> None:
-        """Write what was noted."""
+        """Write what was noted; what is not answered is noted again."""
         self._some.clear()
         sent, self._sent = self._sent, defaultdict(dict)
-        await self._patience.run(
-            [
-                sent_call(self._keys.partition(partition), token, delays)
-                for (partition, token), delays in sent.items()
-            ]
-        )
+        calls = [
+            sent_call(self._keys.partition(partition), token, delays)
+            for (partition, token), delays in sent.items()
+        ]
+        for lease, reply in zip(sent, await self._patience.parts(calls), strict=True):
+            if isinstance(reply, StoreUnavailable):  # the others' are not held up
+                self._sent[lease] = {**sent[lease], **self._sent[lease]}
+                self._some.set()

@@ -23,7 +23,7 @@ import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import PushForgotten
+from frontier.errors import PushForgotten, StoreUnavailable
 from frontier.queues.push import MAX_URLS, joined
 from frontier.queues.pusher import Pusher
 
@@ -88,6 +88,8 @@ class Outbox:
         self._let_go: dict[int, int] = {}
         self._repeated = False
         self._coming: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+        """What servers have not answered; no more than one of a partition."""
         self._failure: BaseException | None = None
         self.pending = 0
         """Pushes without a verdict."""
@@ -194,6 +196,7 @@ class Outbox:
                 await self._some.wait()
                 if self._failure is not None:
                     raise self._failure
+                self._late = _going(self._late)
                 if not self._flushes and self.pending < MAX_PER_FLIGHT:
                     await self._linger()
                 self._some.clear()
@@ -207,7 +210,7 @@ class Outbox:
                         flights = _going(flights)
                 flights = _going(flights)
         finally:
-            flights |= self._coming
+            flights |= self._coming | self._late
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
@@ -234,11 +237,27 @@ class Outbox:
                 break
         return batches
 
-    async def _send(self, batches: list[tuple[int, list[Push]]]) -> None:
+    async def _send(
+        self,
+        batches: list[tuple[int, list[Push]]],
+        calls: list[Call] | None = None,
+    ) -> None:
+        """Push *batches*, with *calls* if these were made before.
+
+        What one of several servers does not answer is no flight any more, which
+        the others' have to wait for.
+        """
         risen: list[tuple[int, str]] = []
         while batches:
-            replies = await self._patience.run(self._calls(batches), copied=True)
-            again = []
+            if calls is None and not self._patience.alone:
+                calls = self._calls(batches)
+                replies = await self._patience.parts(calls, copied=True)
+                batches, calls, replies = self._leave(batches, calls, replies)
+            else:
+                replies = await self._patience.run(
+                    calls or self._calls(batches), copied=True
+                )
+            calls, again = None, []
             every = itertools.chain.from_iterable(replies)
             for (partition, pushes), reply in zip(batches, every, strict=True):
                 try:
@@ -259,10 +278,29 @@ class Outbox:
                 self._keep(partition, pushes)
                 self._tell(pushes, done.verdicts)
             batches = again
-        if hints := self._on_risen(risen):
-            await self._patience.run(hints)
         async with self._stored_more:
             self._stored_more.notify_all()
+        if hints := self._on_risen(risen):
+            # A renewal tells of what is ready if a hint is lost.
+            with contextlib.suppress(StoreUnavailable):
+                await self._patience.once(hints)
+
+    def _leave(
+        self,
+        batches: list[tuple[int, list[Push]]],
+        calls: list[Call],
+        replies: list[Any],
+    ) -> tuple[list[tuple[int, list[Push]]], list[Call], list[Any]]:
+        """What was answered; what was not is sent again, as it was, by another task."""
+        every = list(zip(batches, calls, replies, strict=True))
+        late = [one for one in every if isinstance(one[2], StoreUnavailable)]
+        if late:
+            there, sent = [batch for batch, _, _ in late], [call for _, call, _ in late]
+            task = asyncio.create_task(self._send(there, sent))
+            task.add_done_callback(lambda _: self._some.set())
+            self._late.add(task)
+        rest = [one for one in every if not isinstance(one[2], StoreUnavailable)]
+        return [b for b, _, _ in rest], [c for _, c, _ in rest], [r for _, _, r in rest]
 
     def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
         """The calls that push *batches*, in their order, few of them."""

@@ -78,13 +78,13 @@ class Patience:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
 
-    async def some(self, calls: Sequence[Call]) -> list[Any]:
+    async def some(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls* once; what a server did not answer is `StoreUnavailable`.
 
         Raises:
             StoreUnavailable: None of them did.
         """
-        return await self.once(calls, partial=True)
+        return await self.once(calls, partial=True, copied=copied)
 
     async def once(
         self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
@@ -106,22 +106,37 @@ class Patience:
             self._note_full(error)
             raise
         except StoreUnavailable as error:
-            self._failed_at = time.monotonic()
-            if self._since is None:
-                self._since = self._failed_at
-                self.outages += 1
-                logger.warning("%s; waiting for it", error)
+            self.note_silence(error)
             self._try_to_revive()
             raise
+        for reply in replies if partial else ():
+            if isinstance(reply, StoreUnavailable):
+                self.note_silence(reply)
+                return replies
         if self._full_since is not None:
             self._note_room(self._full_since)
         if self._since is not None:
             self._note_answer(self._since)
         return replies
 
+    def note_silence(self, error: StoreUnavailable) -> None:
+        """Say, once until it answers again, that the store, or a server, does not."""
+        self._failed_at = time.monotonic()
+        if self._since is None:
+            self._since = self._failed_at
+            self.outages += 1
+            logger.warning("%s; waiting for it", error)
+
+    async def parts(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+        """As `some`, but where no server answers, no call is answered."""
+        try:
+            return await self.some(calls, copied=copied)
+        except StoreUnavailable as error:
+            return [error] * len(calls)
+
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
-        if not self.alone and now - self._failed_at < QUIET:
+        if not self.alone and (now - self._failed_at < QUIET or self._store.hangs):
             return
         self._since = None
         waited = (now if self.alone else self._failed_at) - since

@@ -17,6 +17,7 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from frontier.errors import StoreUnavailable
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import QUEUE_STARTED
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 KEPT = 86_400
 """Seconds for which marks are kept that nobody removes."""
+PAUSE = 0.2
+"""Seconds before what was not answered is sent again."""
+MOST = 5000
+"""Marks of one partition per call, and while its server does not answer."""
 
 
 class Starts:
@@ -40,6 +45,7 @@ class Starts:
         self._begun: dict[int, list[int]] = defaultdict(list)
         self._ended: dict[int, list[int]] = defaultdict(list)
         self._some = asyncio.Event()
+        self._unsent = False
 
     def begin(self, reservation: Reservation) -> None:
         """Mark *reservation* as started."""
@@ -57,19 +63,30 @@ class Starts:
         while True:
             await self._some.wait()
             self._some.clear()
-            await self._patience.run(self._calls())
+            begun, self._begun = self._begun, defaultdict(list)
+            ended, self._ended = self._ended, defaultdict(list)
+            marks = [(p, ids, True) for p, ids in begun.items()]
+            marks += [(p, ids, False) for p, ids in ended.items()]
+            calls = [self._call(*one) for one in marks]
+            for one, reply in zip(
+                marks, await self._patience.parts(calls), strict=True
+            ):
+                if isinstance(reply, StoreUnavailable):
+                    self._put_back(*one)
+            if self._unsent:
+                self._unsent = False
+                await asyncio.sleep(PAUSE)
 
-    def _calls(self) -> list[Call]:
-        calls = []
-        for partition in {**self._begun, **self._ended}:
-            keys = self._keys.partition(partition)
-            begun = self._begun.get(partition, [])
-            args: list[Argument] = [KEPT, len(begun), *begun]
-            args += self._ended.get(partition, [])
-            calls.append(Call.to(QUEUE_STARTED, [keys.started, keys.fence], args))
-        self._begun.clear()
-        self._ended.clear()
-        return calls
+    def _put_back(self, partition: int, ids: list[int], begun: bool) -> None:
+        where = self._begun if begun else self._ended
+        where[partition] = (ids + where[partition])[-MOST:]
+        self._unsent = True
+        self._some.set()
+
+    def _call(self, partition: int, ids: list[int], begun: bool) -> Call:
+        keys = self._keys.partition(partition)
+        args: list[Argument] = [KEPT, len(ids) if begun else 0, *ids[-MOST:]]
+        return Call.to(QUEUE_STARTED, [keys.started, keys.fence], args)
 
 
 def started_call(keys: PartitionKeys) -> Call:

@@ -77,13 +77,18 @@ def redacted(url: str) -> str:
     return _SECRET_OPTION.sub(r"\1***", _SECRET.sub(r"\1***@", url))
 
 
-def address_of(settings: Mapping[str, Any]) -> Address:
+def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Address:
     """The address that *settings* give, with the parameters of its connections.
+
+    *timeout* is that of connections, in seconds, where *settings* give none.
 
     Raises:
         ConfigurationError: They name no store.
     """
-    params = {**REDIS_PARAMS, **_params(settings.get("REDIS_PARAMS") or {})}
+    own = dict(REDIS_PARAMS)
+    if timeout:
+        own |= dict.fromkeys(("socket_timeout", "socket_connect_timeout"), timeout)
+    params = {**own, **_params(settings.get("REDIS_PARAMS") or {})}
     if params.get("redis_cls"):
         raise ConfigurationError(
             "REDIS_PARAMS: redis_cls cannot be chosen; frontier needs its own client"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 import time
 from contextvars import ContextVar
@@ -59,6 +60,9 @@ UNAVAILABLE = (
     redis.exceptions.MasterDownError,
     OSError,
 )
+DEMOTED = redis.exceptions.ReadOnlyError
+"""How a server says that it is a replica. It may be one for a while, and keep its run
+and its connections."""
 REPEATS = 5
 """How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
 FIRST_REPEAT = 0.1
@@ -68,6 +72,8 @@ is an old primary, or lacks its replicas; its disk is full; another script runs.
 CHANGED = "another server answers, or it was started again"
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
+PULSE = 0.25
+"""Seconds between two questions to a server whether it lives."""
 HERE = ("", 0)
 """The server of a store that has one, or whose Sentinel names one."""
 
@@ -83,21 +89,29 @@ class Store:
         """How often a server took another's place, or was started again."""
         self.watched = False
         """Whether a call fails that would be the first after such a change."""
+        self._silent: dict[Server, float] = {}
+        self._deaf: dict[Server, asyncio.Future[None]] = {}
+        self._left: set[asyncio.Task[Outcome]] = set()
         servers.check = self._check
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
         self.where = servers.where
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Store:
+    def from_settings(
+        cls, settings: Mapping[str, Any], timeout: float | None = None
+    ) -> Store:
         """Connect as scrapy-redis's ``REDIS_*`` settings say.
+
+        *timeout* is the number of seconds that a server has to answer, where they
+        do not say another.
 
         Raises:
             ConfigurationError: They do not make a client.
         """
         # A client that repeats what was not answered would reserve URLs twice.
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-        return cls(_Servers(settings, asynchronous=True, retry=once))
+        return cls(_Servers(settings, timeout, asynchronous=True, retry=once))
 
     @property
     def alone(self) -> bool:
@@ -143,6 +157,8 @@ class Store:
                     sending = (self._send(batch, copied=copied) for batch in wanted)
                     outcomes = await asyncio.gather(*sending)
         except StopIteration as end:
+            if any(isinstance(one, DEMOTED) for one in end.value):
+                self.changes += 1  # once a primary again, it has what its own had
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
             return _checked(end.value, self.where, partial=partial)
@@ -165,6 +181,71 @@ class Store:
             if await watch.leave_replaced():
                 on_replaced()
             await asyncio.sleep(interval)
+
+    async def pulse(
+        self, silence: float, on_silent: Callable[[StoreUnavailable], None]
+    ) -> None:
+        """Ask each server again and again whether it lives, until cancelled.
+
+        One that hangs ends no connection, and says nothing for as long as calls
+        may wait. *on_silent* is told of one that has not answered for *silence*
+        seconds. From then on, of several, no call waits for it: it counts as
+        unanswered at once, so that the others' calls go on.
+        """
+        asked: dict[Server, tuple[asyncio.Task[bool], float]] = {}
+        try:
+            while True:
+                for server in self._router.servers:
+                    if server not in asked:
+                        asking = asyncio.create_task(self._lives(server))
+                        asked[server] = (asking, time.monotonic())
+                await asyncio.sleep(PULSE)
+                await asyncio.sleep(0)  # what has arrived meanwhile is read
+                for server, (asking, since) in list(asked.items()):
+                    if asking.done():
+                        del asked[server]
+                        if asking.result():
+                            self._silent.pop(server, None)
+                    elif (
+                        time.monotonic() - since >= silence
+                        and server not in self._silent
+                    ):
+                        self._fall_silent(server, since)
+                        on_silent(StoreUnavailable(self.where, self._told(server)))
+        finally:
+            for asking, _ in asked.values():
+                asking.cancel()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a server is silent, as far as `pulse` knows."""
+        return bool(self._silent)
+
+    def is_silent(self, key: str) -> bool:
+        """Whether the server that has *key* is; may be called in any thread."""
+        return self._router.owner(key) in self._silent
+
+    async def _lives(self, server: Server) -> bool:
+        """Whether *server* answers, or refuses to, which is told by itself."""
+        _began.set(self.changes)
+        try:
+            await self._servers.client(server).execute_command("PING")
+        except redis.exceptions.TimeoutError:
+            return False
+        except (redis.exceptions.RedisError, OSError):
+            return True
+        return True
+
+    def _fall_silent(self, server: Server, since: float) -> None:
+        self._silent[server] = since
+        waiting = self._deaf.pop(server, None)
+        if waiting is not None:
+            waiting.set_result(None)
+
+    def _told(self, server: Server) -> str:
+        waited = time.monotonic() - self._silent[server]
+        what = f"{server[0]}:{server[1]} has" if server != HERE else "it has"
+        return f"{what} said nothing for {waited:.1f} s"
 
     async def close(self) -> None:
         """Close the connections."""
@@ -192,6 +273,27 @@ class Store:
             raise redis.exceptions.ConnectionError(CHANGED)
 
     async def _send(self, batch: Batch, *, copied: bool) -> Outcome:
+        """What a server answers; of one of several that falls silent, no more."""
+        server = batch.server
+        if self.alone:
+            return await self._ask(batch, copied=copied)
+        if server not in self._silent:
+            loop = asyncio.get_running_loop()
+            deaf = self._deaf.setdefault(server, loop.create_future())
+            asking = asyncio.create_task(self._ask(batch, copied=copied))
+            try:
+                waited: set[asyncio.Future[Any]] = {asking, deaf}
+                await asyncio.wait(waited, return_when="FIRST_COMPLETED")
+            except asyncio.CancelledError:
+                asking.cancel()
+                raise
+            if asking.done():
+                return asking.result()
+            self._left.add(asking)  # it ends with its time-out, or a late answer
+            asking.add_done_callback(self._left.discard)
+        return redis.exceptions.ConnectionError(self._told(server))
+
+    async def _ask(self, batch: Batch, *, copied: bool) -> Outcome:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
         for parts in batch.commands:
             pipeline.execute_command(*parts)
@@ -221,13 +323,17 @@ class BlockingStore:
         self._leaves = False
 
     @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> BlockingStore:
+    def from_settings(
+        cls, settings: Mapping[str, Any], timeout: float | None = None
+    ) -> BlockingStore:
         """Connect as scrapy-redis's ``REDIS_*`` settings say.
+
+        *timeout* is as of `Store.from_settings`; after it no call is repeated.
 
         Raises:
             ConfigurationError: They do not make a client.
         """
-        return cls(_Servers(settings, asynchronous=False))
+        return cls(_Servers(settings, timeout, asynchronous=False))
 
     @property
     def alone(self) -> bool:
@@ -236,6 +342,7 @@ class BlockingStore:
 
     def run(self, calls: Sequence[Call]) -> list[Any]:
         """Send *calls* together and return their replies; see `Store.run`."""
+        began = time.monotonic()
         for repeat in range(self._servers.repeats):
             try:
                 return self._run(calls)
@@ -243,6 +350,8 @@ class BlockingStore:
                 break
             except StoreUnavailable:
                 self.leave()  # another server may be the one to ask
+                if time.monotonic() - began >= self._servers.repeat_for:
+                    raise
                 time.sleep(FIRST_REPEAT * 2**repeat)
         return self._run(calls)
 
@@ -293,9 +402,14 @@ class _Servers:
     """A client for each server, made when it is first asked for."""
 
     def __init__(
-        self, settings: Mapping[str, Any], *, asynchronous: bool, **chosen: Any
+        self,
+        settings: Mapping[str, Any],
+        timeout: float | None,
+        *,
+        asynchronous: bool,
+        **chosen: Any,
     ) -> None:
-        self._address = address = address_of(settings)
+        self._address = address = address_of(settings, timeout)
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
         self._chosen = {"decode_responses": False, **chosen}
         self.repeats = 0
@@ -303,8 +417,12 @@ class _Servers:
 
         It would ask the same server again, where another one may answer.
         """
-        if address.kind and not asynchronous and "retry" not in address.params:
+        self.repeat_for = math.inf
+        """Seconds after whose end it is not repeated any more."""
+        has_retry = "retry" in address.params
+        if (address.kind or timeout) and not asynchronous and not has_retry:
             self.repeats = REPEATS
+            self.repeat_for = timeout or math.inf
             self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         self._made: dict[Server, Any] = {}
         self.check: Callable[[Server, Any], Awaitable[None]] | None = None

@@ -94,6 +94,10 @@ class Router:
             return self.seeds
         return list(dict.fromkeys(owner for owner in self._owners if owner))
 
+    def owner(self, key: str) -> Server | None:
+        """The server that has *key*, as far as is known."""
+        return self.seeds[0] if self.alone else self._owners[key_slot(key.encode())]
+
     def run(self, calls: Sequence[Call], *, partial: bool = False) -> Run:
         """Yield batches, or seconds to wait; return the replies to *calls*.
 
@@ -279,4 +283,10 @@ def merged(name: str, replies: list[Any]) -> Any:
             if reply.get("maxmemory_policy") != "noeviction":
                 whole |= {"maxmemory_policy": reply.get("maxmemory_policy")}
         return whole
+    if name == "CONFIG" and all(isinstance(reply, dict) for reply in replies):
+        values: dict[Any, set[bytes]] = {}
+        for reply in replies:
+            for field, value in reply.items():
+                values.setdefault(field, set()).add(value)
+        return {field: b", ".join(sorted(each)) for field, each in values.items()}
     return replies[0] if replies else None

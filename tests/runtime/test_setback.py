@@ -1,7 +1,12 @@
 """A server that starts again from an old snapshot: it has gone back in time."""
 
+import contextlib
+
 import pytest
 
+from benchmarks.topologies import Process, free_ports
+from benchmarks.topologies import until as wait_until
+from frontier.errors import StoreUnavailable
 from frontier.model import Order
 from frontier.queues.partition import requeue_calls
 from frontier.queues.push import FORCE
@@ -11,6 +16,8 @@ from frontier.store.client import Call
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
 
 PARTITION = 0
+ANY = pytest.mark.parametrize("shared_server", ["valkey-9"], indirect=True)
+"""Which server other tests share makes no difference to this one."""
 URLS = [b"https://a.example/%d" % n for n in range(6)]
 
 
@@ -274,3 +281,63 @@ async def test_a_push_finds_what_no_connection_has_told_of(
     found = await node.items(1)
     assert sorted(found) == [b"0" + url for url in URLS[:3]]
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
+
+
+@pytest.fixture
+def two_servers(binary, tmp_path):
+    """A primary and its replica, which change places when they are told to."""
+    ports = free_ports(2)
+    made = [
+        Process(
+            *(binary("valkey-9"), tmp_path / str(port), port, port),
+            *("--port", str(port), "--save", "", "--repl-diskless-sync-delay", "0"),
+        )
+        for port in ports
+    ]
+    for one in made:
+        one.launch()
+        one.wait()
+        one.url = f"redis://127.0.0.1:{one.port}"
+    yield made
+    for one in made:
+        one.kill()
+
+
+def follow(replica, primary):
+    """Make *replica* one, and wait until it has what *primary* has."""
+    replica.ask("REPLICAOF", "127.0.0.1", primary.port)
+    wait_until(
+        lambda: replica.ask("INFO", "replication")["master_link_status"] == "up",
+        "a copy",
+    )
+
+
+@ANY
+async def test_a_primary_that_was_a_replica_for_a_while_is_another(
+    two_servers, parts_on, connect, start, new_push, until
+):
+    """Its run is the same, and it ends no connection: it only refuses to write."""
+    primary, other = two_servers
+    node = compare(parts_on(connect(primary), cap=4, size=4))
+    await node.store.call(Call.command("HSET", node.keys.meta(), "state", "open"))
+    start(node.outbox.run(), node.inbox.run())
+    await node.keeper.beat()
+    await node.push(PARTITION, new_push(URLS[0]))
+    node.inbox.learn(PARTITION, {"0:a.example"})
+    page = await until(node.inbox.take, "a page")
+    node.inbox.stopped = True
+    follow(other, primary)
+    other.ask("REPLICAOF", "NO", "ONE")
+    await node.push(PARTITION, new_push(URLS[1]))
+
+    follow(primary, other)
+    with contextlib.suppress(StoreUnavailable):
+        await node.keeper.beat()
+    primary.ask("REPLICAOF", "NO", "ONE")
+    node.acks.complete(page)
+    await node.acks.drain()
+
+    assert (node.forgotten, node.acks.acked) == (1, 0)
+    await node.outbox.flush()
+    items = await node.items(PARTITION)
+    assert b"0" + URLS[1] in items
