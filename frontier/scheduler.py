@@ -407,7 +407,7 @@ class Scheduler(BaseScheduler):
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
-        self._tally.publish(self._fingerprints.refused)
+        self._tally.publish(self._connection.fingerprints.refused)
         tiers = self._node.tiers if self._connection.opened else None
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)

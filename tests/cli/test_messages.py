@@ -57,7 +57,8 @@ def test_what_is_no_redis_is_told_as_that(web_server):
 
 @pytest.mark.one_server("its password is set")
 def test_a_password_that_is_missing_or_wrong_is_told_as_that(servers):
-    server = servers("redis-7", "--requirepass", "secret")
+    server = servers("redis-7", "--maxclients", "99")  # one of its own
+    server.configure("requirepass", "secret")
     missing = run("crawl", "list", "--redis-url", server.url)
     wrong = run(
         "crawl", "list", "--redis-url", server.url.replace("//", "//:wrong@", 1)
