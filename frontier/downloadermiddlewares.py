@@ -78,12 +78,13 @@ class CaptureMiddleware:
         request: Request,
         exception: Exception,
     ) -> None:
-        """Archive what came of a download that failed, if its head did.
+        """Archive what came of a download that failed.
 
-        Of one that did not, and of a request that was not sent, the crawl log tells.
+        Of one to which nothing came, and of a request that was not sent, the crawl log
+        tells.
         """
         wire = self._connection.wires.pop(request, None)
-        if wire is not None and wire.response_head:
+        if wire is not None and (wire.response_head or wire.raw):
             self._archive(request, _told(request, exchange_of_wire(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
             started = wire.started if wire is not None else 0.0

@@ -10,8 +10,9 @@ It hooks Twisted's client protocol where the bytes pass, and changes nothing of
 what Scrapy makes of them. What always holds:
 
 1.  A `Wire` is made for each request, and belongs to that request alone.
-2.  A head of more than `MAX_HEAD` bytes fails the download; nothing keeps more.
-3.  The handler never waits: bodies go to disk in another thread.
+2.  Whatever came of an answer is archived (`frontier.framing`).
+3.  A connection on which more came than an answer is not used again.
+4.  The handler never waits: bodies go to disk in another thread.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from scrapy.core.downloader.handlers.http11 import (
     HTTP11DownloadHandler,
     _LenientHTTP11ClientFactory,
     _LenientHTTP11ClientProtocol,
-    _LenientHTTPClientParser,
     _ResponseReader,
     _ScrapyAgent,
 )
@@ -39,12 +39,11 @@ from scrapy.exceptions import (
 from scrapy.utils._download_handlers import get_dataloss_msg, wrap_twisted_exceptions
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
-from twisted.web._newclient import STATUS, ParseError
 
 from frontier.capture import truncation
 from frontier.connection import connection_of
+from frontier.framing import Parser, undone
 from frontier.spool import Spool, SpoolDirectory
-from frontier.tls import tls_of
 from frontier.wire import Wire
 
 if TYPE_CHECKING:
@@ -60,9 +59,6 @@ if TYPE_CHECKING:
     Guard = Callable[[], Coroutine[Any, Any, None] | None]
 
 logger = logging.getLogger(__name__)
-
-MAX_HEAD = 1 << 20
-"""Most bytes of a status line and headers; browsers stop at a quarter of it."""
 
 
 class Handler(HTTP11DownloadHandler):
@@ -103,7 +99,9 @@ class Handler(HTTP11DownloadHandler):
                     agent.download_request(request)
                 )
         except Exception as error:
-            wire.truncated = _reason(error)
+            wire.truncated = wire.truncated or _reason(error)
+            if wire.broken and wire.truncated == "disconnect":
+                wire.truncated = None  # all that was sent is there, as it was sent
             wire.body = await agent.spool.take()
             lost = isinstance(error, ResponseDataLossError)
             if lost and not self._fail_on_dataloss_warned:
@@ -113,6 +111,9 @@ class Handler(HTTP11DownloadHandler):
         wire.truncated = truncation(response.flags)
         wire.body = await agent.spool.take(response.body)
         wire.complete = True
+        if wire.codings:
+            body = undone(response.body, wire.codings, agent._maxsize)
+            response = response.replace(body=body)
         return response
 
     def _guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
@@ -135,7 +136,9 @@ class _Agent(_ScrapyAgent):
 
     def _get_agent(self, request: Request, timeout: float) -> Agent:
         agent: Any = super()._get_agent(request, timeout)
-        agent._pool = _Pool(agent._pool, self.wire, self.guard)
+        limit = request.meta.get("download_maxsize", self._maxsize)
+        part = {"wire": self.wire, "spool": self.spool, "maxsize": limit}
+        agent._pool = _Pool(agent._pool, self.guard, part)
         if request.meta.get("proxy"):
             self.wire.proxied = True
         chosen: Agent = agent
@@ -185,24 +188,29 @@ class _Reader(_ResponseReader):
 class _Pool:
     """The pool of connections as one request sees it."""
 
-    def __init__(self, pool: HTTPConnectionPool, wire: Wire, guard: Guard) -> None:
+    def __init__(
+        self, pool: HTTPConnectionPool, guard: Guard, part: dict[str, Any]
+    ) -> None:
         self._pool = pool
-        self._wire = wire
         self._guard = guard
+        self._part = part
         self.persistent = pool.persistent
 
     def getConnection(self, key: Any, endpoint: Any) -> Deferred[_Wired]:  # noqa: N802
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
-        return made.addCallback(_Wired, self._wire, self._guard)
+        return made.addCallback(_Wired, self._guard, self._part)
 
 
 class _Wired:
-    """A connection that tells *wire* of the one request that it is given."""
+    """A connection that has *part* with the one request that it is given.
 
-    def __init__(self, connection: Any, wire: Wire, guard: Guard) -> None:
+    That is where to put what comes: the wire, the spool, and how much of it.
+    """
+
+    def __init__(self, connection: Any, guard: Guard, part: dict[str, Any]) -> None:
         self._connection = connection
-        self._wire = wire
         self._guard = guard
+        self._part = part
 
     def request(self, request: Any) -> Deferred[IResponse]:
         waits = self._guard()
@@ -212,7 +220,7 @@ class _Wired:
         return ready.addCallbacks(lambda _: self._send(request), self._give_up)
 
     def _send(self, request: Any) -> Deferred[IResponse]:
-        request.wire = self._wire
+        vars(request).update(self._part)
         answer: Deferred[IResponse] = self._connection.request(request)
         return answer
 
@@ -238,28 +246,6 @@ class _Tee:
         self._transport.writeSequence(lines)
 
 
-class _Parser(_LenientHTTPClientParser):
-    """Scrapy's parser, which notes the head of the response as it comes."""
-
-    def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
-        wire: Wire = self.request.wire
-        if self.state == STATUS:
-            self.request.lines = bytearray()
-        lines: bytearray = self.request.lines
-        lines += line + b"\n"
-        if len(lines) > MAX_HEAD:
-            raise ParseError(f"the head has more than {MAX_HEAD:,} bytes", line[:100])
-        over = line in {b"", b"\r"} and self.state != STATUS
-        if over and self.response.code >= 200:  # those below announce another
-            name, major, minor = self.response.version
-            # Not before: the handshake follows the request's being written.
-            wire.tls, wire.cipher_suite = tls_of(self.request.connection)
-            wire.protocols = (f"{name.decode().lower()}/{major}.{minor}", *wire.tls)
-            wire.status = self.response.code
-            wire.response_head = bytes(lines)
-        super().lineReceived(line)
-
-
 class _Protocol(_LenientHTTP11ClientProtocol):
     """A connection that tells the wire of each request what passes."""
 
@@ -269,12 +255,21 @@ class _Protocol(_LenientHTTP11ClientProtocol):
         write_to = request.writeTo
         request.writeTo = lambda transport: write_to(_Tee(transport, wire))
         answer = super().request(request)
-        self._parser.__class__ = _Parser
+        parser: Any = self._parser
+        parser.__class__ = Parser
+        parser.protocol = self
+        parser.finisher = self._finish
         transport: Any = self.transport
         if not wire.proxied:  # else it is the address of the proxy
             wire.ip = getattr(transport.getPeer(), "host", None)
         request.connection = transport
         return answer
+
+    def _finish(self, rest: bytes) -> None:
+        """End a response; what follows it is the answer to nothing."""
+        if rest and self._currentRequest is not None:
+            self._currentRequest.persistent = False
+        self._finishResponse(rest)
 
 
 class _Factory(_LenientHTTP11ClientFactory):

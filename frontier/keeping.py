@@ -12,6 +12,7 @@ What always holds:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from dataclasses import dataclass
@@ -74,9 +75,11 @@ class Keeping:
         self._node = connection.node
         self._modes = modes
         self._places = places
-        self._fingerprints = connection.fingerprints()
+        self._fingerprints = connection.fingerprints
         self._kinds: dict[str, _Kind] = {}
         self._reasons: dict[int, str] = {}
+        self._lineages: WeakKeyDictionary[Request, _Lineage] = WeakKeyDictionary()
+        self._starting = asyncio.Lock()
         self.claims: WeakKeyDictionary[Request, Claim] = WeakKeyDictionary()
         """Of the kept requests that were started."""
 
@@ -91,7 +94,9 @@ class Keeping:
 
         *delivered* is what is in progress and came from the store.
         """
-        lineage = self._lineage(request, delivered)
+        lineage = self._lineages.get(request)
+        if lineage is None:  # it may be tested twice, long after its parent
+            lineage = self._lineages[request] = self._lineage(request, delivered)
         fingerprint = self._fingerprints.of(request)
         place = self._places.of(request.url, fingerprint)
         if place is None or not self._node.claims.announced:
@@ -214,6 +219,16 @@ class Keeping:
     async def start_again(self, crawler: Crawler) -> None:
         """Schedule what `Spider.start` yields; items it yields were scraped before."""
         engine: Any = crawler.engine
+        connection = self._connection
+        async with self._starting:
+            before = connection.starting
+            connection.starting = connection.starts_again = True
+            try:
+                await self._crawl_starts(engine)
+            finally:
+                connection.starting, connection.starts_again = before, False
+
+    async def _crawl_starts(self, engine: Any) -> None:
         async for made in await engine.scraper.spidermw.process_start():
             if isinstance(made, Request):
                 engine.crawl(made)

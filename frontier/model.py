@@ -94,7 +94,7 @@ class Exchange:
     """Request line and header lines, each ended by CRLF, then an empty line."""
     request_body: bytes
     response_head: bytes
-    """Status line and header lines, each ended by CRLF, then an empty line."""
+    """As the request's; empty where the server sent no head."""
     response_body: Body
     """The entity body: transfer coding undone, content coding kept."""
     status: int
@@ -107,6 +107,8 @@ class Exchange:
     """Of TLS, as IANA names it; ``None`` if there is none, or none is known."""
     unmodified: Unmodified | None = None
     """What a 304 that we asked for stands for."""
+    framing: str = ""
+    """What of the response is not as its head says; empty if it is as usual."""
     found: Found | None = None
     """How its URL was found; ``None`` if nothing is known of it."""
     fetch_ms: int = -1

@@ -79,6 +79,16 @@ class Spool:
         """Have *transport* be paused where the disk is slower than the wire."""
         self._transport = transport
 
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._size
+
+    @property
+    def paused(self) -> bool:
+        """Whether the server is made to wait for the disk."""
+        return self._paused
+
     def write(self, data: bytes) -> None:
         """Add *data*."""
         self._memory += data

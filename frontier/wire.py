@@ -53,10 +53,20 @@ class Wire:
     """Whether the connection leads to a proxy, whose address says nothing."""
     tls: tuple[str, ...] = ()
     """``tls/1.3`` and so on; empty without TLS."""
+    framing: str = ""
+    """What of the answer is not stored as its head says it is; see `framing`."""
+    raw: bool = False
+    """Whether the body is all that was received, for no head was found in it."""
+    broken: bool = False
+    """Whether the client gave up reading before the server gave up sending."""
+    codings: tuple[bytes, ...] = ()
+    """Transfer codings that the body still has."""
 
     def restart(self) -> None:
         """Forget what was received: the request is sent once more."""
         self.response_head, self.status, self.protocols = b"", 0, ()
+        self.framing, self.codings = "", ()
+        self.raw = self.broken = False
 
 
 def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
@@ -73,6 +83,7 @@ def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
         truncated=wire.truncated,
         protocols=wire.protocols,
         cipher_suite=wire.cipher_suite,
+        framing=wire.framing,
     )
 
 

@@ -24,6 +24,7 @@ FACES = {
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
+    "framing",
     "gate",
     "handler",
     "identity",

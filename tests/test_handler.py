@@ -33,7 +33,7 @@ def connection():
 
 def sent(connection, guard):
     request = SimpleNamespace()
-    answer = _Wired(connection, Wire(), guard).request(request)
+    answer = _Wired(connection, guard, {"wire": Wire()}).request(request)
     return request, answer.asFuture(asyncio.get_running_loop())
 
 

@@ -50,6 +50,8 @@ _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.crawl\.log\.open")
 _BLOCK = 1 << 16
 _TRUNCATED = {"length": "lenTrunc", "time": "timeTrunc"}
 """Reason of WARC-Truncated to Heritrix's annotation."""
+_NO_HEAD = {"time": -4}
+"""The same to Heritrix's code for what had no HTTP head; else its connection broke."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
         notes.append(_TRUNCATED.get(given.truncated, f"{given.truncated}Trunc"))
     return Entry(
         given.started + max(0, given.fetch_ms) / 1000,
-        given.status,
+        given.status or _NO_HEAD.get(given.truncated or "", -3),
         len(given.response_body),
         given.url,
         given.found,

@@ -79,13 +79,15 @@ class Listing:
             return
         url = target_uri(exchange.url)
         mime = mime_of(exchange.response_head) or "unk"
+        if not (exchange.response_head or exchange.unmodified):
+            mime = "application/octet-stream"  # as `records.capture` has it
         how = asked(exchange.request_head, exchange.request_body)
         line = Line(
             key=self._key(how.filed(url)),
             timestamp="".join(filter(str.isdigit, stored.date))[:14],
             url=url,
             mime=REVISIT if stored.original is not None else mime,
-            status=str(exchange.status),
+            status=str(exchange.status) if exchange.status else "",
             digest=stored.payload_digest,
             length=stored.length,
             offset=stored.offset,

@@ -55,6 +55,7 @@ class Policy:
             not size
             or exchange.method != "GET"
             or exchange.truncated is not None
+            or exchange.framing
             or exchange.status not in self.statuses
         ):
             return False

@@ -36,6 +36,9 @@ NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
 RULES_URN = "urn:frontier:canonicalization"
 """WARC-Target-URI of the record of the canonicalization rules."""
 
+FRAMING = "X-Frontier-Framing"
+"""The header that says what of a response is not as its head says it is."""
+
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _URI = re.compile(r"[\x21-\x7e]+")
@@ -157,8 +160,9 @@ def capture(
 ) -> tuple[Record, Record]:
     """Return the response record of *exchange* and its request record.
 
-    The first is a revisit of *original* if there is one. *digest_hex* is that of
-    the response's body, as the index spells it. Of a 304 that we asked for, it is
+    What has no HTTP head becomes a resource record (section 6.3), with the bytes that
+    were received. The first is a revisit of *original* if there is one. *digest_hex*
+    is that of the body, as the index spells it. Of a 304 that we asked for, it is
     the original's, and the block is empty: a replay tool that finds the 304's head
     there serves the 304 (pywb 2.10), and one that finds nothing the original.
     Without *block_digest* the records have none; it is optional (section 5.8), and
@@ -170,6 +174,9 @@ def capture(
     date = warc_date(exchange.started)
     url = target_uri(exchange.url)
     kind = "response" if original is None else "revisit"
+    of = "application/http; msgtype=response"
+    if not (exchange.response_head or exchange.unmodified):
+        kind, of = "resource", "application/octet-stream"
     request_id = _identify("request", url, date, digest_hex)
     identifier = _identify(kind, url, date, digest_hex)
     common = [("WARC-Date", date), ("WARC-Target-URI", url)]
@@ -188,7 +195,8 @@ def capture(
         *common,
         ("WARC-Payload-Digest", labelled(digest_hex)),
         *_completeness(exchange, digest_hex, crawl_id, original),
-        ("Content-Type", "application/http; msgtype=response"),
+        *([(FRAMING, exchange.framing)] if exchange.framing else []),
+        ("Content-Type", of),
     ]
     asked = (exchange.request_head, exchange.request_body)
     body = exchange.response_body if original is None else b""

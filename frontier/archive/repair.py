@@ -38,7 +38,7 @@ _MAGIC = b"WARC/1."
 _START = 64
 """Bytes of a record that are looked at."""
 _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([a-z]+)\r\n")
-_ANSWERS = frozenset({b"response", b"revisit"})
+_ANSWERS = frozenset({b"response", b"revisit", b"resource"})
 _EXCHANGED = _ANSWERS | {b"request"}
 _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz\.open")
 

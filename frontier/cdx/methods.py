@@ -35,7 +35,7 @@ QUERY_LIMIT = 4096
 _UNSAID = 8192
 """Bytes that are taken of a body whose length is not said."""
 _WITH_BODY = frozenset({"POST", "PUT"})
-_ANSWERS = frozenset({"response", "revisit"})
+_ANSWERS = frozenset({"response", "revisit", "resource"})
 
 
 class Asked(NamedTuple):

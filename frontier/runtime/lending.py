@@ -186,8 +186,9 @@ class Lending:
 
     async def _find_missing(self) -> None:
         """Forget requests whose claims others have resolved, taking us for gone."""
-        held = [p for p in self._claims.partitions() if self._leases.current(p)]
-        kept = [(p, one) for p in held for one in self._claims.of(p)]
+        kept = [
+            (p, one) for p in self._claims.partitions() for one in self._claims.of(p)
+        ]
         queues = sorted({(p, one.queue) for p, one in kept})
         calls = [
             Call.command("LLEN", self._keys.partition(p).ready(queue))
@@ -200,7 +201,9 @@ class Lending:
             for p, one in kept
             if (p, one.queue) in empty and one.reserved not in self._inbox.open
         }
-        for number in missing & self._missed:  # a reservation may be on its way
+        # Not at the first look: a reservation may be on its way. If one comes after
+        # all, its claim is resolved, as that of any process that is gone.
+        for number in missing & self._missed:
             self._claims.forget(number)
         self._missed = missing
 

@@ -4,7 +4,7 @@ What always holds:
 
 1.  A claim leaves its queue after its marks are new again and after what leads to it
     is queued: whoever dies in between leaves it to the next holder.
-2.  Its marks are new before what leads to it can be fetched.
+2.  A mark is new before what leads to it is, or can be fetched.
 3.  What was delivered three times and killed its process each time is given up,
     also if each process made it anew: the count goes with the mark.
 4.  A claim to which nothing leads any more goes to the dead letter.
@@ -113,9 +113,7 @@ class Recovery:
                 await self._acks.bury(reservation, str(error))
             else:
                 found.append((reservation, claim))
-        for reservation, claim in found:
-            self._renew(reservation, claim)
-        await self._outbox.flush()
+        await self._renew(found)
         for origin in {o for r, claim in found for o in _origins(r, claim)}:
             self._again(origin)
         starts = {claim.start_id for _, claim in found if claim.start_id}
@@ -149,12 +147,23 @@ class Recovery:
             raise CodecError(f"delivered {MAX_TRIES} times")
         return claim
 
-    def _renew(self, reservation: Reservation, claim: Claim) -> None:
-        """Have the marks of *claim* be new again, its own with its deliveries."""
-        tries = reservation.item[:1].decode("ascii", "replace")
-        for place, (partition, number) in enumerate(reversed(claim.marks)):
-            mode = tries if place == 0 and tries in GONE else GONE[0]
-            self._outbox.put(partition, Push(mode, number, "", 0, b""))
+    async def _renew(self, found: list[tuple[Reservation, Claim]]) -> None:
+        """Have the marks of claims be new again, their own with their deliveries.
+
+        Their own first, and each before the one that leads to it: what leads there
+        may be made again by others as soon as it is new.
+        """
+        for level in range(max((len(claim.marks) for _, claim in found), default=0)):
+            marks: dict[tuple[int, int], str] = {}
+            for reservation, claim in found:
+                if level < len(claim.marks):
+                    tries = reservation.item[:1].decode("ascii", "replace")
+                    is_own = level == 0 and tries in GONE
+                    place = claim.marks[-1 - level]
+                    marks[place] = tries if is_own else marks.get(place, GONE[0])
+            for (partition, number), mode in marks.items():
+                self._outbox.put(partition, Push(mode, number, "", 0, b""))
+            await self._outbox.flush()
 
     def _again(self, origin: Origin) -> None:
         number = mark(origin.item)

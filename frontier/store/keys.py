@@ -182,7 +182,7 @@ class PartitionKeys:
 
     @property
     def polite(self) -> str:
-        """Hash: queue key to ``<token> <time, ms>``: when it may be asked again."""
+        """Hash: queue key to ``<token> <time, ms> <delay, ms>``, when to ask it."""
         return f"{self.tag}:polite"
 
     @property

@@ -9,6 +9,8 @@ import pytest
 from conftest import SHORT, until
 
 from frontier.inspection.snapshot import snapshot
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
 
 SPIDER = """
 import scrapy
@@ -37,8 +39,9 @@ class LocalSpider(scrapy.Spider):
                 callback = (lambda r: self.page(r)) if is_local else self.page
                 yield response.follow(url, callback)
 """
-POLITE = {"DOWNLOAD_DELAY": "0.2", "DOWNLOAD_DELAY_JITTER": "0"}
-SLACK = 0.12
+DELAY = 0.5
+POLITE = {"DOWNLOAD_DELAY": str(DELAY), "DOWNLOAD_DELAY_JITTER": "0"}
+SLACK = 0.4
 """Seconds that requests take longer or shorter from the node to the log."""
 
 
@@ -108,14 +111,14 @@ def gaps(log):
 
 
 def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, crawl):
-    made = crawl()
+    made = crawl(urls=172)
     for node in ("node-1", "node-2"):
         made.start(node, **POLITE)
 
     assert cluster.wait() == [0, 0]
     log = made.complete()
     assert log.repeated() == {}
-    assert min(gaps(log)) > 0.2 - SLACK
+    assert min(gaps(log)) > DELAY - SLACK
     assert len([node for node, count in made.by_node if count > 20]) == 2
     lines = cluster.text_of("node-1") + cluster.text_of("node-2")
     assert lines.count("the first is http") == 2, "one line for each node"
@@ -154,3 +157,44 @@ def test_what_a_killed_node_had_alone_is_made_again(cluster, crawl, starts):
 
     assert cluster.wait(other) == [0]
     made.complete()
+
+
+@pytest.mark.compat
+@pytest.mark.parametrize("starts", ["", "lambda"])
+def test_kills_stops_and_frozen_nodes_lose_nothing_and_share_no_host(
+    cluster, crawl, starts
+):
+    """Whatever a node is at: one goes every second or so, each time in another way."""
+    made = crawl(starts, urls=300)
+    settings = {**SHORT, **POLITE}
+    ways = [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP] * 2
+    for node in ("node-1", "node-2", "node-3"):
+        made.start(node, **settings)
+    frozen = []
+    for number, way in enumerate(ways):
+        until(partial(made.has, made.fetched + 30), "pages")
+        running = [n for n in cluster.nodes if n not in frozen]
+        victim = next(n for n, _ in made.by_node if n in running and lives(cluster, n))
+        cluster.nodes[victim].send_signal(way)
+        if way == signal.SIGSTOP:
+            frozen.append(victim)
+            wait_until_gone(cluster, victim)
+            cluster.nodes[victim].send_signal(signal.SIGCONT)
+            frozen.remove(victim)
+        made.start(f"more-{number}", **settings)
+    rest = [node for node in cluster.nodes if lives(cluster, node)]
+
+    assert set(cluster.wait(*rest)) == {0}
+    log = made.complete()
+    assert min(gaps(log)) > DELAY - SLACK
+
+
+def lives(cluster, node):
+    return cluster.nodes[node].poll() is None
+
+
+def wait_until_gone(cluster, node):
+    """Wait until a node that does not beat is off the map."""
+    key = CrawlKeys("frontier", "local-1").nodes()
+    gone = Call.command("HEXISTS", key, node)
+    until(lambda: not cluster.store.call(gone), "its removal")

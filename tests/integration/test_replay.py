@@ -104,8 +104,7 @@ def test_each_is_filed_under_its_method(crawled):
 @pytest.mark.compat
 def test_pywb_replays_forms_and_does_not_mix_methods(crawled, tmp_path):
     origin, wacz, _ = crawled
-    manager = foreign.python("pywb==2.10.0") / "wb-manager"
-    with test_wacz.replay(tmp_path / "pywb", wacz, manager=manager) as ask:
+    with test_wacz.replay(tmp_path / "pywb", wacz) as ask:
         for method, url, headers, body, told in asked_of(origin):
             assert ask.of(url, method, headers, body) == (200, f"<p>{told}".encode())
         # HEAD is answered with the head of the page, never the page with HEAD's.

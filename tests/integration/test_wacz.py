@@ -1,7 +1,6 @@
 """The WACZ files of two crawls, with a change of the site in between.
 
-pywb needs packages of its own, so it lives in an environment of its own:
-``PYWB=/path/to/bin/wb-manager`` names it.
+pywb needs packages of its own, so it lives in an environment of its own.
 """
 
 import contextlib
@@ -9,7 +8,6 @@ import hashlib
 import http.client
 import io
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -31,10 +29,10 @@ from frontier.testing.site import Site
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
+from tests import foreign
 from tests.archive.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
-PYWB = os.environ.get("PYWB", "")
 SITE = {"hosts": 2, "calendar_months": 12, "slow_seconds": 0.2}
 
 
@@ -183,10 +181,11 @@ def test_the_second_requires_the_first_and_nothing_else(crawled):
 
 
 @contextlib.contextmanager
-def replay(directory, *waczs, manager=PYWB):
+def replay(directory, *waczs):
     """A pywb with the collection ``c`` of *waczs*; yields a way to ask it."""
     directory.mkdir()
-    tools = Path(manager).parent
+    tools = foreign.python("pywb==2.10.0")
+    manager = tools / "wb-manager"
     subprocess.run(
         [manager, "init", "c"], cwd=directory, check=True, capture_output=True
     )
@@ -239,7 +238,7 @@ def as_stored(one, *crawls):
     return one.status, original.body
 
 
-@pytest.mark.skipif(not PYWB, reason="PYWB names no wb-manager")
+@pytest.mark.compat
 def test_pywb_replays_every_capture_of_both_byte_for_byte(crawled, tmp_path):
     first, second = captures(crawled.first), captures(crawled.second)
     both = [*first.values(), *second.values()]
@@ -251,7 +250,7 @@ def test_pywb_replays_every_capture_of_both_byte_for_byte(crawled, tmp_path):
     assert wrong == []
 
 
-@pytest.mark.skipif(not PYWB, reason="PYWB names no wb-manager")
+@pytest.mark.compat
 def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
     crawled, tmp_path, servers
 ):

@@ -16,13 +16,16 @@ from frontier.queues.partition import Scan, queue_name, scan_call
 from frontier.queues.push import TEST, Push, SeenShape
 from frontier.runtime import ending
 from frontier.runtime.acks import Acks
+from frontier.runtime.claims import Claims
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
+from frontier.runtime.lending import Lending
 from frontier.runtime.node import Node
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.patience import Patience
 from frontier.runtime.quotas import Quotas
+from frontier.runtime.recovery import Recovery
 from frontier.runtime.shelf import shelf_of
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
@@ -85,11 +88,13 @@ class Parts:
                 (partition, push.queue, push.item) for push in pushes
             ),
         )
+        self.claims = Claims(self.patience, crawl, node_id=name, ttl=TTL)
         self.inbox = Inbox(
             self.patience,
             crawl,
             self.leases,
             node_id=name,
+            process=self.claims.process,
             order=order,
             size=size,
             cap=lambda: cap,
@@ -120,8 +125,33 @@ class Parts:
             self.outbox,
             archived=lambda: self.archived(),
             on_acked=self.starts.end,
+            on_ended=self.claims.ended,
             journal=lambda *done: self.journal.append(("ack", *done)),
             charge=self.quotas.charge if self.quotas else None,
+        )
+        self.started_again = []
+        self.start_ids = set()
+        self.recovery = Recovery(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            self.acks,
+            partitions=partitions,
+            order=order,
+            start_again=self._start_again,
+        )
+        self.lending = Lending(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            self.claims,
+            self.membership,
+            node_id=name,
+            resolve=self.recovery.take,
+            clock=self.clock,
         )
         self.keeper = Keeper(
             self.patience,
@@ -135,6 +165,7 @@ class Parts:
             report=dict,
             busy=lambda: self.busy,
             on_finished=self.finished.set,
+            lending=self.lending,
         )
         self.ending = Ending(
             self.patience,
@@ -146,6 +177,10 @@ class Parts:
             idle=lambda: self.is_idle(),
             on_finished=self.finished.set,
         )
+
+    async def _start_again(self, start_ids):
+        self.started_again.append(start_ids)
+        return start_ids & self.start_ids
 
     async def archived(self):
         """The archive's barrier."""
@@ -240,7 +275,7 @@ def new_node(unique, monkeypatch):
             namespace=unique,
             node_id=node_id,
             warc_enabled=False,
-            **{"partitions": 16, "lease_ttl": 60.0, **settings},
+            **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
         )
         found = redis or {"REDIS_URL": server.url}
         bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}

@@ -1,0 +1,256 @@
+"""Answers that are hardly HTTP, from a raw socket: their bytes are archived."""
+
+import json
+import threading
+
+import pytest
+from conftest import Cluster
+from test_wire import Captured
+
+from tests.archive.judges import assert_sound
+from tests.rawsite import RawSite
+
+OK = b"HTTP/1.1 200 OK\r\nServer: s\r\n"
+SAVED = b"x" * 20_000
+release = threading.Event()
+
+
+def with_header(line, body=b"body!"):
+    return OK + line + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+def of_length(*values, body=b"1234567"):
+    return OK + b"".join(b"Content-Length: %b\r\n" % v for v in values) + b"\r\n" + body
+
+
+def coded(*lines, body=b"5\r\nbody!\r\n0\r\n\r\n"):
+    return OK + b"".join(b"%b\r\n" % each for each in lines) + b"\r\n" + body
+
+
+def kept_alive(answer):
+    """Send *answer*, and leave the connection open."""
+
+    def serve(connection):
+        connection.sendall(answer)
+        release.wait(60)
+
+    return serve
+
+
+GZIPPED = bytes.fromhex("1f8b08000000000000034bca4fa9540400 d8eb4af905000000")
+READ = {  # those of which a response is made
+    "/space-before-colon": with_header(b"X-Space : v"),
+    "/length-with-space": OK + b"Content-Length : 5\r\n\r\nbody!",
+    "/space-in-name": with_header(b"X Space: v"),
+    "/parenthesis": with_header(b"X(Space): v"),
+    "/empty-name": with_header(b": value"),
+    "/latin-name": with_header(b"X-\xe9: odd"),
+    "/nul": with_header(b"X-Nul: a\0b"),
+    "/folded-first": b"HTTP/1.1 200 OK\r\n folded: x\r\nContent-Length: 5\r\n\r\nbody!",
+    "/folded": with_header(b"X-Folded: a\r\n\tb\r\n c"),
+    "/long-line": with_header(b"X-Long: " + SAVED),
+    "/bare-lf": b"HTTP/1.1 200 OK\nContent-Length: 5\n\nbody!",
+    "/negative": of_length(b"-5"),
+    "/words": of_length(b"abc"),
+    "/plus": of_length(b"+7"),
+    "/two-lengths": of_length(b"7", b"9"),
+    "/list-of-lengths": of_length(b"7, 9"),
+    "/same-lengths": of_length(b"7", b"7"),
+    "/gzip-chunked": coded(b"Transfer-Encoding: gzip, chunked"),
+    "/two-codings": coded(b"Transfer-Encoding: gzip", b"Transfer-Encoding: chunked"),
+    "/unknown-coding": coded(b"Transfer-Encoding: xyz", body=b"some bytes"),
+    "/identity": coded(b"Transfer-Encoding: identity", body=b"some bytes"),
+    "/chunked-twice": coded(
+        b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked"
+    ),
+    "/extensions": coded(
+        b"Transfer-Encoding: chunked", body=b"5;a=b;c\r\nbody!\r\n0;x\r\nT: 1\r\n\r\n"
+    ),
+    "/status-99": b"HTTP/1.1 99 Low\r\nContent-Length: 5\r\n\r\nbody!",
+    "/status-7": b"HTTP/1.1 7 Lower\r\nContent-Length: 5\r\n\r\nbody!",
+    "/blanks": b"HTTP/1.1  200  OK\r\nContent-Length: 5\r\n\r\nbody!",
+    "/http-2": b"HTTP/2 200\r\nContent-Length: 5\r\n\r\nbody!",
+    "/icy": b"ICY 200 OK\r\nContent-Length: 5\r\n\r\nbody!",
+    "/crlf-first": b"\r\n" + of_length(b"7"),
+    "/announced": b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\n" + of_length(b"7"),
+    "/garbage-after": of_length(b"7") + b"garbage",
+}
+CHUNKED = (b"Transfer-Encoding: chunked",)
+UNREAD = {  # those of which none is made, by Scrapy neither
+    "/wrong-chunks": coded(*CHUNKED, body=b"3\r\nabc\r\nzz\r\nde\r\n0\r\n\r\n"),
+    "/chunk-too-long": coded(*CHUNKED, body=b"2\r\nabc\r\n0\r\n\r\n"),
+    "/half-chunk": coded(*CHUNKED, body=b"a\r\nabc"),
+    "/html-only": b"<html>no head at all</html>",
+    "/no-number": b"HTTP/1.1 OK\r\nContent-Type: text/html\r\n\r\nbody",
+    "/binary": bytes(range(256)) * 3,
+    "/half-head": b"HTTP/1.1 200 OK\r\nContent-Ty",
+    "/many-lines": OK + b"X-A: 12345\r\n" * 100_000 + b"\r\n",
+    "/endless-line": OK + b"X: " + b"y" * 1_500_000,
+    "/alive-garbage": b"garbage\n, and the connection stays",
+    "/alive-chunks": coded(*CHUNKED, body=b"3\r\nabc\r\nzz\r\nde"),
+}
+SPIDER = """
+import json
+import scrapy
+
+
+class Odd(scrapy.Spider):
+    name = "odd"
+    custom_settings = {"ROBOTSTXT_OBEY": False, "ADDONS": {"frontier.addon.Addon": 1}}
+
+    async def start(self):
+        for url in self.urls.split(","):
+            meta = {"handle_httpstatus_all": True}
+            yield scrapy.Request(url, self.parse, errback=self.failed, meta=meta)
+
+    def parse(self, response):
+        body = response.body.decode("latin-1")
+        yield {"url": response.url, "status": response.status, "body": body}
+
+    def failed(self, failure):
+        yield {"url": failure.request.url, "error": repr(failure.value)[:200]}
+"""
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory, chosen):
+    """What is in the archive, and the spider's items by path."""
+    release.clear()
+    directory = tmp_path_factory.mktemp("odd")
+    (directory / "odd.py").write_text(SPIDER)
+    (directory / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
+    (directory / "settings.py").write_text('SPIDER_MODULES = ["odd"]\n')
+    cluster = Cluster(directory, chosen())
+    pages = READ | UNREAD
+    for path in ("/alive-garbage", "/alive-chunks"):
+        pages[path] = kept_alive(UNREAD[path])
+    for path in ("/gzip-chunked", "/garbage-after", "/two-codings"):
+        pages[path] = kept_alive(READ[path])  # their end is in the bytes
+    site = RawSite(pages)
+    cluster.start(
+        "n1",
+        *("-a", f"urls={','.join(map(site.url, pages))}", "-o", "items.jsonl"),
+        spider="odd",
+        cwd=directory,
+        RETRY_TIMES="0",
+        DOWNLOAD_TIMEOUT="60",
+        FRONTIER_REVISIT_STATUSES="599",  # many have one body
+    )
+    try:
+        assert cluster.wait() == [0], cluster.text_of("n1")[-3000:]
+    finally:
+        release.set()
+        cluster.close()
+        site.close()
+    for path in cluster.warc_dir.glob("*.warc.gz"):
+        assert_sound(path)
+    lines = (directory / "items.jsonl").read_text().splitlines()
+    items = {
+        "/" + item["url"].split("/", 3)[3]: item for item in map(json.loads, lines)
+    }
+    return Captured(cluster, "n1"), items
+
+
+def stored(head):
+    """*head* with the two changes that docs/archive.md names."""
+    head = head.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    return head.replace(b"Transfer-Encoding:", b"X-Archive-Orig-Transfer-Encoding:")
+
+
+def parted(answer):
+    """Head and body of an answer with a head."""
+    for end in (b"\r\n\r\n", b"\n\n"):
+        if end in answer:
+            head, _, body = answer.partition(end)
+            return stored(head + end), body
+    raise AssertionError
+
+
+FRAMING = {
+    "/negative": "Content-Length not understood",
+    "/words": "Content-Length not understood",
+    "/plus": "Content-Length read as 7",
+    "/two-lengths": "Content-Length read as 7",
+    "/list-of-lengths": "Content-Length not understood",
+    "/gzip-chunked": "transfer coding not undone",
+    "/two-codings": "transfer coding not undone",
+    "/unknown-coding": "transfer coding not undone",
+    "/crlf-first": "2 bytes before the head",
+}
+BODIES = {  # where it is not all that comes after the head
+    "/chunked-twice": b"body!",
+    "/extensions": b"body!",
+    "/garbage-after": b"1234567",
+}
+
+
+@pytest.mark.parametrize("path", READ)
+def test_a_response_is_made_and_its_bytes_are_archived(crawled, path):
+    captured, items = crawled
+    headers, block, _ = captured[path, "response"]
+    answer = READ[path].removeprefix(b"\r\n")
+    if path == "/announced":
+        answer = answer.partition(b"\r\n\r\n")[2]
+    head, body = parted(answer)
+    body = BODIES.get(path, body)
+
+    assert block == head + body
+    assert headers.get("X-Frontier-Framing") == FRAMING.get(path)
+    assert "WARC-Truncated" not in headers
+    item = items[path]
+    assert item["body"] == body.decode("latin-1")
+    status = {"/status-99": 99, "/status-7": 7}
+    assert item["status"] == status.get(path, 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "framing"),
+    [
+        (
+            "/wrong-chunks",
+            b"abczz\r\nde\r\n0\r\n\r\n",
+            "chunks undone up to byte 3",
+        ),
+        ("/chunk-too-long", b"abc\r\n0\r\n\r\n", "chunks undone up to byte 2"),
+        ("/half-chunk", b"abc", None),
+        ("/alive-chunks", b"abczz\r\nde", "chunks undone up to byte 3"),
+    ],
+)
+def test_chunks_are_undone_as_far_as_they_go(crawled, path, body, framing):
+    captured, items = crawled
+    headers, block, _ = captured[path, "response"]
+    head, _ = parted(UNREAD[path])
+
+    assert block == head + body
+    assert headers.get("X-Frontier-Framing") == framing
+    cut = "disconnect" if path == "/half-chunk" else None
+    assert headers.get("WARC-Truncated") == cut
+    assert "error" in items[path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/html-only", "/no-number", "/binary", "/half-head", "/alive-garbage"],
+)
+def test_what_has_no_head_is_archived_as_it_came(crawled, path):
+    captured, items = crawled
+    headers, block, _ = captured[path, "resource"]
+
+    assert block == UNREAD[path]
+    assert headers["Content-Type"] == "application/octet-stream"
+    assert headers["X-Frontier-Framing"] == "no HTTP head"
+    cut = "disconnect" if path == "/half-head" else None
+    assert headers.get("WARC-Truncated") == cut
+    assert "error" in items[path]
+    assert (path, "request") in captured.records
+
+
+@pytest.mark.parametrize("path", ["/many-lines", "/endless-line"])
+def test_a_head_without_end_is_cut(crawled, path):
+    captured, items = crawled
+    headers, block, _ = captured[path, "resource"]
+
+    assert headers["WARC-Truncated"] == "length"
+    assert UNREAD[path].startswith(block)
+    assert 1 << 20 <= len(block) < 1_300_000
+    assert "error" in items[path]
