@@ -18,6 +18,7 @@ FACES = {
     "cli",
     "conditional",
     "connection",
+    "cookies",
     "dashboard",
     "discovery",
     "downloadermiddlewares",
