@@ -20,7 +20,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 
 from frontier.connection import connection_of
-from frontier.scrapy_internals import BaseRobots
+from frontier.scrapy_internals import BaseRobots, crawl_delay
 
 if TYPE_CHECKING:
     from typing import Self
@@ -58,7 +58,7 @@ class RobotsTxtMiddleware(BaseRobots):
         agent = self._robotstxt_useragent or request.headers.get(
             b"User-Agent", self._default_useragent
         )
-        delay = rp.crawl_delay(agent or b"*")
+        delay = crawl_delay(rp, agent or b"*")
         if delay is not None and delay > 0:
             self._keep(delay, request)
 

@@ -12,7 +12,8 @@ since    is
 2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
          a handler binds to `DOWNLOAD_BIND_ADDRESS`
 2.16     `start_requests` is not called; the agent's class is `_ScrapyAgent`
-2.18     a header line without a colon is left out, and fails no download
+2.18     a header line without a colon is left out, and fails no download; robots.txt
+         parsers know the Crawl-delay
 =======  =======================================================================
 
 What always holds:
@@ -33,10 +34,14 @@ import scrapy
 from scrapy import crawler as crawler_module
 from scrapy.core.downloader.handlers import http11
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.downloadermiddlewares.cookies import (
+    CookiesMiddleware as ScrapysCookiesMiddleware,
+)
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.python import to_unicode
 from twisted.internet import error as txerror
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
@@ -55,6 +60,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = [
     "AsyncCrawlerProcess",
+    "BaseCookies",
     "BaseHandler",
     "BaseRobots",
     "CannotResolveHostError",
@@ -70,6 +76,7 @@ __all__ = [
     "UnsupportedURLSchemeError",
     "as_scrapy_awaits",
     "close_spider",
+    "crawl_delay",
     "end_with_error",
     "serve_start_requests",
     "settled",
@@ -279,8 +286,20 @@ class BaseHandler(HTTP11DownloadHandler):
 
 
 if TYPE_CHECKING or not PASSES_SPIDER:
+    BaseCookies = ScrapysCookiesMiddleware
     BaseRobots = ScrapysRobotsTxtMiddleware
 else:
+
+    class BaseCookies(ScrapysCookiesMiddleware):
+        """Scrapy's, with the methods that it has since 2.14."""
+
+        def process_request(self, request: Request) -> Any:
+            """Set the cookies of *request*."""
+            return super().process_request(request, None)
+
+        def process_response(self, request: Request, response: Response) -> Any:
+            """Take the cookies of *response*."""
+            return super().process_response(request, response, None)
 
     class BaseRobots(ScrapysRobotsTxtMiddleware):
         """Scrapy's, with the methods that it has since 2.14."""
@@ -305,6 +324,15 @@ else:
             """The rules for *request*'s host."""
             found = maybeDeferred(super().robot_parser, request, self.crawler.spider)
             return await maybe_deferred_to_future(found)
+
+
+def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
+    """The Crawl-delay of *rules* for *agent*; before 2.18 of what *rules* wrap."""
+    known: Any = rules if hasattr(rules, "crawl_delay") else getattr(rules, "rp", None)
+    if not hasattr(known, "crawl_delay"):
+        return None
+    delay = known.crawl_delay(to_unicode(agent))
+    return None if delay is None else float(delay)
 
 
 def slot_of(crawler: Crawler) -> Any:

@@ -60,5 +60,5 @@ def test_start_requests_is_called_and_told_of(
     assert cluster.wait() == [0]
     items = [json.loads(line) for line in output.read_text().splitlines()]
     assert items == [{"from": f"{base}/about"}]
-    log = cluster.log_of("node-1")
+    log = cluster.text_of("node-1")
     assert ("start_requests()" in log) == is_told
