@@ -3,6 +3,7 @@
 # make test, make lint                what .ci/run does
 # make bench                          every benchmark in its short form, three minutes
 # make chaos                          kill, freeze and cut: fifty seeds, ten minutes
+# make compat                         other people's spiders, plug-ins, tools and tests
 # make clean                          remove caches; crawls, archives and .venv stay
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ WORKERS ?= 2
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
-.PHONY: crawl test bench chaos lint clean
+.PHONY: crawl test bench chaos compat compat-short lint clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -28,6 +29,12 @@ bench: .venv/.installed-dev
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
+
+compat: .venv-compat/.installed
+	.venv-compat/bin/python tests/compat
+
+compat-short: .venv-compat/.installed
+	.venv-compat/bin/python tests/compat --short
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -55,3 +62,10 @@ clean:
 	@echo "installing into .venv, with the tools for tests ..."
 	@$(PIP) install --editable '.[dev]'
 	@touch .venv/.installed-run $@
+
+.venv-compat/.installed: pyproject.toml
+	@echo "installing into .venv-compat, with what others wrote ..."
+	@$(PYTHON) -m venv .venv-compat
+	@.venv-compat/bin/python -m pip -qq --disable-pip-version-check \
+	  install --editable '.[dev,compat]'
+	@touch $@

@@ -12,6 +12,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from scrapy.downloadermiddlewares.cookies import (
+    CookiesMiddleware as ScrapysCookiesMiddleware,
+)
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
@@ -21,6 +24,7 @@ from scrapy.utils.misc import load_object
 
 from frontier.conf import Config
 from frontier.connection import connection_of, one_message
+from frontier.cookies import CookiesMiddleware
 from frontier.discovery import DiscoveryMiddleware
 from frontier.downloadermiddlewares import CaptureMiddleware
 from frontier.invocation import developing
@@ -97,9 +101,15 @@ class Addon:
             for scheme in ("http", "https"):
                 handlers.set(scheme, "frontier.handler.Handler", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
-        if ScrapysRobotsTxtMiddleware not in chosen:
-            places = {ScrapysRobotsTxtMiddleware: None, RobotsTxtMiddleware: 100}
-            for middleware, at in places.items():
+        replaced: list[tuple[type, type, int]] = [
+            (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)
+        ]
+        if connection.config.cookies_shared:
+            replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))
+        for scrapys, ours, place in replaced:
+            if scrapys in chosen:  # the project has a place for it, or none
+                continue
+            for middleware, at in ((scrapys, None), (ours, place)):
                 settings.setdefault_in_component_priority_dict(
                     "DOWNLOADER_MIDDLEWARES", middleware, at
                 )

@@ -81,6 +81,8 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
+    cookies_shared: bool = _setting(True, parsers.boolean)
+    """Whether all nodes have the cookies that one was given."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
     crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
@@ -172,6 +174,8 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
+    store_wait: float = _setting(30.0, parsers.real(-1e-9, 86400.0))
+    """Seconds for which a node that starts waits for a store that does not answer."""
     store_wait_aof: bool = _setting(False, parsers.boolean)
     """Whether acks wait until what they rely on is on the server's disk."""
     store_wait_replicas: int = _setting(0, parsers.whole(0, 16))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import time
@@ -34,7 +35,7 @@ from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Future
 
     from scrapy import Request, Spider
@@ -151,6 +152,7 @@ class Connection:
         self.node = node
         try:
             self.places = Places(self.config, self._address)
+            _ = self.fingerprints  # made, or refused, before the crawl is entered
             await node.open()
         except RunOver as over:
             logger.warning("%s", over)
@@ -212,6 +214,7 @@ class Connection:
         """Whether the node takes part in a crawl."""
         return self._opened
 
+    @functools.cached_property
     def fingerprints(self) -> Fingerprints:
         """What makes requests the same to this crawl.
 
@@ -283,6 +286,8 @@ class Connection:
         node = self.node
         seconds = time.time() - node.opened_at
         forbidden = stats.get_value("robotstxt/forbidden", 0)  # Scrapy's exceptions
+        statuses = _statuses(stats.get_stats())
+        refused = sum(n for status, n in statuses.items() if _is_error(status))
         figures: dict[str, Any] = {
             "opened": node.opened_at,
             "seconds": round(seconds, 1),
@@ -290,7 +295,10 @@ class Connection:
             "requests": stats.get_value("downloader/request_count", 0),
             "bytes": stats.get_value("downloader/response_bytes", 0),
             "items": stats.get_value("item_scraped_count", 0),
-            "errors": stats.get_value("downloader/exception_count", 0) - forbidden,
+            "errors": stats.get_value("downloader/exception_count", 0)
+            - forbidden
+            + refused,
+            "statuses": statuses,
             "forbidden": forbidden,
             "trapped": sum(
                 stats.get_value(f"frontier/trap/{trap}", 0) for trap in (PATH, QUERY)
@@ -319,6 +327,21 @@ class Connection:
             for name, number in archive_stats(counters).items():
                 stats.set_value(name, number)
         return figures
+
+
+def _statuses(stats: Mapping[str, Any]) -> dict[str, int]:
+    """How many responses there were of each status, redirects and retries included."""
+    start = "downloader/response_status_count/"
+    return {
+        name.removeprefix(start): count
+        for name, count in stats.items()
+        if name.startswith(start)
+    }
+
+
+def _is_error(status: str) -> bool:
+    """Whether a server that answers so did not give what it has, but may later."""
+    return status == "429" or (len(status) == 3 and status[0] == "5")
 
 
 def dedupe_figures(counters: Counters) -> dict[str, int]:

@@ -107,7 +107,7 @@ class RedisDupeFilter(RFPDupeFilter):
             return
         self._cascade = cascade
         try:
-            self._identity = connection.fingerprints()
+            self._identity = connection.fingerprints
         except FrontierError as error:
             self._refuse(error)
             return

@@ -34,6 +34,7 @@ FrontierError
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
+    ├── UnknownCollection   the store has nothing of that name
     ├── SourceBroken        a source cannot be imported; the others can
     ├── WriterStopped       the archive cannot take records any more
     ├── BadWarc             a WARC file is cut, damaged, or none
@@ -314,6 +315,14 @@ class ArchiveError(FrontierError):
 
 class WriterStopped(ArchiveError):
     """The writer thread ended; nothing submitted after that is on disk."""
+
+
+class UnknownCollection(ArchiveError):
+    """The store has no collection of that name."""
+
+    def __init__(self, collection: str) -> None:
+        super().__init__(f"there is no collection {collection} in the store")
+        self.collection = collection
 
 
 class CollectionInUse(ArchiveError):

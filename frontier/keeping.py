@@ -75,7 +75,7 @@ class Keeping:
         self._node = connection.node
         self._modes = modes
         self._places = places
-        self._fingerprints = connection.fingerprints()
+        self._fingerprints = connection.fingerprints
         self._kinds: dict[str, _Kind] = {}
         self._reasons: dict[int, str] = {}
         self._lineages: WeakKeyDictionary[Request, _Lineage] = WeakKeyDictionary()

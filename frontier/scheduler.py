@@ -120,12 +120,9 @@ class Scheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
         self._stats = self._crawler.stats
-        self._fingerprints = self._connection.fingerprints()
-        self._by_url = self._fingerprints.by_url
         self._recorder = Recorder(spider)
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))
-        self._modes = Modes(self._connection, self._fingerprints)
         self._tally = Tally(self._crawler)
         self._connection.attach(self)
         # Last, so that a spider's own handlers may add requests first.
@@ -134,6 +131,9 @@ class Scheduler(BaseScheduler):
         self._node = self._connection.node
         if not self._connection.opened:
             return
+        self._fingerprints = self._connection.fingerprints
+        self._by_url = self._fingerprints.by_url
+        self._modes = Modes(self._connection, self._fingerprints)
         self._places = self._connection.places
         shortens = self._by_url and self._recent is not None
         self._connection.follow_output(self.drop_seen if shortens else None)
@@ -158,8 +158,8 @@ class Scheduler(BaseScheduler):
             self._sweeper.cancel()
             self._sweep(set())
             self._keeping.tell()
+            self.publish()
         await self._connection.close()
-        self.publish()
 
     def has_pending_requests(self) -> bool:
         """Whether this node has, or knows of, anything left to start."""
@@ -407,7 +407,7 @@ class Scheduler(BaseScheduler):
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
-        self._tally.publish(self._fingerprints.refused)
+        self._tally.publish(self._connection.fingerprints.refused)
         tiers = self._node.tiers if self._connection.opened else None
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)

@@ -25,13 +25,14 @@ def _suffixes() -> tldextract.TLDExtract:
     return tldextract.TLDExtract(suffix_list_urls=())
 
 
-def domain_of(host: str) -> str:
+def domain_of(host: str, *, private: bool = False) -> str:
     """The registered domain of *host*, or *host* itself if it has none.
 
     Under a top-level domain that is not on the Public Suffix List it is the last
-    two labels: where no rule matches, the list's rule is ``*``.
+    two labels: where no rule matches, the list's rule is ``*``. With *private* each
+    name below a domain that is let to others, such as github.io, is one, too.
     """
-    found = _suffixes()(host)
+    found = _suffixes()(host, include_psl_private_domains=private)
     if found.top_domain_under_public_suffix:
         return str(found.top_domain_under_public_suffix)
     if found.suffix or found.ipv4 or found.ipv6 or ":" in host:

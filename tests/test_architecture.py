@@ -19,6 +19,7 @@ FACES = {
     "cli",
     "conditional",
     "connection",
+    "cookies",
     "dashboard",
     "discovery",
     "downloadermiddlewares",

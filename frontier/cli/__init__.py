@@ -6,7 +6,11 @@ with an `ExitCode`. Nothing here is an API.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -14,7 +18,7 @@ from frontier.cli.canon import app as canon
 from frontier.cli.collection import app as collection
 from frontier.cli.crawl import app as crawl
 from frontier.cli.demo import demo
-from frontier.cli.exits import exit_code_of
+from frontier.cli.exits import ExitCode, exit_code_of
 from frontier.cli.node import app as node
 from frontier.cli.output import complain
 from frontier.cli.seen import app as seen
@@ -25,10 +29,9 @@ from frontier.errors import FrontierError
 
 app = typer.Typer(
     name="frontier",
-    help="A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
 app.add_typer(canon, name="canon")
@@ -41,10 +44,39 @@ app.add_typer(warc, name="warc")
 app.add_typer(wacz, name="wacz")
 
 
+@app.callback(invoke_without_command=True)
+def frontier(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive."""
+    if version:
+        print(f"frontier {metadata.version('frontier-crawl')}")
+        raise typer.Exit
+
+
 def main() -> None:
-    """Run the command in ``sys.argv``; an error of ours is one line on stderr."""
+    """Run the command in ``sys.argv``; an error of ours is one line on stderr.
+
+    So is one of the system about a file. What a stream cannot encode is escaped.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except FrontierError as error:
         complain(str(error))
         sys.exit(exit_code_of(error))
+    except OSError as error:
+        # Else Python tries to write what is left, and reports that as well.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # `| head` has read enough
+            sys.exit(ExitCode.OK)
+        where = error.filename or "the output"
+        complain(f"{where}: {error.strerror or error}")
+        sys.exit(ExitCode.UNWRITABLE)

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from frontier.cli.exits import ExitCode
 from frontier.cli.keying import check
 from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
 from frontier.cli.output import complain, show, show_json
@@ -75,6 +76,8 @@ def explain(
         show_json(said)
     else:
         show(_explained(said))
+    if refused is not None:
+        raise typer.Exit(ExitCode.FAULTY)
 
 
 def _explained(said: dict[str, Any]) -> Iterator[Text]:

@@ -183,10 +183,13 @@ def status(
 ) -> None:
     """Tell what is in a collection: its crawls, its payloads, what waits."""
     from frontier.collection.overview import look
+    from frontier.errors import UnknownCollection
     from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store:
         seen = look(store, collection_keys(store, collection))
+    if collection and seen.is_empty:
+        raise UnknownCollection(collection)
     if as_json:
         show_json(asdict(seen))
     else:

@@ -16,6 +16,7 @@ from frontier.errors import (
     NodeLives,
     NotUncommitted,
     StoreError,
+    UnknownCollection,
     UnknownCrawl,
     UnknownNode,
 )
@@ -39,7 +40,9 @@ class ExitCode(IntEnum):
     INCOMPLETE = 6
     """Some of what was given could not be used; the rest was."""
     FAULTY = 7
-    """What was checked has faults."""
+    """What was checked has faults, or the rules refuse the URL."""
+    UNWRITABLE = 8
+    """A file, or the output, could not be read or written; the message names it."""
     INTERRUPTED = 130
     """A signal ended it; the crawl is still open and can be resumed."""
 
@@ -51,7 +54,7 @@ def exit_code_of(error: FrontierError) -> ExitCode:
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE
     gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved
-    if isinstance(error, gone):
+    if isinstance(error, gone | UnknownCollection):
         return ExitCode.NOT_FOUND
     if isinstance(error, NodeLives | CollectionInUse | CommitBegun | CrawlOpen):
         return ExitCode.IN_USE

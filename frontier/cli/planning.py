@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frontier.conf import Config
     from frontier.planning import Forecast
 
-CHOICES = (
+CHOICES: tuple[tuple[str, int], ...] = (
     ("recent,bloom,set", 64),
     ("recent,set", 64),
     ("recent,set", 32),
@@ -42,9 +42,9 @@ def plan(
         str, typer.Option(metavar="TIERS", help="As in FRONTIER_SEEN_TIERS.")
     ] = "",
     set_bits: Annotated[
-        int,
+        int | None,
         typer.Option(metavar="BITS", help="64 or 32, as in FRONTIER_SEEN_SET_BITS."),
-    ] = 64,
+    ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of the crawl.")] = 1,
     partitions: Annotated[
         int, typer.Option(min=1, max=16384, help="As in FRONTIER_PARTITIONS.")
@@ -59,9 +59,12 @@ def plan(
     from frontier.planning import count_of, rate_of
 
     count, rate = count_of(urls), rate_of(error)
+    choices = ((tiers, 64),) if tiers else CHOICES
+    if set_bits is not None:
+        sets = [choice for choice, _ in choices if tiers or "set" in choice.split(",")]
+        choices = tuple((choice, set_bits) for choice in dict.fromkeys(sets))
     configs = [
-        _config(count, rate, choice, bits, partitions)
-        for choice, bits in ([(tiers, set_bits)] if tiers else CHOICES)
+        _config(count, rate, choice, bits, partitions) for choice, bits in choices
     ]
     rows = [row for config in configs for row in _forecasts(config, count)]
     if plot is not None:

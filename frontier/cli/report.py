@@ -61,7 +61,11 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
     yield node_table(seen)
     yield Text()
     yield facts(
-        _queue(seen) + _seen(seen.totals) + _tiers(seen.tiers) + _archive(seen.totals)
+        _queue(seen)
+        + _statuses(seen.totals)
+        + _seen(seen.totals)
+        + _tiers(seen.tiers)
+        + _archive(seen.totals)
     )
     yield from _dead_letters(seen)
     yield from _files(files)
@@ -128,9 +132,9 @@ def _table(*headings: str) -> Table:
 
 
 def _share(node: NodeView, seen: CrawlSnapshot) -> str:
-    """The node's part of the ring; once it has left, what it had at last."""
-    had = 0 if node.figures is None else node.figures.partitions
-    return percent(node.owned if node.state == "live" else had, seen.partitions)
+    """The part of the crawl's pages that the node fetched."""
+    pages = 0 if node.figures is None else node.figures.pages
+    return percent(pages, seen.totals.pages)
 
 
 def _columns(figures: Figures | None) -> list[str]:
@@ -175,6 +179,13 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     if totals.local:
         rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
+
+
+def _statuses(totals: Figures) -> Rows:
+    """What servers answered, most frequent first."""
+    most = sorted(totals.statuses.items(), key=lambda entry: (-entry[1], entry[0]))
+    text = ", ".join(f"{count:,} x {status}" for status, count in most)
+    return [("HTTP statuses", text)] if text else []
 
 
 def _seen(totals: Figures) -> Rows:

@@ -12,11 +12,13 @@ from rich.text import Text
 from frontier.cli.exits import ExitCode
 from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
 from frontier.cli.output import complain, show, show_json
-from frontier.errors import NoStore
+from frontier.errors import NoStore, StoreRefused
 from frontier.inspection.untrusted import printable, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from frontier.store.client import BlockingStore
 
 app = typer.Typer(help="The store that the nodes share.", no_args_is_help=True)
 
@@ -95,11 +97,32 @@ def _info(url: str) -> dict[str, Any]:
     with connected(url, STORE_DIR) as store:
         info = store.call(Call.command("INFO"))
         facts: dict[str, Any] = {"where": store.where}
+        if not store.alone:
+            facts["full_coverage"] = _wants_full_coverage(store)
     for name in SERVER_FACTS:
         if name in info:
             value = info[name]
             facts[name] = value if isinstance(value, int) else printable(str(value))
     return facts
+
+
+def _wants_full_coverage(store: BlockingStore) -> bool | None:
+    """Whether the whole cluster stops if one primary is away; `None`: not told."""
+    from frontier.store.client import Call
+
+    name = "cluster-require-full-coverage"
+    try:
+        found = store.call(Call.command("CONFIG", "GET", name))
+    except StoreRefused:
+        return None
+    if b"yes" not in found.get(name.encode(), b""):
+        return False
+    complain(
+        f"{name} is yes: if one primary is away for longer than cluster-node-timeout, "
+        "and no replica takes its place, the others refuse all calls, and the crawl "
+        f"stops; set {name} no on each server"
+    )
+    return True
 
 
 def _require(store_dir: Path) -> None:

@@ -57,6 +57,11 @@ class CollectionView:
     updated: str
     crawls: tuple[CrawlView, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in it, as in one that there is not."""
+        return not (self.digests or self.sources or self.waiting or self.crawls)
+
 
 def collections(store: BlockingStore) -> list[str]:
     """The names of the collections in the store; the default one has none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -38,6 +40,8 @@ SHARES = ("hosts", "mimes")
 MOST_SHARES = 50
 """Of each kind, from one node."""
 NAME_LIMIT = 255
+STATUS = re.compile(r"[0-9]{1,3}", re.ASCII)
+MOST_STATUSES = 1000
 
 T = TypeVar("T")
 
@@ -63,6 +67,7 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         seen=_read(SeenFigures, report.get("seen")),
         archive=_read(ArchiveFigures, report.get("archive")),
         shares=_read_shares(report.get("shares")),
+        statuses=_read_statuses(report.get("statuses")),
         left=report.get("left") is True,
     )
 
@@ -72,6 +77,9 @@ def together(every: Collection[Figures]) -> Figures:
     if not every:
         return Figures()
     sums = {name: sum(getattr(f, name) for f in every) for name in COUNTS}
+    statuses: Counter[str] = Counter()
+    for figures in every:
+        statuses.update(figures.statuses)
     opened = min(figures.opened for figures in every)
     seconds = max(figures.opened + figures.seconds for figures in every) - opened
     return Figures(
@@ -82,7 +90,17 @@ def together(every: Collection[Figures]) -> Figures:
         seen=sum_of(SeenFigures, [figures.seen for figures in every]),
         archive=sum_of(ArchiveFigures, [figures.archive for figures in every]),
         shares=_sum_shares([figures.shares for figures in every]),
+        statuses=dict(sorted(statuses.items())),
     )
+
+
+def _read_statuses(value: Any) -> dict[str, int]:
+    known = value if isinstance(value, dict) else {}
+    return {
+        status: whole(count)
+        for status, count in list(known.items())[:MOST_STATUSES]
+        if STATUS.fullmatch(str(status))
+    }
 
 
 def _read_shares(value: Any) -> Shares:

@@ -97,7 +97,8 @@ class Figures:
     """Of responses, as they came over the network."""
     items: int = 0
     errors: int = 0
-    """Requests that ended without a response, though they were allowed."""
+    """Requests that ended without a response though they were allowed, and responses
+    of status 429 or 5xx; each try counts."""
     forbidden: int = 0
     """Requests that robots.txt does not allow, and that were not sent."""
     trapped: int = 0
@@ -120,6 +121,8 @@ class Figures:
     seen: SeenFigures = field(default_factory=SeenFigures)
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
     shares: Shares = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Responses by HTTP status; each try counts, redirects too."""
     left: bool = False
     """Whether it is the last report of a node that closed by itself."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import Counter
 from functools import partial
@@ -45,7 +46,7 @@ from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.copies import Copies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from frontier.conf import Config
     from frontier.queues.partition import Reservation
@@ -60,6 +61,10 @@ CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
 WATCH = 1.0
 """Seconds between questions to Sentinel for the primary, if there is one."""
+PROGRESS = 5.0
+"""Seconds between two lines of a node that waits for the store to begin."""
+REACH_PAUSE = 0.5
+"""Seconds between its questions."""
 SILENCE = 1.0
 """Seconds without an answer after which a server is said to be silent; a third of a
 lease, if that is less."""
@@ -70,8 +75,11 @@ LEAVE_TIMEOUT = 3.0
 
 
 def answer_time(lease_ttl: float) -> float:
-    """Seconds that a server has to answer: a lease is renewed before it ends."""
-    return min(5.0, max(1.0, lease_ttl / 3))
+    """Seconds that a server has to answer: a lease is renewed before it ends.
+
+    More than it may wait for copies of a write, see `frontier.store.copies`.
+    """
+    return min(5.0, max(2.5, lease_ttl / 3))
 
 
 class Node:
@@ -131,7 +139,9 @@ class Node:
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
         self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
-        memory = await self._store.call(Call.command("INFO", "memory"))
+        memory = await self._reach(
+            lambda: self._store.call(Call.command("INFO", "memory"))
+        )
         check_server(memory, self._store.where)
         await self._require_copies()
         config = self.config = settled(
@@ -141,14 +151,16 @@ class Node:
         self._patience = Patience(self._store, revive)
         self.run = self._patience.run
         shape = crawl_shape(config, settings)
-        self.keys = await crawls.enter(
-            self._patience.once,
-            config.namespace,
-            self._spider,
-            config.crawl_id,
-            shape,
-            self._run_of,
-            partial(claim, config, settings) if config.warc_enabled else None,
+        self.keys = await self._reach(
+            lambda: crawls.enter(
+                self._store.run,
+                config.namespace,
+                self._spider,
+                config.crawl_id,
+                shape,
+                self._run_of,
+                partial(claim, config, settings) if config.warc_enabled else None,
+            )
         )
         if config.warc_enabled:
             blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
@@ -174,6 +186,7 @@ class Node:
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
+        self.cookies = parts.cookies
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch, self._pulse):
@@ -184,6 +197,30 @@ class Node:
             self.keys.crawl_id,
             self._store.where,
         )
+
+    async def _reach(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What *ask* returns, once the store answers.
+
+        Raises:
+            StoreUnavailable: It has not for as long as the settings say.
+        """
+        began, told = time.monotonic(), -math.inf
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable as error:
+                now = time.monotonic()
+                left = began + self.config.store_wait - now
+                if left <= 0:
+                    raise
+                if now - told >= PROGRESS:
+                    told = now
+                    logger.warning(
+                        "%s; this node waits for it for %.0f s (FRONTIER_STORE_WAIT)",
+                        error,
+                        left,
+                    )
+                await asyncio.sleep(min(REACH_PAUSE, left))
 
     async def _watch(self) -> None:
         """Leave a primary that was replaced well before a lease on it could end."""

@@ -19,6 +19,7 @@ from frontier.runtime.addresses import Addresses
 from frontier.runtime.advice import Advice
 from frontier.runtime.budget import Budget
 from frontier.runtime.claims import Claims
+from frontier.runtime.cookies import Cookies
 from frontier.runtime.ending import Ending
 from frontier.runtime.inbox import Inbox
 from frontier.runtime.keeper import Keeper
@@ -114,6 +115,7 @@ class Parts:
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
         self.addresses = Addresses(patience, keys)
+        self.cookies = Cookies(patience, keys)
         self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
             patience,

@@ -68,7 +68,19 @@ async def remove_frontier(
                     await run([Call.command("UNLINK", *names)])
         await run([Call.command("UNLINK", *_rest(each)) for each in batch])
         progress(first + len(batch))
+    await _remove_cookies(run, keys)
     await run([Call.command("UNLINK", keys.addresses(), keys.allowances())])
+
+
+async def _remove_cookies(run: Run, keys: CrawlKeys) -> None:
+    while True:
+        read = Call.command("ZRANGE", keys.cookies(), 0, MAX_KEYS - 1)
+        (jars,) = await run([read])
+        if not jars:
+            return
+        names = [keys.jar(jar.decode("utf-8", "surrogateescape")) for jar in jars]
+        await run([Call.command("UNLINK", *names)])
+        await run([Call.command("ZREM", keys.cookies(), *jars)])
 
 
 async def _empty(run: Run, keys: PartitionKeys) -> None:

@@ -162,8 +162,8 @@ class Store:
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
             return _checked(end.value, self.where, partial=partial)
-        except UNAVAILABLE as error:
-            raise StoreUnavailable(self.where, str(error)) from error
+        except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
+            raise _failed(error, self.where) from error
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -376,8 +376,8 @@ class BlockingStore:
                     outcomes = [self._send(batch) for batch in wanted]
         except StopIteration as end:
             return _checked(end.value, self.where)
-        except UNAVAILABLE as error:
-            raise StoreUnavailable(self.where, str(error)) from error
+        except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
+            raise _failed(error, self.where) from error
 
     def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -494,6 +494,25 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
             f"the store at {where} runs under maxmemory-policy {policy} and would "
             "forget URLs silently; set maxmemory-policy noeviction"
         )
+
+
+def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused:
+    """What *error* of a whole run means: to ask again may help, or it cannot."""
+    text = str(error)
+    if isinstance(error, redis.exceptions.InvalidResponse):
+        return StoreRefused(f"what answers at {where} is not Redis or Valkey: {text}")
+    if "HELLO must be called" in text or text.startswith("Authentication required"):
+        return StoreRefused(
+            f"the store at {where} wants a password, and none is given; write it into "
+            "the URL, redis://USER:PASSWORD@HOST:PORT, or into REDIS_PARAMS"
+        )
+    if isinstance(error, redis.exceptions.AuthenticationError):
+        return StoreRefused(f"the store at {where} refuses user or password: {text}")
+    if isinstance(error, UNAVAILABLE):
+        return StoreUnavailable(where, text)
+    if "DB index" in text:
+        return StoreRefused(f"the store at {where} has no such database: {text}")
+    return StoreRefused(f"the store at {where} answers: {text}")
 
 
 def _located(error: BaseException, server: Server) -> BaseException:

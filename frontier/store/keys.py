@@ -110,6 +110,14 @@ class CrawlKeys:
         """Hash: host to its address, where the queue key is ``ip``."""
         return f"{self._tag()}:addresses"
 
+    def cookies(self) -> str:
+        """Sorted set: names of the jars of cookies, scored by their versions."""
+        return f"{self._tag()}:cookies"
+
+    def jar(self, name: str) -> str:
+        """Hash: JSON ``[domain, path, name]`` to ``<expires, s> <JSON>``, a cookie."""
+        return f"{self._tag()}:jar:{name}"
+
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
         tag = f"{{{self.namespace}:{self.crawl_id}:{number}}}"
@@ -174,7 +182,7 @@ class PartitionKeys:
 
     @property
     def polite(self) -> str:
-        """Hash: queue key to ``<token> <time, ms>``: when it may be asked again."""
+        """Hash: queue key to ``<token> <time, ms> <delay, ms>``, when to ask it."""
         return f"{self.tag}:polite"
 
     @property

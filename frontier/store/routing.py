@@ -283,4 +283,10 @@ def merged(name: str, replies: list[Any]) -> Any:
             if reply.get("maxmemory_policy") != "noeviction":
                 whole |= {"maxmemory_policy": reply.get("maxmemory_policy")}
         return whole
+    if name == "CONFIG" and all(isinstance(reply, dict) for reply in replies):
+        values: dict[Any, set[bytes]] = {}
+        for reply in replies:
+            for field, value in reply.items():
+                values.setdefault(field, set()).add(value)
+        return {field: b", ".join(sorted(each)) for field, each in values.items()}
     return replies[0] if replies else None

@@ -279,3 +279,16 @@ def test_of_thirty_two_that_ask_at_once_one_gets_it(in_threads, crawl):
             return [taken.lease.token for taken in await leases.acquire([partition])]
 
         assert len([tokens for tokens in in_threads(32, ask) if tokens]) == 1
+
+
+async def test_a_clock_that_is_set_back_keeps_no_lease_longer_than_it_lasts(
+    store, crawl, db
+):
+    """The server's own clock tells when a key expires, and so moves it, too."""
+    a, b = (Leases(store.run, crawl, name, ttl=TTL) for name in "ab")
+    await a.acquire([0])
+    lease = crawl.partition(0).lease
+    db("PEXPIRE", lease, 600_000 + int(TTL * 1000))
+
+    assert await b.acquire([0]) == []
+    assert 0 < db("PTTL", lease) <= TTL * 1000

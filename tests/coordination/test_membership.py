@@ -172,3 +172,37 @@ def test_thirty_two_that_join_at_once_all_count(in_threads, join, crawl):
         return (await join(f"n{number}", run=run).beat(busy=False, report=None)).epoch
 
     assert sorted(in_threads(32, one)) == list(range(1, 33))
+
+
+async def test_a_clock_that_is_set_back_leaves_no_dead_node(join, db, crawl):
+    """The stamps are as of a clock that was 600 s ahead."""
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    ahead = 600_000 + int(db("TIME")[0]) * 1000
+    rest = db("HGET", crawl.nodes(), "b").split(b" ", 1)[1]
+    db("HSET", crawl.nodes(), "b", b"%d " % ahead + rest)
+    db("HSET", crawl.meta(), "swept_ms", ahead, "resumed_ms", ahead)
+    await beat(a)
+    stamp = int(db("HGET", crawl.nodes(), "b").split()[0])
+    assert stamp <= ahead - 500_000, "it has the time of a lease from now on"
+    resumed = int(db("HGET", crawl.meta(), "resumed_ms"))
+    assert resumed <= ahead - 500_000
+
+    past = b"%d " % (stamp - 61_000)
+    db("HSET", crawl.nodes(), "b", past + rest)
+    now = int(db("TIME")[0]) * 1000
+    db("HSET", crawl.meta(), "swept_ms", now - 2000, "resumed_ms", now - 61_000)
+    assert (await beat(a)).members == (Member("a", 1),)
+
+
+async def test_a_pause_of_all_throws_nobody_off(join, silence, db, crawl):
+    """As after a server that hung, or a clock that was set ahead."""
+    a, b = join("a"), join("b")
+    await beat(a, b, a)
+    silence("b")
+    silence("a")
+    now = int(db("TIME")[0]) * 1000
+    db("HSET", crawl.meta(), "swept_ms", now - 31_000)
+
+    view = await beat(a)
+    assert {m.node_id for m in view.members} == {"a", "b"}

@@ -62,6 +62,7 @@ class Cluster:
             "FRONTIER_WARC_DIR": self.warc_dir,
             "FRONTIER_NODE_ID": node_id,
             "FRONTIER_LEASE_TTL": "15",
+            "FRONTIER_STORE_WAIT": "0",
             "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),
             **({"REDIS_URL": self.url} if self.url else {}),
             **settings,

@@ -78,7 +78,7 @@ def assert_commands_work(url, tmp_path):
     def run(*words):
         done = CliRunner().invoke(app, [*words, "--redis-url", url])
         assert done.exit_code == 0, done.output
-        return done.output
+        return done.stdout
 
     status = json.loads(run("crawl", "status", "--json"))
     assert status["state"] == "finished"
@@ -87,7 +87,11 @@ def assert_commands_work(url, tmp_path):
     assert listed == json.loads(run("collection", "status", "--json"))
     (committed,) = listed["crawls"]
     assert (committed["crawl_id"], committed["state"]) == ("site-1", "committed")
-    assert json.loads(run("store", "status", "--json"))["running"]
+    facts = json.loads(run("store", "status", "--json"))
+    assert facts["running"]
+    assert facts["full_coverage"]
+    told = CliRunner().invoke(app, ["store", "status", "--redis-url", url])
+    assert "cluster-require-full-coverage is yes" in told.stderr
     assert run("crawl", "dead")
     exported = str(tmp_path / "seen.bin")
     run("seen", "export", exported)

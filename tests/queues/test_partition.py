@@ -298,3 +298,20 @@ def test_notes_of_hosts_go_by_themselves(client, grant):
 
     left = node.store.call(Call.command("PTTL", node.keys.polite))
     assert 60_000 < left <= 240_000
+
+
+def test_a_clock_that_is_set_back_holds_no_host_for_longer_than_its_delay(
+    client, grant
+):
+    """The note is as of a clock that was 600 s ahead."""
+    node, first = client(), grant()
+    node.push_urls(numbers(2))
+    node.store.call(sent_call(node.keys, first.token, {"a.example": 2.0}))
+    now = int(node.store.call(Call.command("TIME"))[0]) * 1000
+    ahead = b"%d %d 2000" % (first.token, now + 602_000)
+    node.store.call(Call.command("HSET", node.keys.polite, "a.example", ahead))
+
+    second = grant()
+    call = reserve_call(node.keys, second, Order.BFS, {A: 2})
+    found, left = reserved(node.store.call(call), second, {A: 2})
+    assert (found, left) == ([], {A: -2000})

@@ -275,7 +275,7 @@ def new_node(unique, monkeypatch):
             namespace=unique,
             node_id=node_id,
             warc_enabled=False,
-            **{"partitions": 16, "lease_ttl": 60.0, **settings},
+            **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
         )
         found = redis or {"REDIS_URL": server.url}
         bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}

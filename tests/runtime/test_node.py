@@ -101,6 +101,21 @@ async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_serve
         await new_node(own_server, "a").open()
 
 
+async def test_a_node_waits_for_a_store_that_is_yet_to_come(
+    new_node, own_server, caplog, until
+):
+    own_server.kill()
+    node = new_node(own_server, "a", store_wait=50.0)
+    opening = asyncio.create_task(node.open())
+    await until(lambda: "FRONTIER_STORE_WAIT" in caplog.text, "a line")
+    assert not opening.done()
+
+    await asyncio.to_thread(own_server.start)
+    await opening
+    await until(lambda: node.partitions_held == 16, "its partitions")
+    await node.close()
+
+
 async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True

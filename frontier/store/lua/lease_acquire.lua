@@ -18,6 +18,9 @@ if (redis.call('HGET', KEYS[3], 'born') or '') ~= ARGV[3] then
   return -1
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
+  if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2]) then -- the clock was set back
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  end
   return nil
 end
 

@@ -4,7 +4,7 @@
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
 -- KEYS[3]  queues    sorted set of the queues that have ready URLs
 -- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
--- KEYS[5]  polite    hash: queue key to '<token> <time, ms>', see queue_sent
+-- KEYS[5]  polite    hash: queue key to '<token> <time, ms> <delay, ms>', see queue_sent
 -- KEYS[6...]         the ready lists to take from
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  pop       LPOP (oldest first) or RPOP (newest first)
@@ -30,9 +30,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function wait_for(queue)
   local entry = redis.call('HGET', KEYS[5], queue:match(':(.*)$'))
   if not entry then return 0 end
-  local token, allowed = entry:match('^(%d+) (%d+)$')
+  local token, allowed, delay = entry:match('^(%d+) (%d+) ?(%d*)$')
   if not token or token == ARGV[1] then return 0 end
-  return math.max(0, tonumber(allowed) - now)
+  -- no longer than its delay, though the clock was set back since
+  return math.max(0, math.min(tonumber(allowed) - now, tonumber(delay) or math.huge))
 end
 
 -- How many may be taken of a list, so many long, before its mark is reached.

@@ -1,6 +1,6 @@
 -- queue_sent: note when hosts may be asked again.
 --
--- KEYS[1]  polite  hash: queue key to '<token> <time, ms>'
+-- KEYS[1]  polite  hash: queue key to '<token> <time, ms> <delay, ms>'
 -- KEYS[2]  fence   integer, the last token issued
 -- ARGV[1]  token   of the lease under which requests were sent
 -- ARGV[2...]       for each queue key: its name, and its delay in milliseconds
@@ -16,7 +16,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local longest = 0
 for i = 2, #ARGV, 2 do
   local delay = tonumber(ARGV[i + 1])
-  local entry = string.format('%s %.0f', ARGV[1], now + delay)
+  local entry = string.format('%s %.0f %.0f', ARGV[1], now + delay, delay)
   redis.call('HSET', KEYS[1], ARGV[i], entry)
   longest = math.max(longest, delay)
 end

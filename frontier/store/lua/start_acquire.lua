@@ -19,6 +19,9 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
 end
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then
+  if redis.call('PTTL', KEYS[2]) > tonumber(ARGV[3]) then -- the clock was set back
+    redis.call('PEXPIRE', KEYS[2], ARGV[3])
+  end
   return 'taken'
 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])

