@@ -8,11 +8,12 @@ names, and which headers the handler itself added to the request.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from frontier.model import Exchange
+from frontier.model import Exchange, Made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,22 @@ def exchange_of(request: Request, response: Response, started: float) -> Exchang
         ip=str(response.ip_address) if response.ip_address else None,
         truncated=truncation(response.flags),
         protocols=(response.protocol.lower(),) if response.protocol else (),
+    )
+
+
+def exchange_of_made(
+    request: Request, response: Response, started: float, maker: str
+) -> Exchange:
+    """What *maker* made of *request*; no server sent *response* as it is.
+
+    Its URL is that of the document: a browser follows redirects by itself.
+    """
+    known = response.url.lower().startswith(("http://", "https://"))
+    return replace(
+        exchange_of(request, response, started),
+        url=response.url if known else request.url,
+        made=Made(maker, request.url),
+        protocols=(),
     )
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from frontier.archive.batch import Counters
     from frontier.model import Stored
@@ -99,6 +100,8 @@ class Connection:
         """What each request from the store stands on."""
         self.sent: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
         """When each request was sent, in seconds since the Unix epoch."""
+        self.answered: WeakKeyDictionary[Request, Response] = WeakKeyDictionary()
+        """What the download handler gave for it, until the archive has taken that."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()

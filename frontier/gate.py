@@ -122,6 +122,7 @@ class Gate:
     async def _send_now(self, request: Request) -> Response:
         self._connection.sent[request] = time.time()
         response: Response = await self._send(request)
+        self._connection.answered[request] = response
         return response
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:

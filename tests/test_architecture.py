@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent / "frontier"
 FACES = {
     "addon",
     "allowance",
+    "answering",
     "attempts",
     "capture",
     "cli",
