@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
-from scrapy.exceptions import CloseSpider
 from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
@@ -30,7 +29,7 @@ from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
-from frontier.scrapy_internals import close_spider, end_with_error, slot_of
+from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 
@@ -185,7 +184,7 @@ class Connection:
         """Have the spider closed as soon as everything has been opened."""
 
         def close() -> None:
-            raise CloseSpider(reason)
+            close_now(self._crawler, reason)
 
         self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
 

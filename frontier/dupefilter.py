@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
-from scrapy.exceptions import CloseSpider
 
 from frontier.connection import REFUSED, connection_of
 from frontier.errors import FrontierError
 from frontier.invocation import developing, fail_program
 from frontier.queues.push import SEEN, SEEN_BY_BLOOM
 from frontier.runtime.cascade import Cascade
-from frontier.scrapy_internals import end_with_error
+from frontier.scrapy_internals import close_now, end_with_error
 from frontier.seen.recent import Recent
 
 if TYPE_CHECKING:
@@ -194,7 +193,7 @@ class RedisDupeFilter(RFPDupeFilter):
         crawler = self._crawler
         fail_program()
         end_with_error(crawler)
-        raise CloseSpider(REFUSED)
+        close_now(crawler, REFUSED)
 
     def _fail(self, error: FrontierError) -> None:
         """Close the spider; from now on everything is new and nobody is asked."""

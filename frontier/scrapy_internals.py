@@ -12,7 +12,8 @@ since    is
 2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
          a handler binds to `DOWNLOAD_BIND_ADDRESS`
 2.16     `start_requests` is not called; the agent's class is `_ScrapyAgent`
-2.18     a header line without a colon is left out, and fails no download; robots.txt
+2.18     `CloseSpider` is heard when a spider is opened;
+         a header line without a colon is left out, and fails no download; robots.txt
          parsers know the Crawl-delay
 =======  =======================================================================
 
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import scrapy
 from scrapy import crawler as crawler_module
+from scrapy import signals
 from scrapy.core.downloader.handlers import http11
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.cookies import (
@@ -40,6 +42,7 @@ from scrapy.downloadermiddlewares.cookies import (
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.python import to_unicode
 from twisted.internet import error as txerror
@@ -75,6 +78,7 @@ __all__ = [
     "ScrapysAgent",
     "UnsupportedURLSchemeError",
     "as_scrapy_awaits",
+    "close_now",
     "close_spider",
     "crawl_delay",
     "end_with_error",
@@ -350,6 +354,21 @@ def close_spider(crawler: Crawler, reason: str) -> None:
         deferred_from_coro(engine.close_spider_async(reason=reason))
 
 
+def close_now(crawler: Crawler, reason: str) -> None:
+    """Close the spider, in a handler of ``spider_opened``.
+
+    Raises:
+        CloseSpider: That is how, since 2.18; before, nobody listens.
+    """
+    if scrapy.version_info >= (2, 18):
+        raise CloseSpider(reason)
+
+    def close() -> None:
+        close_spider(crawler, reason)
+
+    crawler.signals.connect(close, signal=signals.engine_started, weak=False)
+
+
 def end_with_error(crawler: Crawler) -> None:
     """Have ``scrapy crawl`` exit with 1 when the spider is closed.
 
@@ -357,6 +376,8 @@ def end_with_error(crawler: Crawler) -> None:
     """
 
     async def end() -> None:
+        if PASSES_SPIDER:
+            crawler.spider = None  # here nobody looks again after `stop`
         stop = getattr(crawler, "stop_async", None) or crawler.stop
         await settled(stop())
         crawler.spider = None

@@ -64,6 +64,8 @@ class StartMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pass on what *start* yields if this node is the one to load it."""
         connection = self._connection
+        if not connection.opened:
+            return  # and the spider is about to be closed
         node = connection.node
         if not connection.start_id:
             connection.start_id = start_id(cast("Spider", self._crawler.spider))

@@ -1,0 +1,75 @@
+"""A part of the suite on each version of Scrapy, in an environment of its own."""
+
+import os
+import re
+import subprocess
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.compat
+ROOT = Path(__file__).parents[2]
+VERSIONS = ["2.13.4", "2.14.2", "2.15.2", "2.16.0", "2.17.0", "2.18.0", "2.19.0"]
+"""The last of each series."""
+TESTS = [
+    "tests/test_handler.py",
+    "tests/test_requests.py",
+    "tests/integration/test_crawl.py",
+    "tests/integration/test_plain_spider.py",
+    "tests/integration/test_start_requests.py",
+]
+"""What goes through all that `frontier/scrapy_internals.py` adapts."""
+
+
+def environment(version):
+    """The Python of an environment with Scrapy *version*; its other packages are ours.
+
+    It is made once, below ``.compat``.
+    """
+    place = ROOT / ".compat" / f"scrapy-{version}"
+    python = place / "bin" / "python"
+    made = place / "made"
+    if not made.exists():
+        venv.create(place, clear=True, with_pip=True)
+        pip = [python, "-m", "pip", "-qq", "--disable-pip-version-check", "install"]
+        subprocess.run([*pip, f"scrapy=={version}"], check=True)
+        (packages,) = place.glob("lib/python*/site-packages")
+        ours = sysconfig.get_path("purelib")
+        # Behind its own: of what both have, the environment's is found.
+        (packages / "zz_ours.pth").write_text(
+            f"{ROOT}\nimport site; site.addsitedir({ours!r})\n"
+        )
+        made.touch()
+    return python
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_part_of_the_suite_on_scrapy(version):
+    python = environment(version)
+    told = subprocess.run(
+        [python, "-c", "import scrapy; print(scrapy.__version__)"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == version
+
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    summary = done.stdout.splitlines()[-1] if done.stdout else done.stderr
+    passed = re.search(r"(\d+) passed", summary)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert passed is not None, summary
+    assert int(passed[1]) > len(TESTS)
+    assert "failed" not in summary
