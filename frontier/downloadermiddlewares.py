@@ -17,6 +17,7 @@ from frontier.discovery import found_of
 from frontier.gate import LeaseGone
 from frontier.model import Attempt
 from frontier.places import DOWNLOAD_SLOT
+from frontier.scrapy_internals import takes_no_spider
 from frontier.wire import exchange_of_wire
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
 
+@takes_no_spider
 class CaptureMiddleware:
     """Archives every exchange, and has each host keep to its own slot.
 

@@ -41,6 +41,7 @@ FACES = {
     "requests",
     "robots",
     "scheduler",
+    "scrapy_internals",
     "seeding",
     "spidermiddlewares",
     "spideroutput",
