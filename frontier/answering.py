@@ -86,7 +86,8 @@ class Answering:
     def _tell(self, maker: str, response: Response) -> None:
         if maker == MIDDLEWARE or not RENDERED.isdisjoint(response.flags):
             logger.info(
-                "what %s makes is archived as resource records: no server sent it",
+                "what %s makes is archived as resource records: no server sent it; "
+                "what it was made of is not archived",
                 maker,
             )
         else:

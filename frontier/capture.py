@@ -13,6 +13,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from scrapy.http import HtmlResponse, XmlResponse
+
 from frontier.model import Exchange, Made
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
 """Undone by the handler; the body is archived without them."""
+_TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
 _FLAGS = {"dataloss": "disconnect", "download_stopped": "unspecified"}
 
 
@@ -48,8 +51,12 @@ def exchange_of_made(
 ) -> Exchange:
     """What *maker* made of *request*; no server sent *response* as it is.
 
-    Its URL is that of the document: a browser follows redirects by itself.
+    Its URL is that of the document: a browser follows redirects by itself. Its type,
+    without a Content-Type, is that of *response*'s class: middlewares that drive a
+    browser give an `HtmlResponse` without headers.
     """
+    if b"Content-Type" not in response.headers:
+        response = _typed(response)
     known = response.url.lower().startswith(("http://", "https://"))
     return replace(
         exchange_of(request, response, started),
@@ -57,6 +64,15 @@ def exchange_of_made(
         made=Made(maker, request.url),
         protocols=(),
     )
+
+
+def _typed(response: Response) -> Response:
+    for cls, kind in _TYPES.items():
+        if isinstance(response, cls):
+            headers = response.headers.copy()
+            headers["Content-Type"] = f"{kind}; charset={response.encoding}"
+            return response.replace(headers=headers)
+    return response
 
 
 def truncation(flags: Iterable[str]) -> str | None:

@@ -6,6 +6,7 @@ import zipfile
 import pytest
 from conftest import Cluster
 from test_listing import files, found, listed
+from test_wacz import replay
 from test_wire import Captured
 
 from frontier.wacz.check import check
@@ -214,9 +215,7 @@ def test_indexes_have_resources_as_reading_finds_them(crawled):
     assert lines == [line for path in files(cluster) for line in found(path)]
     made = [line for line in lines if not line.status]
     assert len(made) == 6
-    assert (
-        sum(line.notes.title == "Made" for line in made) == 2
-    )  # the others say no type
+    assert sum(line.notes.title == "Made" for line in made) == 5
 
 
 def test_resources_are_pages_of_a_wacz(crawled, tmp_path):
@@ -233,6 +232,16 @@ def test_resources_are_pages_of_a_wacz(crawled, tmp_path):
             beside.unlink()  # so that the second one reads the records
     assert listed_pages[0] == listed_pages[1]
     assert "https://foreign.example/foreign" in listed_pages[0]
+
+
+@pytest.mark.compat
+def test_pywb_serves_resources(crawled, tmp_path):
+    cluster, _ = crawled
+    create(tmp_path / "made.wacz", files(cluster))
+    with replay(tmp_path / "pywb", tmp_path / "made.wacz") as ask:
+        for path, about in (("foreign", b"f"), ("to", b"it")):
+            answer = ask.of(f"https://foreign.example/{path}")
+            assert answer == (200, b"<title>Made</title>made of " + about)
 
 
 def test_handlers_that_are_told_to_be_http_are(tmp_path, chosen):
