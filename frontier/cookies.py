@@ -89,6 +89,7 @@ class CookiesMiddleware(BaseCookies):
             NotConfigured: ``COOKIES_ENABLED`` is false.
         """
         made = super().from_crawler(crawler)
+        made.crawler = crawler  # as Scrapy does since 2.14
         made._connection = connection_of(crawler)
         return made
 

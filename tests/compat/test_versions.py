@@ -16,6 +16,7 @@ VERSIONS = ["2.13.4", "2.14.2", "2.15.2", "2.16.0", "2.17.0", "2.18.0", "2.19.0"
 TESTS = [
     "tests/test_handler.py",
     "tests/test_requests.py",
+    "tests/integration/test_cookies.py",
     "tests/integration/test_crawl.py",
     "tests/integration/test_plain_spider.py",
     "tests/integration/test_start_requests.py",
