@@ -18,14 +18,7 @@ has in place of an HTTP status:
 
 from __future__ import annotations
 
-from scrapy.exceptions import (
-    CannotResolveHostError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    DownloadTimeoutError,
-    IgnoreRequest,
-    UnsupportedURLSchemeError,
-)
+from scrapy.exceptions import IgnoreRequest
 from twisted.internet.error import (
     ConnectError,
     ConnectionDone,
@@ -35,6 +28,14 @@ from twisted.internet.error import (
 )
 from twisted.internet.error import TimeoutError as TwistedTimeout
 from twisted.web._newclient import ResponseFailed, ResponseNeverReceived
+
+from frontier.scrapy_internals import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    UnsupportedURLSchemeError,
+)
 
 UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT = -1, -2, -3, -4
 UNKNOWN, UNFETCHABLE = -5, -7

@@ -8,11 +8,14 @@ names, and which headers the handler itself added to the request.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from frontier.model import Exchange
+from scrapy.http import HtmlResponse, XmlResponse
+
+from frontier.model import Exchange, Made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
 """Undone by the handler; the body is archived without them."""
+_TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
 _FLAGS = {"dataloss": "disconnect", "download_stopped": "unspecified"}
 
 
@@ -40,6 +44,35 @@ def exchange_of(request: Request, response: Response, started: float) -> Exchang
         truncated=truncation(response.flags),
         protocols=(response.protocol.lower(),) if response.protocol else (),
     )
+
+
+def exchange_of_made(
+    request: Request, response: Response, started: float, maker: str
+) -> Exchange:
+    """What *maker* made of *request*; no server sent *response* as it is.
+
+    Its URL is that of the document: a browser follows redirects by itself. Its type,
+    without a Content-Type, is that of *response*'s class: middlewares that drive a
+    browser give an `HtmlResponse` without headers.
+    """
+    if b"Content-Type" not in response.headers:
+        response = _typed(response)
+    known = response.url.lower().startswith(("http://", "https://"))
+    return replace(
+        exchange_of(request, response, started),
+        url=response.url if known else request.url,
+        made=Made(maker, request.url),
+        protocols=(),
+    )
+
+
+def _typed(response: Response) -> Response:
+    for cls, kind in _TYPES.items():
+        if isinstance(response, cls):
+            headers = response.headers.copy()
+            headers["Content-Type"] = f"{kind}; charset={response.encoding}"
+            return response.replace(headers=headers)
+    return response
 
 
 def truncation(flags: Iterable[str]) -> str | None:

@@ -200,6 +200,8 @@ class Config:
     """Field of an item that `WarcPipeline` fills."""
     warc_fsync: str = _setting("batch", parsers.choice("record", "batch", "close"))
     """When records are forced to disk: each, before acks, or at the file's end."""
+    warc_http_handlers: tuple[str, ...] = _setting((), parsers.class_paths)
+    """Download handlers of others whose responses servers have sent."""
     warc_include: tuple[str, ...] = _setting((), parsers.archive_rules)
     """Exchanges that are archived; empty for all. Rules as of ``warc_exclude``."""
     warc_info: str = _setting("", parsers.warcinfo)

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
-from scrapy.utils.defer import deferred_from_coro
 from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
@@ -31,6 +30,7 @@ from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
+from frontier.scrapy_internals import close_spider, end_with_error, slot_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from frontier.archive.batch import Counters
     from frontier.model import Stored
@@ -99,6 +100,8 @@ class Connection:
         """What each request from the store stands on."""
         self.sent: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
         """When each request was sent, in seconds since the Unix epoch."""
+        self.answered: WeakKeyDictionary[Request, Response] = WeakKeyDictionary()
+        """What the download handler gave for it, until the archive has taken that."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
@@ -191,14 +194,8 @@ class Connection:
 
         ``scrapy crawl`` does so where the crawler has no spider at the end.
         """
-        crawler = self._crawler
         fail_program()
-
-        async def end(_: Spider) -> None:
-            await crawler.stop_async()
-            crawler.spider = None
-
-        crawler.engine._spider_closed_callback = end
+        end_with_error(self._crawler)
 
     async def close(self) -> None:
         """Close the node, if it was opened."""
@@ -224,20 +221,20 @@ class Connection:
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
-        slot = self._crawler.engine._slot
+        slot = slot_of(self._crawler)
         return slot.inprogress if slot is not None else set()
 
     def wake_engine(self) -> None:
         """Have the engine ask for requests now, if all of it is open."""
         engine = self._crawler.engine
-        slot = engine._slot
+        slot = slot_of(self._crawler)
         if slot is not None and slot.closing is None and engine.running:
             slot.nextcall.schedule()
 
     @property
     def closing(self) -> bool:
         """Whether the engine waits for what is in progress, and then closes."""
-        slot = self._crawler.engine._slot
+        slot = slot_of(self._crawler)
         return slot is not None and slot.closing is not None
 
     def holds_requests(self) -> bool:
@@ -250,7 +247,7 @@ class Connection:
             return
         reason = REASONS[order]
         logger.info("an operator wants this node to go: %s", reason)
-        deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+        close_spider(self._crawler, reason)
 
     def end_at(self, limit: str) -> None:
         """Close the spider because the crawl has ended at *limit*, on all nodes."""
@@ -260,7 +257,7 @@ class Connection:
         )
         if not self.closing and self._opened:
             reason = reason_of(limit)
-            deferred_from_coro(self._crawler.engine.close_spider_async(reason=reason))
+            close_spider(self._crawler, reason)
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
@@ -271,7 +268,7 @@ class Connection:
         """Close the spider because the frontier of this node does not work."""
         logger.critical("the frontier of this node cannot go on: %s", error)
         self._end_badly()
-        deferred_from_coro(self._crawler.engine.close_spider_async(reason=FAILED))
+        close_spider(self._crawler, FAILED)
 
     def count(self, stat: str) -> None:
         """Add one to *stat* of Scrapy's."""

@@ -26,14 +26,12 @@ from http.cookiejar import Cookie
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scrapy.downloadermiddlewares.cookies import (
-    CookiesMiddleware as ScrapysCookiesMiddleware,
-)
 from scrapy.utils.httpobj import urlparse_cached
 
 from frontier.connection import connection_of
 from frontier.runtime import cookies as shared
 from frontier.scope import domain_of
+from frontier.scrapy_internals import BaseCookies, takes_no_spider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -70,7 +68,8 @@ class _Jar(shared.Jar):
         """Those of cookies that were set; host names, or with a dot before them."""
 
 
-class CookiesMiddleware(ScrapysCookiesMiddleware):
+@takes_no_spider
+class CookiesMiddleware(BaseCookies):
     """Takes the place of Scrapy's, and does what its documentation says, for all."""
 
     _connection: Connection

@@ -31,6 +31,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from frontier.connection import connection_of
 from frontier.model import Found
+from frontier.scrapy_internals import takes_no_spider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,6 +51,7 @@ _HOPS = re.compile(r"(?:([0-9]{1,6})\+)?([A-Z]{0,50})")
 SEED = ["", "", "", 0]
 
 
+@takes_no_spider
 class DiscoveryMiddleware:
     """Notes in each request of a page how it was found."""
 

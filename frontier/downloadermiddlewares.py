@@ -7,15 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from frontier.answering import Answering
 from frontier.archive.selection import mime_of
 from frontier.attempts import status_of
+from frontier.capture import exchange_of, exchange_of_made
 from frontier.conditional import Conditional
-from frontier.connection import connection_of
+from frontier.connection import connection_of, one_message
 from frontier.discovery import found_of
 from frontier.gate import LeaseGone
 from frontier.model import Attempt
 from frontier.places import DOWNLOAD_SLOT
-from frontier.wire import capture, exchange_of_wire
+from frontier.scrapy_internals import takes_no_spider
+from frontier.wire import exchange_of_wire
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,6 +33,7 @@ HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
 
+@takes_no_spider
 class CaptureMiddleware:
     """Archives every exchange, and has each host keep to its own slot.
 
@@ -46,6 +50,8 @@ class CaptureMiddleware:
         self._connection = connection_of(crawler)
         self._crawler = crawler
         self._conditional = Conditional(self._connection, crawler)
+        with one_message():
+            self._answering = Answering(crawler, self._connection)
         self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
@@ -66,10 +72,13 @@ class CaptureMiddleware:
         wire = self._connection.wires.pop(request, None)
         # A cached response was not sent; data: and file: are no exchange at all.
         if "cached" not in response.flags and request.url.startswith(HTTP):
-            started = self._connection.sent.get(request) or time.time()
-            exchange = capture(request, response, wire, started)
-            settled = self._conditional.settle(request, exchange)
-            self._archive(request, _told(request, settled))
+            if wire is not None and (wire.complete or wire.response_head or wire.raw):
+                exchange = exchange_of_wire(request, wire)
+                settled = self._conditional.settle(request, exchange)
+                self._archive(request, _told(request, settled))
+            if wire is None or not wire.complete:
+                self._archive_answer(request, response)
+        self._connection.answered.pop(request, None)
         self._unslot(request)
         return await self._conditional.restore(request, response)
 
@@ -100,6 +109,20 @@ class CaptureMiddleware:
             )
         self._conditional.forget(request)
         self._unslot(request)
+
+    def _archive_answer(self, request: Request, response: Response) -> None:
+        """Archive what Scrapy has, as a server's response if it is one."""
+        if self._connection.node.archive is None:
+            return
+        started = self._connection.sent.get(request) or time.time()
+        given, maker = self._answering.answer(request, response)
+        if maker:
+            exchange = exchange_of_made(request, given, started, maker)
+            self._crawler.stats.inc_value("frontier/archive/resources")
+        else:
+            exchange = exchange_of(request, given, started)
+            exchange = self._conditional.settle(request, exchange)
+        self._archive(request, _told(request, exchange))
 
     def _unslot(self, request: Request) -> None:
         if request not in self._slotted:

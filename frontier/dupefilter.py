@@ -26,6 +26,7 @@ from frontier.errors import FrontierError
 from frontier.invocation import developing, fail_program
 from frontier.queues.push import SEEN, SEEN_BY_BLOOM
 from frontier.runtime.cascade import Cascade
+from frontier.scrapy_internals import end_with_error
 from frontier.seen.recent import Recent
 
 if TYPE_CHECKING:
@@ -192,12 +193,7 @@ class RedisDupeFilter(RFPDupeFilter):
     def _raise_refused(self) -> None:
         crawler = self._crawler
         fail_program()
-
-        async def end(_: Spider) -> None:
-            await crawler.stop_async()
-            crawler.spider = None  # ``scrapy crawl`` then exits with 1
-
-        crawler.engine._spider_closed_callback = end
+        end_with_error(crawler)
         raise CloseSpider(REFUSED)
 
     def _fail(self, error: FrontierError) -> None:

@@ -35,7 +35,6 @@ import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from scrapy.core.downloader.handlers.http11 import _LenientHTTPClientParser
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.web._newclient import (
@@ -53,6 +52,7 @@ from twisted.web.http import (
     _MalformedChunkedDataError,
 )
 
+from frontier.scrapy_internals import LenientParser
 from frontier.tls import tls_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ _GZIP, _ZLIB = 31, 15
 _WBITS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": _ZLIB}
 
 
-class Parser(_LenientHTTPClientParser):
+class Parser(LenientParser):
     """Parses the answer to a request that has a wire, a spool and a connection.
 
     Scrapy makes the parser and changes its class, so nothing is set up here.

@@ -27,6 +27,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from frontier.places import shards_of
 from frontier.queues.partition import split_name
+from frontier.scrapy_internals import stand_before_handlers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,11 +66,10 @@ class Gate:
         engine: Any = crawler.engine
         downloader = engine.downloader
         self._slots = downloader.slots
-        self._send = downloader.handlers.download_request_async
         self._next: dict[str, float] = {}
         self._allowance = connection.allowance
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
-        downloader.handlers.download_request_async = self.send
+        self._send = stand_before_handlers(crawler, self.send)
 
     async def send(self, request: Request) -> Response:
         """Send *request* once the lease that it stands on is current.
@@ -122,6 +122,7 @@ class Gate:
     async def _send_now(self, request: Request) -> Response:
         self._connection.sent[request] = time.time()
         response: Response = await self._send(request)
+        self._connection.answered[request] = response
         return response
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:

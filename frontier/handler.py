@@ -23,26 +23,25 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy.core.downloader.handlers.http11 import (
-    HTTP11DownloadHandler,
-    _LenientHTTP11ClientFactory,
-    _LenientHTTP11ClientProtocol,
-    _ResponseReader,
-    _ScrapyAgent,
-)
-from scrapy.exceptions import (
-    DownloadCancelledError,
-    DownloadTimeoutError,
-    ResponseDataLossError,
-    StopDownload,
-)
-from scrapy.utils._download_handlers import get_dataloss_msg, wrap_twisted_exceptions
+from scrapy.exceptions import StopDownload
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from frontier.capture import truncation
 from frontier.connection import connection_of
 from frontier.framing import Parser, undone
+from frontier.scrapy_internals import (
+    BaseHandler,
+    DownloadCancelledError,
+    DownloadTimeoutError,
+    LenientFactory,
+    LenientProtocol,
+    ResponseReader,
+    ScrapysAgent,
+    as_scrapy_awaits,
+    settled,
+    wrap_twisted_exceptions,
+)
 from frontier.spool import Spool, SpoolDirectory
 from frontier.wire import Wire
 
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Handler(HTTP11DownloadHandler):
+class Handler(BaseHandler):
     """Downloads http and https as Scrapy does, and leaves a `Wire` behind.
 
     Scrapy's own way to send is repeated here for one reason: its agent's class
@@ -76,20 +75,11 @@ class Handler(HTTP11DownloadHandler):
         self._wires = connection.wires
         self._spools = SpoolDirectory(connection.config)
 
+    @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
         """Download *request*; what crosses the wire is in the connection's `wires`."""
         wire = self._wires[request] = Wire()
-        spider = self._crawler.spider
-        agent = _Agent(
-            contextFactory=self._contextFactory,
-            bindAddress=self._bind_address,
-            pool=self._pool,
-            maxsize=getattr(spider, "download_maxsize", self._default_maxsize),
-            warnsize=getattr(spider, "download_warnsize", self._default_warnsize),
-            fail_on_dataloss=self._fail_on_dataloss,
-            crawler=self._crawler,
-            tls_verbose_logging=self._tls_verbose_logging,
-        )
+        agent: _Agent = self.make_agent(_Agent)
         agent.wire = wire
         agent.guard = partial(self._guard, request)
         agent.spool = self._spools.new()
@@ -103,10 +93,7 @@ class Handler(HTTP11DownloadHandler):
             if wire.broken and wire.truncated == "disconnect":
                 wire.truncated = None  # all that was sent is there, as it was sent
             wire.body = await agent.spool.take()
-            lost = isinstance(error, ResponseDataLossError)
-            if lost and not self._fail_on_dataloss_warned:
-                self._fail_on_dataloss_warned = True
-                logger.warning(get_dataloss_msg(request.url))
+            self.warn_of_loss(error, request.url)
             raise
         wire.truncated = truncation(response.flags)
         wire.body = await agent.spool.take(response.body)
@@ -121,13 +108,14 @@ class Handler(HTTP11DownloadHandler):
         gate = self._connection.gate
         return None if gate is None or gate.covers(request) else gate.covered(request)
 
+    @as_scrapy_awaits
     async def close(self) -> None:
         """Close idle connections, and wait for what still goes to disk."""
-        await super().close()
+        await settled(super().close())
         await self._spools.close()
 
 
-class _Agent(_ScrapyAgent):
+class _Agent(ScrapysAgent):
     """Scrapy's, with a wire that its connection writes to and a spool for the body."""
 
     wire: Wire
@@ -156,7 +144,7 @@ class _Agent(_ScrapyAgent):
         return super()._cb_bodyready(txresponse, request)
 
 
-class _Reader(_ResponseReader):
+class _Reader(ResponseReader):
     """Hands the body to a spool, and slows the server down where that is slow."""
 
     _bodybuf: Any
@@ -246,7 +234,7 @@ class _Tee:
         self._transport.writeSequence(lines)
 
 
-class _Protocol(_LenientHTTP11ClientProtocol):
+class _Protocol(LenientProtocol):
     """A connection that tells the wire of each request what passes."""
 
     def request(self, request: Any) -> Deferred[IResponse]:
@@ -272,7 +260,7 @@ class _Protocol(_LenientHTTP11ClientProtocol):
         self._finishResponse(rest)
 
 
-class _Factory(_LenientHTTP11ClientFactory):
+class _Factory(LenientFactory):
     def buildProtocol(self, _: Any) -> _Protocol:  # noqa: N802 (Twisted's name)
         return _Protocol(self._quiescentCallback)
 

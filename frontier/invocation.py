@@ -24,7 +24,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
-from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
+from scrapy.crawler import CrawlerProcess
+
+from frontier.scrapy_internals import AsyncCrawlerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,6 +29,7 @@ from frontier.queues.claims import Origin
 from frontier.queues.partition import process_of, queue_name
 from frontier.queues.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
 from frontier.requests import host_of
+from frontier.scrapy_internals import started
 from frontier.spideroutput import PARENT
 
 if TYPE_CHECKING:
@@ -218,18 +219,18 @@ class Keeping:
 
     async def start_again(self, crawler: Crawler) -> None:
         """Schedule what `Spider.start` yields; items it yields were scraped before."""
-        engine: Any = crawler.engine
         connection = self._connection
         async with self._starting:
             before = connection.starting
             connection.starting = connection.starts_again = True
             try:
-                await self._crawl_starts(engine)
+                await self._crawl_starts(crawler)
             finally:
                 connection.starting, connection.starts_again = before, False
 
-    async def _crawl_starts(self, engine: Any) -> None:
-        async for made in await engine.scraper.spidermw.process_start():
+    async def _crawl_starts(self, crawler: Crawler) -> None:
+        engine: Any = crawler.engine
+        async for made in await started(crawler):
             if isinstance(made, Request):
                 engine.crawl(made)
 

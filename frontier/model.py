@@ -84,8 +84,22 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """Where a response is from that no server sent."""
+
+    by: str
+    """The class of a download handler, or what else is known of its maker."""
+    requested: str
+    """The URL that was asked for; the page may be of another."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
-    """One HTTP request and its response, as they crossed the wire."""
+    """One HTTP request and its response, as they crossed the wire.
+
+    Or, with *made*, a document that came about otherwise, in Scrapy's words: the
+    heads are then no server's, and only tell status and type.
+    """
 
     url: str
     started: float
@@ -115,6 +129,8 @@ class Exchange:
     """Milliseconds from the request to the end of the answer; -1: not known."""
     notes: tuple[str, ...] = ()
     """Annotations of the crawl log."""
+    made: Made | None = None
+    """What made the response, if no server sent it."""
 
     @property
     def method(self) -> str:

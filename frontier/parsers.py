@@ -258,6 +258,15 @@ def modules(value: Any) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
+def class_paths(value: Any) -> tuple[str, ...]:
+    """Dotted paths of classes, between spaces if they are one text."""
+    given = modules(value)
+    for path in given:
+        if "." not in path:
+            raise ValueError(f"has {path!r}, which is no path of a class")
+    return given
+
+
 def without_secrets(url: str) -> str:
     """*url* without user and password, and without what its query says."""
     parts = urlsplit(url)

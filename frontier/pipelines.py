@@ -10,6 +10,7 @@ from itemadapter import ItemAdapter
 from scrapy import Request, signals
 
 from frontier.connection import connection_of
+from frontier.scrapy_internals import takes_no_spider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@takes_no_spider
 class ItemOriginMiddleware:
     """Remembers which request each item came from, for `WarcPipeline`.
 
@@ -47,6 +49,7 @@ class ItemOriginMiddleware:
             yield each
 
 
+@takes_no_spider
 class WarcPipeline:
     """Stamps items with file, offset, record id, digest, original or revisit.
 

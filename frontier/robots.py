@@ -15,14 +15,12 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
-from scrapy.downloadermiddlewares.robotstxt import (
-    RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
-)
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 
 from frontier.connection import connection_of
+from frontier.scrapy_internals import BaseRobots, crawl_delay
 
 if TYPE_CHECKING:
     from typing import Self
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class RobotsTxtMiddleware(ScrapysRobotsTxtMiddleware):
+class RobotsTxtMiddleware(BaseRobots):
     """Takes the place of Scrapy's, and does what its documentation says."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -60,7 +58,7 @@ class RobotsTxtMiddleware(ScrapysRobotsTxtMiddleware):
         agent = self._robotstxt_useragent or request.headers.get(
             b"User-Agent", self._default_useragent
         )
-        delay = rp.crawl_delay(agent or b"*")
+        delay = crawl_delay(rp, agent or b"*")
         if delay is not None and delay > 0:
             self._keep(delay, request)
 

@@ -13,6 +13,7 @@ from frontier.archive.records import target_uri
 from frontier.connection import connection_of, one_message
 from frontier.errors import WriterStopped
 from frontier.launch import start_id
+from frontier.scrapy_internals import serve_start_requests, takes_no_spider
 from frontier.takeover import check_scheduler
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class StartMiddleware:
             check_scheduler(crawler.settings)
         self._connection = connection_of(crawler)
         self._crawler = crawler
+        if crawler.spider is not None:
+            serve_start_requests(crawler.spider)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -100,6 +103,7 @@ class StartMiddleware:
             keeper.cancel()
 
 
+@takes_no_spider
 class SkipLinksMiddleware:
     """Does not follow duplicate pages below ``FRONTIER_REVISIT_SKIP_LINKS_DEPTH``.
 

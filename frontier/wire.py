@@ -12,12 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.capture import exchange_of, request_head_of
+from frontier.capture import request_head_of
 from frontier.model import Exchange
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.http import Response
 
     from frontier.model import Body
 
@@ -85,19 +84,6 @@ def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
         cipher_suite=wire.cipher_suite,
         framing=wire.framing,
     )
-
-
-def capture(
-    request: Request, response: Response, wire: Wire | None, started: float
-) -> Exchange:
-    """The exchange of *request* and *response*, from the wire if it was kept.
-
-    A handler other than ours keeps nothing, and a downloader middleware may
-    have put another response in its place: then Scrapy's words are all there is.
-    """
-    if wire is None or not wire.complete or wire.status != response.status:
-        return exchange_of(request, response, started)
-    return exchange_of_wire(request, wire)
 
 
 def stored_head(head: bytes) -> bytes:

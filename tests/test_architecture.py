@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent / "frontier"
 FACES = {
     "addon",
     "allowance",
+    "answering",
     "attempts",
     "capture",
     "cli",
@@ -40,6 +41,7 @@ FACES = {
     "requests",
     "robots",
     "scheduler",
+    "scrapy_internals",
     "seeding",
     "spidermiddlewares",
     "spideroutput",

@@ -57,6 +57,7 @@ def gate(node, sent):
         allowance=SimpleNamespace(is_divided=False),
         reservations={},
         sent={},
+        answered={},
     )
     return Gate(crawler, connection)
 

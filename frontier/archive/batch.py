@@ -29,6 +29,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
+from frontier.archive.coding import decoded
 from frontier.archive.history import past_of
 from frontier.archive.index import Entry
 from frontier.archive.matching import URL_KEY
@@ -162,6 +163,7 @@ class BatchWriter:
         Raises:
             WriterStopped: The disk failed and *stopping* is set.
         """
+        exchanges = [decoded(x) if x.made is not None else x for x in exchanges]
         if self._prepare is not None:
             exchanges = [self._prepare(exchange) for exchange in exchanges]
         items = [self._rules.weigh(exchange, self._policy) for exchange in exchanges]

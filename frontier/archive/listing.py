@@ -26,7 +26,12 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
-from frontier.archive.records import escaped, target_uri
+from frontier.archive.records import (
+    escaped,
+    is_resource,
+    resource_type,
+    target_uri,
+)
 from frontier.archive.selection import mime_of
 from frontier.archive.writer import OPEN
 from frontier.cdx import notes
@@ -79,15 +84,19 @@ class Listing:
             return
         url = target_uri(exchange.url)
         mime = mime_of(exchange.response_head) or "unk"
-        if not (exchange.response_head or exchange.unmodified):
-            mime = "application/octet-stream"  # as `records.capture` has it
-        how = asked(exchange.request_head, exchange.request_body)
+        status = str(exchange.status) if exchange.status else ""
+        if is_resource(exchange):  # has no status
+            mime = resource_type(exchange).partition(";")[0].strip() or "unk"
+            status = ""
+        how = GET
+        if exchange.made is None:
+            how = asked(exchange.request_head, exchange.request_body)
         line = Line(
             key=self._key(how.filed(url)),
             timestamp="".join(filter(str.isdigit, stored.date))[:14],
             url=url,
             mime=REVISIT if stored.original is not None else mime,
-            status=str(exchange.status) if exchange.status else "",
+            status=status,
             digest=stored.payload_digest,
             length=stored.length,
             offset=stored.offset,
@@ -179,6 +188,10 @@ class Listing:
 def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.Notes:
     """What `frontier.cdx.notes.notes_of` finds in the record, without reading it."""
     title, original = None, stored.original
+    if is_resource(exchange):
+        kind, body = resource_type(exchange), exchange.response_body
+        title = notes.title_of_resource(kind, bytes(body[: notes.TITLE_REACH]))
+        return notes.make(stored.date, title)
     is_page = exchange.status == 200 and mime in notes.HTML and how is GET
     if is_page and exchange.unmodified is None:
         body = exchange.response_body if original is None else b""

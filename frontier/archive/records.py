@@ -38,12 +38,18 @@ RULES_URN = "urn:frontier:canonicalization"
 
 FRAMING = "X-Frontier-Framing"
 """The header that says what of a response is not as its head says it is."""
+MADE_BY = "X-Frontier-Made-By"
+"""The header that says what made a document that no server sent."""
+OCTETS = "application/octet-stream"
+"""The type of a block of which none is known."""
 
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _URI = re.compile(r"[\x21-\x7e]+")
 _NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_CODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
 
@@ -157,16 +163,17 @@ def capture(
     original: Original | None = None,
     *,
     block_digest: bool = True,
-) -> tuple[Record, Record]:
+) -> tuple[Record, ...]:
     """Return the response record of *exchange* and its request record.
 
-    What has no HTTP head becomes a resource record (section 6.3), with the bytes that
-    were received. The first is a revisit of *original* if there is one. *digest_hex*
-    is that of the body, as the index spells it. Of a 304 that we asked for, it is
-    the original's, and the block is empty: a replay tool that finds the 304's head
-    there serves the 304 (pywb 2.10), and one that finds nothing the original.
-    Without *block_digest* the records have none; it is optional (section 5.8), and
-    takes as long as that of the payload.
+    What has no HTTP head becomes a resource record (section 6.4), with the bytes that
+    were received. What no server sent becomes one, too, of the document, and has no
+    request record: what was sent for it, if anything, is not known. The first is a
+    revisit of *original* if there is one. *digest_hex* is that of the body, as the
+    index spells it. Of a 304 that we asked for, it is the original's, and the block
+    is empty: a replay tool that finds the 304's head there serves the 304 (pywb
+    2.10), and one that finds nothing the original. Without *block_digest* the records
+    have none; it is optional (section 5.8), and takes as long as that of the payload.
 
     Raises:
         ValueError: *original* is given and the payload is empty.
@@ -175,8 +182,8 @@ def capture(
     url = target_uri(exchange.url)
     kind = "response" if original is None else "revisit"
     of = "application/http; msgtype=response"
-    if not (exchange.response_head or exchange.unmodified):
-        kind, of = "resource", "application/octet-stream"
+    if is_resource(exchange):
+        kind, of = "resource", resource_type(exchange)
     request_id = _identify("request", url, date, digest_hex)
     identifier = _identify(kind, url, date, digest_hex)
     common = [("WARC-Date", date), ("WARC-Target-URI", url)]
@@ -196,15 +203,38 @@ def capture(
         ("WARC-Payload-Digest", labelled(digest_hex)),
         *_completeness(exchange, digest_hex, crawl_id, original),
         *([(FRAMING, exchange.framing)] if exchange.framing else []),
+        *([(MADE_BY, exchange.made.by)] if exchange.made else []),
         ("Content-Type", of),
     ]
     asked = (exchange.request_head, exchange.request_body)
     body = exchange.response_body if original is None else b""
     head = exchange.response_head if exchange.unmodified is None else b""
+    if exchange.made is not None:
+        return (_record(kind, identifier, response, body, digested=block_digest),)
     return (
         _record(kind, identifier, response, head, body, digested=block_digest),
         _record("request", request_id, request, *asked, digested=block_digest),
     )
+
+
+def is_resource(exchange: Exchange) -> bool:
+    """Whether *exchange* becomes a resource record."""
+    if exchange.made is not None:
+        return True
+    return not (exchange.response_head or exchange.unmodified)
+
+
+def resource_type(exchange: Exchange) -> str:
+    """The Content-Type of *exchange*'s resource record.
+
+    It is the document's, unless the body has a coding that was not undone: a
+    resource record has no place to say so.
+    """
+    head = exchange.response_head
+    coding, found = _CODING.search(head), _TYPE.search(head)
+    coded = coding is not None and coding[1].strip().lower() not in {b"", b"identity"}
+    said = found[1].strip().decode("latin-1") if found and not coded else ""
+    return _one_line(said) or OCTETS
 
 
 def metadata(
@@ -219,7 +249,9 @@ def metadata(
 
     *response* is the id of the response or revisit record. Type and fields are those
     of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
-    and ``sourceTag``; then ``fetchTimeMs``. Indexers pass over records of this type
+    and ``sourceTag``; then ``fetchTimeMs``. Of a document that no server sent, the
+    ``status`` that its maker tells and the URL that was ``requested``, if it is of
+    another, come before that. Indexers pass over records of this type
     (pywb 2.10, cdxj-indexer 1.5).
     """
     lines = []
@@ -233,6 +265,10 @@ def metadata(
             "sourceTag": escaped(found.seed),
         }
         lines += [f"{name}: {value}" for name, value in facts.items() if value]
+    if exchange.made is not None:
+        lines.append(f"status: {exchange.status}")
+        if target_uri(exchange.made.requested) != target_uri(exchange.url):
+            lines.append(f"requested: {escaped(exchange.made.requested)}")
     if exchange.fetch_ms >= 0:
         lines.append(f"fetchTimeMs: {exchange.fetch_ms}")
     if not lines:

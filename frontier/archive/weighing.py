@@ -71,7 +71,7 @@ class Rules:
         if exchange.unmodified is not None:
             return Item(exchange, exchange.unmodified.digest, False, (), {})
         digest = digest_of(body, self.algorithm)
-        if not (body and policy(exchange)):
+        if exchange.made is not None or not (body and policy(exchange)):
             return Item(exchange, digest, False, (), {})
         url = target_uri(exchange.url)
         keys = keys_of(self.match, url, digest, self.canon)

@@ -213,7 +213,7 @@ class WarcWriter:
         if self._file is not None and self._is_full(self._file):
             self.close()
         file = self._file or self._open()
-        response, request = records.capture(
+        response, *request = records.capture(
             exchange,
             digest_hex,
             self._warcinfo_id,
@@ -223,7 +223,8 @@ class WarcWriter:
         )
         offset = file.size
         length = self._write(file, response)
-        self._write(file, request)
+        for each in request:
+            self._write(file, each)
         if self._metadata:
             about = records.metadata(
                 exchange,

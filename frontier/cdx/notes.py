@@ -14,12 +14,12 @@ import zlib
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.cdx.reader import http
+from frontier.cdx.reader import Head, http
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.cdx.reader import Found, Head
+    from frontier.cdx.reader import Found
 
 TITLE_LIMIT = 300
 """Longest title, in characters."""
@@ -84,6 +84,9 @@ def notes_of(found: Found) -> Notes:
             headers.get("warc-refers-to-target-uri").strip("<>"),
             headers.get("warc-refers-to-date"),
         )
+    elif found.kind == "resource":
+        title = title_of_resource(headers.get("content-type"), found.block)
+        return make(headers.get("warc-date"), title)
     elif found.kind != "response":
         return NONE
     return make(headers.get("warc-date"), title_in(found.block), *refers)
@@ -145,6 +148,16 @@ def title_in(block: bytes) -> str | None:
     status, headers, body = http(block)
     mime = headers.get("content-type").partition(";")[0].strip().lower()
     return title_of(headers, body) if status == "200" and mime in HTML else None
+
+
+def title_of_resource(kind: str, block: bytes) -> str | None:
+    """The title of the document *block* of type *kind*; ``None`` if it is no page.
+
+    What is stored without its response has no status, and is served with 200.
+    """
+    if kind.partition(";")[0].strip().lower() not in HTML:
+        return None
+    return title_of(Head(f"\r\ncontent-type: {kind}".encode()), block)
 
 
 def title_of(headers: Head, body: bytes) -> str:

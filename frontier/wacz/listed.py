@@ -234,7 +234,11 @@ class _Index:
                 self.needs[offset] = need(read.digest, read.key, read.url, *to)
             else:
                 self.unread[offset] = read.key
-        elif read.status != "200" or read.mime not in HTML or read.asked.method:
+        elif (
+            read.status not in {"200", ""}  # a resource record has none
+            or read.mime.lower() not in HTML
+            or read.asked.method
+        ):
             is_page = False
         elif not is_page:
             self.unread[offset] = ""

@@ -1,4 +1,4 @@
-"""The list of pages: the HTML captures with status 200, and their titles."""
+"""The list of pages: the HTML captures with status 200 or none, and their titles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
-from frontier.cdx.notes import title_in
+from frontier.cdx.notes import title_in, title_of_resource
 
 if TYPE_CHECKING:
     from frontier.cdx.reader import Found
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
     """Return the line of a page; ``None`` if the capture is no page."""
-    if found.kind not in {"response", "revisit"}:
+    if found.kind == "resource":
+        title = title_of_resource(found.headers.get("content-type"), found.block)
+    elif found.kind in {"response", "revisit"}:
+        title = title_in(found.block)
+    else:
         return None
-    title = title_in(found.block)
     if title is None:
         return None
     url = found.headers.get("warc-target-uri").strip("<>")

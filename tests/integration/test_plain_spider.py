@@ -79,7 +79,7 @@ class PlainSpider(scrapy.Spider):
 """
 PIPELINE = """
 class Upper:
-    def process_item(self, item):
+    def process_item(self, item, spider=None):
         item["seen_by_pipeline"] = True
         return item
 """

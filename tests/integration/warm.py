@@ -32,6 +32,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PARTS = ["commands", "core", "downloadermiddlewares", "extensions", "spidermiddlewares"]
+CHOOSES = ("__main__", "handlers.ftp")
+"""Ends of names: the latter imports a reactor, with Scrapy 2.13."""
 STATUS = struct.Struct("i")
 SIZE = struct.Struct("I")
 
@@ -152,7 +154,7 @@ def imports():
     ]
     for path, prefix in places:
         for found in pkgutil.walk_packages(path, prefix):
-            if not found.name.endswith("__main__"):
+            if not found.name.endswith(CHOOSES):
                 with contextlib.suppress(ImportError):  # of what is not installed
                     importlib.import_module(found.name)
     assert "twisted.internet.reactor" not in sys.modules

@@ -1,0 +1,452 @@
+"""What Scrapy has no public name for, and what its versions do in different ways.
+
+The rest of the frontier has no check of a version. Tried on 2.13.4, 2.14.2, 2.15.2,
+2.16.0, 2.17.0, 2.18.0 and 2.19.0 (`make compat`). What differs:
+
+=======  =======================================================================
+since    is
+=======  =======================================================================
+2.14     handlers, `stop`, `close_spider` and the robots.txt middleware are
+         coroutines; components are called without the spider; handlers take
+         the crawler alone; `AsyncCrawlerProcess`
+2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
+         a handler binds to `DOWNLOAD_BIND_ADDRESS`
+2.16     `start_requests` is not called; the agent's class is `_ScrapyAgent`
+2.18     a header line without a colon is left out, and fails no download; robots.txt
+         parsers know the Crawl-delay
+=======  =======================================================================
+
+What always holds:
+
+1.  A spider that has but `start_requests` is served, whatever Scrapy does with it.
+2.  Components are written for the newest Scrapy; `takes_no_spider` adapts them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+import scrapy
+from scrapy import crawler as crawler_module
+from scrapy.core.downloader.handlers import http11
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.downloadermiddlewares.cookies import (
+    CookiesMiddleware as ScrapysCookiesMiddleware,
+)
+from scrapy.downloadermiddlewares.robotstxt import (
+    RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
+)
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.python import to_unicode
+from twisted.internet import error as txerror
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
+from twisted.web.client import ResponseFailed, _HTTP11ClientFactory
+from twisted.web.error import SchemeNotSupported
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.robotstxt import RobotParser
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "AsyncCrawlerProcess",
+    "BaseCookies",
+    "BaseHandler",
+    "BaseRobots",
+    "CannotResolveHostError",
+    "DownloadCancelledError",
+    "DownloadConnectionRefusedError",
+    "DownloadFailedError",
+    "DownloadTimeoutError",
+    "LenientFactory",
+    "LenientParser",
+    "LenientProtocol",
+    "ResponseReader",
+    "ScrapysAgent",
+    "UnsupportedURLSchemeError",
+    "as_scrapy_awaits",
+    "close_spider",
+    "crawl_delay",
+    "end_with_error",
+    "serve_start_requests",
+    "settled",
+    "slot_of",
+    "stand_before_handlers",
+    "started",
+    "takes_no_spider",
+    "wrap_twisted_exceptions",
+]
+
+C = TypeVar("C", bound=type)
+P = ParamSpec("P")
+R = TypeVar("R")
+OF_SCRAPY_REDIS = "scrapy_redis."
+"""Modules whose `start_requests` is in the hands of `frontier.startfeed`."""
+
+if TYPE_CHECKING:  # what the newest has
+    from scrapy.core.downloader.handlers.http11 import (
+        _LenientHTTP11ClientFactory as LenientFactory,
+    )
+    from scrapy.core.downloader.handlers.http11 import (
+        _LenientHTTP11ClientProtocol as LenientProtocol,
+    )
+    from scrapy.core.downloader.handlers.http11 import (
+        _LenientHTTPClientParser as LenientParser,
+    )
+    from scrapy.core.downloader.handlers.http11 import _ScrapyAgent as ScrapysAgent
+    from scrapy.crawler import AsyncCrawlerProcess
+    from scrapy.exceptions import (
+        CannotResolveHostError,
+        DownloadCancelledError,
+        DownloadConnectionRefusedError,
+        DownloadFailedError,
+        DownloadTimeoutError,
+        ResponseDataLossError,
+        UnsupportedURLSchemeError,
+    )
+    from scrapy.utils._download_handlers import (
+        get_dataloss_msg,
+        wrap_twisted_exceptions,
+    )
+else:
+    ScrapysAgent = getattr(http11, "_ScrapyAgent", None) or http11.ScrapyAgent
+    AsyncCrawlerProcess = getattr(
+        crawler_module, "AsyncCrawlerProcess", crawler_module.CrawlerProcess
+    )
+    try:  # 2.15
+        from scrapy.exceptions import (
+            CannotResolveHostError,
+            DownloadCancelledError,
+            DownloadConnectionRefusedError,
+            DownloadFailedError,
+            DownloadTimeoutError,
+            ResponseDataLossError,
+            UnsupportedURLSchemeError,
+        )
+        from scrapy.utils._download_handlers import (
+            get_dataloss_msg,
+            wrap_twisted_exceptions,
+        )
+    except ImportError:
+        CannotResolveHostError = txerror.DNSLookupError
+        DownloadCancelledError = CancelledError
+        DownloadConnectionRefusedError = txerror.ConnectionRefusedError
+        DownloadFailedError = ResponseFailed
+        DownloadTimeoutError = txerror.TimeoutError
+        UnsupportedURLSchemeError = SchemeNotSupported
+        ResponseDataLossError = None
+        wrap_twisted_exceptions = contextlib.nullcontext
+    try:  # 2.18
+        LenientFactory = http11._LenientHTTP11ClientFactory
+        LenientProtocol = http11._LenientHTTP11ClientProtocol
+        LenientParser = http11._LenientHTTPClientParser
+    except AttributeError:
+        LenientProtocol = HTTP11ClientProtocol
+
+        class LenientParser(HTTPClientParser):
+            """Leaves out header lines without a colon, as Scrapy does since 2.18."""
+
+            def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
+                """Forget the header before *line* if it is none."""
+                known = self._partialHeader
+                if self.state == HEADER and known and line[:1] not in {b" ", b"\t"}:
+                    header = b"".join(known)
+                    if b":" not in header:
+                        logger.debug("a header line without a colon: %r", header)
+                        self._partialHeader = None
+                super().lineReceived(line)
+
+        class LenientFactory(_HTTP11ClientFactory):
+            """Says nothing of each connection, as Scrapy's."""
+
+            noisy = False
+
+
+PASSES_SPIDER = not hasattr(crawler_module, "AsyncCrawlerProcess")
+"""Whether Scrapy passes the spider to components, and awaits Deferreds alone."""
+ResponseReader = http11._ResponseReader
+
+
+async def settled(result: Any) -> Any:
+    """What *result* comes to: a value, a Deferred or an awaitable."""
+    if isinstance(result, Deferred):
+        return await maybe_deferred_to_future(result)
+    return await result if inspect.isawaitable(result) else result
+
+
+def as_scrapy_awaits(
+    method: Callable[P, Coroutine[Any, Any, R]],
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    """*method* of a handler, so that this Scrapy can wait for it."""
+    if not PASSES_SPIDER:
+        return method
+
+    call: Callable[..., Coroutine[Any, Any, R]] = method
+
+    @functools.wraps(method)
+    def deferred(*args: Any) -> Deferred[Any]:
+        return deferred_from_coro(call(*args[: 1 + _count(method)]))
+
+    return cast("Callable[P, Coroutine[Any, Any, R]]", deferred)
+
+
+def takes_no_spider(cls: C) -> C:
+    """Have the methods of *cls*, a component, called without the spider."""
+    if PASSES_SPIDER:
+        for name, method in list(vars(cls).items()):
+            if name.startswith("process_") and name != "process_start":
+                setattr(cls, name, _without_spider(method))
+    return cls
+
+
+def _count(method: Callable[..., Any]) -> int:
+    """How many arguments *method* takes beside `self`."""
+    return len(inspect.signature(method).parameters) - 1
+
+
+def _without_spider(method: Callable[..., Any]) -> Callable[..., Any]:
+    count = _count(method)
+
+    def given(args: Any, named: dict[str, Any]) -> Any:
+        named.pop("spider", None)
+        return functools.partial(method, *args[: count + 1], **named)
+
+    if inspect.isasyncgenfunction(method):
+
+        @functools.wraps(method)
+        async def generate(*args: Any, **named: Any) -> AsyncIterator[Any]:
+            async for made in given(args, named)():
+                yield made
+
+        return generate
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def wait(*args: Any, **named: Any) -> Any:
+            return await given(args, named)()
+
+        return wait
+
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        return given(args, named)()
+
+    return call
+
+
+class BaseHandler(HTTP11DownloadHandler):
+    """Scrapy's handler for http and https, made from a crawler."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        made_from: Any = (crawler.settings, crawler) if PASSES_SPIDER else (crawler,)
+        super().__init__(*made_from)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        """Build the handler of *crawler*."""
+        return cls(crawler)
+
+    def make_agent(self, cls: Any) -> Any:
+        """An agent of *cls* for one request, as Scrapy's own handler makes its."""
+        spider = self._crawler.spider
+        more = {}
+        if hasattr(self, "_bind_address"):
+            more["bindAddress"] = self._bind_address
+        if hasattr(self, "_tls_verbose_logging"):
+            more["tls_verbose_logging"] = self._tls_verbose_logging
+        return cls(
+            contextFactory=self._contextFactory,
+            pool=self._pool,
+            maxsize=getattr(spider, "download_maxsize", self._default_maxsize),
+            warnsize=getattr(spider, "download_warnsize", self._default_warnsize),
+            fail_on_dataloss=self._fail_on_dataloss,
+            crawler=self._crawler,
+            **more,
+        )
+
+    def warn_of_loss(self, error: BaseException, url: str) -> None:
+        """Say once that a body is not whole, where Scrapy's reader has not."""
+        if ResponseDataLossError is None or not isinstance(
+            error, ResponseDataLossError
+        ):
+            return
+        if not self._fail_on_dataloss_warned:
+            self._fail_on_dataloss_warned = True
+            logger.warning(get_dataloss_msg(url))
+
+
+if TYPE_CHECKING or not PASSES_SPIDER:
+    BaseCookies = ScrapysCookiesMiddleware
+    BaseRobots = ScrapysRobotsTxtMiddleware
+else:
+
+    class BaseCookies(ScrapysCookiesMiddleware):
+        """Scrapy's, with the methods that it has since 2.14."""
+
+        def process_request(self, request: Request) -> Any:
+            """Set the cookies of *request*."""
+            return super().process_request(request, None)
+
+        def process_response(self, request: Request, response: Response) -> Any:
+            """Take the cookies of *response*."""
+            return super().process_response(request, response, None)
+
+    class BaseRobots(ScrapysRobotsTxtMiddleware):
+        """Scrapy's, with the methods that it has since 2.14."""
+
+        def __init__(self, crawler: Crawler) -> None:
+            super().__init__(crawler)
+            self._stats = crawler.stats
+
+        async def process_request(self, request: Request, **_: Spider) -> None:
+            """Look at the rules of *request*'s host."""
+            if request.meta.get("dont_obey_robotstxt"):
+                return
+            if request.url.startswith(("data:", "file:")):
+                return
+            self.process_request_2(await self.robot_parser(request), request)
+
+        def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
+            """Raise `IgnoreRequest` if *rp* forbids *request*."""
+            super().process_request_2(rp, request, self.crawler.spider)
+
+        async def robot_parser(self, request: Request) -> RobotParser | None:
+            """The rules for *request*'s host."""
+            found = maybeDeferred(super().robot_parser, request, self.crawler.spider)
+            return await maybe_deferred_to_future(found)
+
+
+def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
+    """The Crawl-delay of *rules* for *agent*; before 2.18 of what *rules* wrap."""
+    known: Any = rules if hasattr(rules, "crawl_delay") else getattr(rules, "rp", None)
+    if not hasattr(known, "crawl_delay"):
+        return None
+    delay = known.crawl_delay(to_unicode(agent))
+    return None if delay is None else float(delay)
+
+
+def slot_of(crawler: Crawler) -> Any:
+    """The engine's slot: what is in progress, and whether it closes; or `None`."""
+    engine: Any = crawler.engine
+    return engine._slot
+
+
+def close_spider(crawler: Crawler, reason: str) -> None:
+    """Have the engine close its spider, because of *reason*."""
+    engine: Any = crawler.engine
+    if PASSES_SPIDER:
+        engine.close_spider(engine.spider, reason)
+    else:
+        deferred_from_coro(engine.close_spider_async(reason=reason))
+
+
+def end_with_error(crawler: Crawler) -> None:
+    """Have ``scrapy crawl`` exit with 1 when the spider is closed.
+
+    It does so where the crawler has no spider at the end.
+    """
+
+    async def end() -> None:
+        stop = getattr(crawler, "stop_async", None) or crawler.stop
+        await settled(stop())
+        crawler.spider = None
+
+    engine: Any = crawler.engine
+    engine._spider_closed_callback = (
+        (lambda _: deferred_from_coro(end())) if PASSES_SPIDER else (lambda _: end())
+    )
+
+
+def stand_before_handlers(
+    crawler: Crawler, send: Callable[[Request], Coroutine[Any, Any, Response]]
+) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """Have *send* called in place of the download handlers, which are returned."""
+    engine: Any = crawler.engine
+    handlers = engine.downloader.handlers
+    if not PASSES_SPIDER:
+        before: Callable[[Request], Coroutine[Any, Any, Response]]
+        before = handlers.download_request_async
+        handlers.download_request_async = send
+        return before
+    download = handlers.download_request
+
+    async def original(request: Request) -> Response:
+        response: Response = await settled(download(request, crawler.spider))
+        return response
+
+    handlers.download_request = lambda request, _: deferred_from_coro(send(request))
+    return original
+
+
+async def started(crawler: Crawler) -> AsyncIterator[Any]:
+    """What the spider starts with, after the spider middlewares."""
+    engine: Any = crawler.engine
+    spider = (crawler.spider,) if PASSES_SPIDER else ()
+    found: AsyncIterator[Any] = await settled(
+        engine.scraper.spidermw.process_start(*spider)
+    )
+    return found
+
+
+def serve_start_requests(spider: Spider) -> None:
+    """Have `start` of *spider* yield what its `start_requests` yields.
+
+    That is, where a class overrides `start_requests` alone, of which Scrapy's
+    documentation says since 2.13 that it is not called any more. Scrapy calls it
+    until 2.15; since 2.16 such a spider starts with its `start_urls`, mostly none.
+    """
+    by_start, by_requests = _defines(spider, "start"), _defines(spider, OLD)
+    if by_requests is None or by_requests.__module__.startswith(OF_SCRAPY_REDIS):
+        return
+    order = type(spider).__mro__
+    if by_start is None or order.index(by_start) <= order.index(by_requests):
+        return  # has both, or start() is nearer: Scrapy takes start(), and so it is
+    name = f"{type(spider).__module__}.{type(spider).__qualname__}"
+    if not by_start.__module__.startswith("scrapy."):
+        logger.warning(
+            "%s.start_requests() is not called: start() of %s is",
+            name,
+            by_start.__qualname__,
+        )
+        return
+    if hasattr(scrapy.Spider, OLD):
+        return  # Scrapy's own start() calls it, and warns
+    logger.warning(
+        "%s has start_requests() and no start(): it is called here, but not by "
+        "Scrapy %s alone; write `async def start(self)`",
+        name,
+        scrapy.__version__,
+    )
+    _have_start_requests()
+
+    async def start() -> AsyncIterator[Any]:
+        for item_or_request in getattr(spider, OLD)():
+            yield item_or_request
+
+    vars(spider)["start"] = start
+
+
+OLD = "start_requests"
+
+
+def _have_start_requests() -> None:
+    """Give `Spider` what `super().start_requests()` finds until 2.15."""
+
+    def start_requests(self: Spider) -> Any:
+        return (scrapy.Request(url, dont_filter=True) for url in self.start_urls)
+
+    setattr(scrapy.Spider, OLD, start_requests)
+
+
+def _defines(spider: Spider, name: str) -> type | None:
+    return next((cls for cls in type(spider).__mro__ if name in vars(cls)), None)

@@ -1,0 +1,143 @@
+"""Pages that a real browser renders: what the archive says of them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.archive.judges import assert_sound, read_fastwarc, read_warcio
+from tests.rawsite import RawSite
+
+pytestmark = pytest.mark.compat
+CHROMIUM = Path("/usr/bin/chromium")
+DEADLINE = 180
+HANDLER = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
+SCRIPT = b"document.getElementById('made').textContent = 'made by ' + 'a script';"
+RENDERED = "made by a script"
+LINKS = 4
+
+
+def answer(kind, body, status=b"200 OK", more=b""):
+    head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
+    return head % (status, kind, len(body), more) + body
+
+
+def page(number):
+    links = b"".join(b'<a href="/page/%d">x</a>' % n for n in range(LINKS))
+    return answer(
+        b"text/html",
+        b"<!doctype html><title>Page %d</title><p id=made></p>%b"
+        b"<script src=/script.js></script>" % (number, links),
+    )
+
+
+PAGES = {
+    **{f"/page/{n}": page(n) for n in range(LINKS)},
+    "/robots.txt": answer(b"text/plain", b"User-agent: *\nDisallow: /forbidden\n"),
+    "/script.js": answer(b"text/javascript", SCRIPT),
+    "/plain": answer(b"text/html", b"<p>sent by a server</p>"),
+    "/moved": answer(b"text/html", b"", b"302 Found", b"Location: /page/0\r\n"),
+    "/forbidden": answer(b"text/html", b"<p>not for robots</p>"),
+}
+SETTINGS = f"""
+SPIDER_MODULES = ["settings"]
+ROBOTSTXT_OBEY = True
+DOWNLOAD_DELAY = 0
+TELNETCONSOLE_ENABLED = False
+ADDONS = {{}}
+TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+DOWNLOAD_HANDLERS = {{"http": "{HANDLER}", "https": "{HANDLER}"}}
+PLAYWRIGHT_LAUNCH_OPTIONS = {{
+    "executable_path": "{CHROMIUM}",
+    "args": ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync", "--no-first-run"],
+}}
+
+import scrapy
+
+
+class Rendered(scrapy.Spider):
+    name = "rendered"
+
+    async def start(self):
+        yield scrapy.Request(self.base + "/page/0", meta={{"playwright": True}})
+        yield scrapy.Request(self.base + "/plain")
+        yield scrapy.Request(self.base + "/moved", meta={{"playwright": True}})
+
+    def parse(self, response):
+        text = "".join(response.css("p::text").getall())
+        yield {{"url": response.url, "text": text}}
+        if response.url.endswith("/plain"):  # plain Scrapy knows the rules only now
+            yield response.follow("/forbidden", meta={{"playwright": True}})
+        for link in response.css("a"):
+            yield response.follow(link, meta={{"playwright": True}})
+"""
+
+
+@pytest.fixture
+def crawled(tmp_path):
+    """The items of plain Scrapy and of two nodes, and the site."""
+    pytest.importorskip("scrapy_playwright")
+    (tmp_path / "settings.py").write_text(SETTINGS)
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
+    site = RawSite(PAGES)
+
+    def run(*nodes):
+        processes = [start(tmp_path, site.origin, node) for node in nodes]
+        for process, node in zip(processes, nodes, strict=True):
+            log = tmp_path / f"{node}.log"
+            assert process.wait(DEADLINE) == 0, log.read_text()[-5000:]
+        paths = [tmp_path / f"{node}.jsonl" for node in nodes]
+        lines = [x for p in paths if p.exists() for x in p.read_text().splitlines()]
+        return sorted(json.dumps(json.loads(line), sort_keys=True) for line in lines)
+
+    alone = run("alone")
+    with (tmp_path / "settings.py").open("a") as file:
+        file.write('ADDONS["frontier.addon.Addon"] = 100\n')
+    together = run("node-1", "node-2")
+    yield alone, together, site
+    site.close()
+
+
+def start(directory, base, node):
+    """Start one Scrapy process."""
+    words = ["crawl", "rendered", "-a", f"base={base}", "-o", f"{node}.jsonl"]
+    with (directory / f"{node}.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "scrapy", *words],
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's chromium is not there")
+def test_scrapy_playwright(crawled, tmp_path):
+    """The DOM is a resource, what Scrapy fetched itself a response; same items."""
+    alone, together, site = crawled
+
+    assert together == alone
+    assert sum(RENDERED in item for item in alone) == LINKS + 1
+    assert "/forbidden" not in site.requests
+    records = {}
+    for path in sorted((tmp_path / "warcs").glob("*.warc.gz")):
+        assert_sound(path)
+        assert read_fastwarc(path)
+        for kind, headers, _, body in read_warcio(path):
+            if kind in ("response", "revisit", "resource", "request"):
+                target = headers["WARC-Target-URI"].removeprefix(site.origin)
+                records.setdefault(target, []).append((kind, headers, body))
+    for number in range(LINKS):
+        for kind, headers, body in records.pop(f"/page/{number}"):
+            assert kind == "resource"
+            assert headers["Content-Type"] == "text/html"
+            assert headers["X-Frontier-Made-By"] == HANDLER
+            assert RENDERED.encode() in body
+    for path in ("/plain", "/robots.txt"):
+        kinds = {kind for kind, *_ in records.pop(path)}
+        assert {"response", "request"} <= kinds <= {"response", "revisit", "request"}
+    assert not records

@@ -1,0 +1,64 @@
+"""Spiders of before Scrapy 2.13, which have `start_requests`."""
+
+import json
+
+import pytest
+
+HEAD = """
+import scrapy
+
+
+class Old(scrapy.Spider):
+    name = "old"
+    custom_settings = {"ROBOTSTXT_OBEY": False, "COOKIES_ENABLED": False}
+
+    def parse(self, response):
+        yield {"from": response.url}
+"""
+ALONE = """
+    def start_requests(self):
+        yield scrapy.Request(f"{self.base}/about", cb_kwargs={})
+"""
+WITH_SUPER = """
+    def start_requests(self):
+        self.start_urls = [f"{self.base}/about"]
+        yield from super().start_requests()
+"""
+BOTH = """
+    async def start(self):
+        yield scrapy.Request(f"{self.base}/about")
+
+    def start_requests(self):
+        raise AssertionError("start() is there")
+"""
+
+
+@pytest.mark.parametrize(
+    ("methods", "is_told"),
+    [
+        pytest.param(ALONE, True, id="alone"),
+        pytest.param(WITH_SUPER, True, id="super"),
+        pytest.param(BOTH, False, id="both"),
+    ],
+)
+def test_start_requests_is_called_and_told_of(
+    serve, cluster, tmp_path, methods, is_told
+):
+    root = tmp_path / "project"
+    (root / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(
+        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+    (root / "spiders" / "__init__.py").write_text("")
+    (root / "spiders" / "old.py").write_text(HEAD + methods)
+    base = serve(urls=30, hosts=1, calendar_months=0).seeds[0].rstrip("/")
+    output = tmp_path / "items.jsonl"
+    cluster.start(
+        "node-1", "-a", f"base={base}", "-o", str(output), spider="old", cwd=root
+    )
+    assert cluster.wait() == [0]
+    items = [json.loads(line) for line in output.read_text().splitlines()]
+    assert items == [{"from": f"{base}/about"}]
+    log = cluster.text_of("node-1")
+    assert ("start_requests()" in log) == is_told
