@@ -270,12 +270,12 @@ async def _crowd(server: Server, nodes: int) -> Crowd:
     me = members[0]
     membership = Membership(store.run, crawl, me, partitions, ttl=TTL)
     report = {"pages": 123456, "errors": 12, "bytes": 12345678, "partitions": 100}
+    await store.call(Call.command("HSET", crawl.meta(), "state", "open"))
     await membership.beat(busy=False, report=report)  # loads scripts, builds the ring
     watch = ServerTime(server)
     rounds = 200
     beats = _Beat(membership, report)
-    sweep = await _spent(server, watch, rounds, beats)  # each, where no crawl is open
-    await store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    sweep = await _spent(server, watch, rounds, _Sweep(store, crawl, beats))
     beat = await _spent(server, watch, rounds, beats)
     leases = Leases(store.run, crawl, me.node_id, ttl=3600.0)
     owned = membership.ring.owned_by(me.node_id)
@@ -312,8 +312,20 @@ class _Beat:
         return await self._membership.beat(busy=False, report=self._report)
 
 
+class _Sweep:
+    """Beats that each look for the dead, as one does in a second."""
+
+    def __init__(self, store: Store, crawl: CrawlKeys, beats: _Beat) -> None:
+        self._store, self._beats = store, beats
+        self._forget = Call.command("HSET", crawl.meta(), "swept_ms", 0)
+
+    async def renew(self) -> object:
+        await self._store.call(self._forget)
+        return await self._beats.renew()
+
+
 async def _spent(
-    server: Server, watch: ServerTime, rounds: int, what: _Beat | Leases
+    server: Server, watch: ServerTime, rounds: int, what: _Beat | _Sweep | Leases
 ) -> tuple[float, float]:
     """Microseconds of the server and bytes on the wire, for each round."""
     watch.start()

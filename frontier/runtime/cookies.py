@@ -76,7 +76,11 @@ class Cookies:
 
     def is_current(self, jar: Jar) -> bool:
         """Whether *jar* may be used without asking the store."""
-        return self._is_fresh() and not self._is_stale(jar)
+        if not self._is_fresh() or self._is_stale(jar):
+            return False
+        if self._looked_at is None or time.monotonic() - self._looked_at > FRESH / 2:
+            self._begin_look()  # so that the next ones need not wait for it
+        return True
 
     async def refresh(self, jar: Jar) -> dict[str, str] | None:
         """Read *jar* if the store has another version; its holder has the lock.
@@ -125,11 +129,15 @@ class Cookies:
         """Return after a look that is fresh, or that began after this was called."""
         called = time.monotonic()
         while not self._is_fresh():
-            if self._looking is None or self._looking.done():
-                self._looking = asyncio.create_task(self._do_look())
-            await asyncio.shield(self._looking)
+            await asyncio.shield(self._begin_look())
             if self._looked_at is not None and self._looked_at >= called:
                 return
+
+    def _begin_look(self) -> asyncio.Task[None]:
+        """The look that is under way, or a new one."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._do_look())
+        return self._looking
 
     async def _do_look(self) -> None:
         changed = self._patience.changed

@@ -4,6 +4,8 @@
 
 The rows are in `rows.toml`. A row fails if one of its tests does, or if none ran. The
 exit code is 1 if a row fails, or if Scrapy's own suite does (`scrapy_suite.py`).
+``--short`` is for CI, after `make test`: of our tests those with the mark ``compat``,
+of Scrapy's the files that crawl.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ ROOT = HERE.parents[1]
 WIDTH = 64
 
 
-def run(tests: Sequence[str], report: Path) -> str:
-    """Run *tests* of ours, those with the mark ``compat`` too; what pytest printed."""
-    options = ["-q", "-n", "2", "--dist", "worksteal", "-m", "not bench and not chaos"]
+def run(tests: Sequence[str], report: Path, mark: str) -> str:
+    """Run those of *tests*, which are ours, that have *mark*; what pytest printed."""
+    options = ["-q", "-n", "2", "--dist", "worksteal", "-m", mark]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", *tests],
         cwd=ROOT,
@@ -65,13 +67,16 @@ def matches(test: str, wanted: str) -> bool:
 def main() -> int:
     """Run everything, print the rows; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="what CI has time for")
+    parser.add_argument("--short", action="store_true", help="what only this runs")
     options = parser.parse_args()
     rows = tomllib.loads((HERE / "rows.toml").read_text("utf-8"))["row"]
+    if options.short:
+        rows = [row for row in rows if row.get("compat")]
+    mark = "compat" if options.short else "not bench and not chaos"
     tests = sorted({test for row in rows for test in row["tests"]})
     with tempfile.TemporaryDirectory() as name:
         report = Path(name) / "report.xml"
-        printed = run(tests, report)
+        printed = run(tests, report, mark)
         if not report.exists():
             print(printed)
             return 1

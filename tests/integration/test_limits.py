@@ -139,6 +139,4 @@ def test_the_depth_of_a_page_travels_with_it(serve, cluster):
 
     start(cluster, server, "plain", DEPTH_LIMIT="1", FRONTIER_ENABLED="False")
     assert cluster.wait("plain") == [0]
-    by_node = server.requests().by_node()
-    assert {e.url for e in by_node["plain"]} == two
-    assert {"node-1", "node-2"} <= set(by_node)
+    assert {e.url for e in server.requests().by_node()["plain"]} == two

@@ -11,6 +11,7 @@ from frontier.coordination.crawls import cancel_call
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
+    StoreError,
     StoreRefused,
     StoreUnavailable,
 )
@@ -273,7 +274,7 @@ async def test_who_may_not_enter_is_told_why_without_the_password(
     given = {"secret": "an0ther", "authority": certify(tmp_path)}[wrong]
     node = new_node(None, "a", {"REDIS_URL": secured.url(**{wrong: given})})
 
-    with pytest.raises(StoreUnavailable, match=said) as caught:
+    with pytest.raises(StoreError, match=said) as caught:
         await node.open()
 
     told = str(caught.value)

@@ -170,7 +170,7 @@ def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_w
     code = (
         "import sys; from pathlib import Path; from frontier.wacz.create import *;"
         "print(flush=True); out, *warcs = map(Path, sys.argv[1:]);"
-        "create(out, warcs, Options(created=1.0))"
+        "create(out, warcs, Options(created=1.0, replace=True))"
     )
     killed = 0
     for part in (0.1, 0.5, 0.9):
@@ -187,7 +187,7 @@ def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_w
         assert not out.exists() or out.read_bytes() == whole.read_bytes()
     assert killed
 
-    create(out, warcs, Options(created=1.0))
+    create(out, warcs, Options(created=1.0, replace=True))
 
     assert out.read_bytes() == whole.read_bytes()
     left = sorted(path.name for path in tmp_path.iterdir())
