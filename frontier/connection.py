@@ -269,6 +269,16 @@ class Connection:
         self._end_badly()
         close_spider(self._crawler, FAILED)
 
+    def note_start_failed(self, error: Exception) -> None:
+        """Say that the crawl has not all of its start requests; exit with 1 later."""
+        logger.critical(
+            "the spider's start ended with an error (%s: %s): the crawl goes on with "
+            "the start requests that it has made before, and lacks the others",
+            type(error).__name__,
+            error,
+        )
+        self._end_badly()
+
     def count(self, stat: str) -> None:
         """Add one to *stat* of Scrapy's."""
         self._crawler.stats.inc_value(stat)

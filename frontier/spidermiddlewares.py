@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import Request
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import CloseSpider, NotConfigured
 
 from frontier.archive.records import target_uri
 from frontier.connection import connection_of, one_message
@@ -98,6 +98,11 @@ class StartMiddleware:
             await node.outbox.flush()
             await node.journaled()
             await lock.done()
+        except CloseSpider:
+            raise
+        except Exception as error:
+            connection.note_start_failed(error)
+            raise
         finally:
             # Also where `Spider.start` has failed, as it will on other nodes: the
             # crawl goes on with what is queued, and ends.

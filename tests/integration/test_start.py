@@ -72,9 +72,11 @@ def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
     serve, cluster, project
 ):
     server = serve(urls=130, hosts=2, calendar_months=12)
-    _, items = crawl(cluster, project, server, ["node-1"], fails="yes")
+    codes, items = crawl(cluster, project, server, ["node-1"], fails="yes")
 
+    assert codes == [1]
     assert len(items) == 5
+    assert "lacks the others" in cluster.text_of("node-1")
     assert "Spider closed (start_error)" in cluster.text_of("node-1")
 
 
