@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
 
+COLUMNS = (
+    "node",
+    "state",
+    "share",
+    "pages",
+    "pages/s",
+    "bytes",
+    "new URLs",
+    "errors",
+)
 MAX_SHARES = 4
 """Hosts, and media types, that are named."""
 
@@ -85,17 +95,25 @@ def _alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
 
 
 def node_table(seen: CrawlSnapshot) -> Table:
-    """A row for each node, and their sum."""
-    table = _table("node", "state")
-    for heading in ("share", "pages", "pages/s", "bytes", "new URLs", "errors"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for node in seen.nodes:
-        table.add_row(
-            node.node_id, node.state, _share(node, seen), *_columns(node.figures)
+    """A row for each node, and their sum. Names may be cut, numbers are not."""
+    rows = [
+        (node.node_id, node.state, _share(node, seen), *_columns(node.figures))
+        for node in seen.nodes
+    ]
+    total = ("together", "", "", *_columns(seen.totals))
+    if len(rows) != 1:
+        rows.append(total)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, heading in enumerate(COLUMNS):
+        words = [*heading.split(), *(row[place] for row in rows)]
+        table.add_column(
+            heading,
+            justify="left" if place < 2 else "right",
+            overflow="ellipsis",
+            min_width=max(map(len, words)) if place else len(total[0]),
         )
-    if len(seen.nodes) != 1:
-        table.add_section()
-        table.add_row("together", "", "", *_columns(seen.totals))
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
