@@ -18,6 +18,7 @@ ARGUMENTS = {
     "hints": "n1",
     "order": "n1",
     "process": "0123456789ab",
+    "jar": "abc",
     "ready": "5:a",
     "spilled": "5:a",
     "bloom": 0,
