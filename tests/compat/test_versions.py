@@ -46,6 +46,10 @@ def environment(version):
     return python
 
 
+QUIET = ("-W", "ignore:scrapy.http.FormRequest is deprecated")
+"""What only 2.16 says."""
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_part_of_the_suite_on_scrapy(version):
     python = environment(version)
@@ -60,7 +64,7 @@ def test_a_part_of_the_suite_on_scrapy(version):
 
     variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *QUIET, *TESTS],
         cwd=ROOT,
         env=variables,
         capture_output=True,
