@@ -73,7 +73,7 @@ def list_nodes(
     if as_json:
         show_json(_object(seen))
     else:
-        show([node_table(seen)])
+        show([node_table(seen, ring=True)])
 
 
 @app.command()
@@ -139,10 +139,10 @@ def _watch(looks: Iterator[CrawlSnapshot], *, as_json: bool) -> None:
         if as_json or not console.is_terminal:
             for seen in looks:
                 text = json.dumps(_object(seen)) if as_json else None
-                console.print(text or node_table(seen), soft_wrap=as_json)
+                console.print(text or node_table(seen, ring=True), soft_wrap=as_json)
                 console.file.flush()
                 time.sleep(PAUSE)
         with Live(console=console, auto_refresh=False) as live:
             for seen in looks:
-                live.update(node_table(seen), refresh=True)
+                live.update(node_table(seen, ring=True), refresh=True)
                 time.sleep(PAUSE)

@@ -94,10 +94,14 @@ def _alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
     )
 
 
-def node_table(seen: CrawlSnapshot) -> Table:
-    """A row for each node, and their sum. Names may be cut, numbers are not."""
+def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
+    """A row for each node, and their sum. Names may be cut, numbers are not.
+
+    The share is that of the pages, or with *ring* of the partitions.
+    """
+    share = _share_of_ring if ring else _share
     rows = [
-        (node.node_id, node.state, _share(node, seen), *_columns(node.figures))
+        (node.node_id, node.state, share(node, seen), *_columns(node.figures))
         for node in seen.nodes
     ]
     total = ("together", "", "", *_columns(seen.totals))
@@ -153,6 +157,11 @@ def _share(node: NodeView, seen: CrawlSnapshot) -> str:
     """The part of the crawl's pages that the node fetched."""
     pages = 0 if node.figures is None else node.figures.pages
     return percent(pages, seen.totals.pages)
+
+
+def _share_of_ring(node: NodeView, seen: CrawlSnapshot) -> str:
+    """The part of the partitions that are a live node's now."""
+    return percent(node.owned, seen.partitions) if node.state == "live" else "-"
 
 
 def _columns(figures: Figures | None) -> list[str]:
