@@ -271,7 +271,7 @@ class Connection:
 
     def note_start_failed(self, error: Exception) -> None:
         """Say that the crawl has not all of its start requests; exit with 1 later."""
-        logger.critical(
+        logger.warning(  # the error itself is told by Scrapy
             "the spider's start ended with an error (%s: %s): the crawl goes on with "
             "the start requests that it has made before, and lacks the others",
             type(error).__name__,
