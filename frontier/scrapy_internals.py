@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import scrapy
 from scrapy import crawler as crawler_module
-from scrapy import signals
+from scrapy import exceptions, signals
 from scrapy.core.downloader.handlers import http11
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.cookies import (
@@ -109,47 +109,11 @@ if TYPE_CHECKING:  # what the newest has
     )
     from scrapy.core.downloader.handlers.http11 import _ScrapyAgent as ScrapysAgent
     from scrapy.crawler import AsyncCrawlerProcess
-    from scrapy.exceptions import (
-        CannotResolveHostError,
-        DownloadCancelledError,
-        DownloadConnectionRefusedError,
-        DownloadFailedError,
-        DownloadTimeoutError,
-        ResponseDataLossError,
-        UnsupportedURLSchemeError,
-    )
-    from scrapy.utils._download_handlers import (
-        get_dataloss_msg,
-        wrap_twisted_exceptions,
-    )
 else:
     ScrapysAgent = getattr(http11, "_ScrapyAgent", None) or http11.ScrapyAgent
     AsyncCrawlerProcess = getattr(
         crawler_module, "AsyncCrawlerProcess", crawler_module.CrawlerProcess
     )
-    try:  # 2.15
-        from scrapy.exceptions import (
-            CannotResolveHostError,
-            DownloadCancelledError,
-            DownloadConnectionRefusedError,
-            DownloadFailedError,
-            DownloadTimeoutError,
-            ResponseDataLossError,
-            UnsupportedURLSchemeError,
-        )
-        from scrapy.utils._download_handlers import (
-            get_dataloss_msg,
-            wrap_twisted_exceptions,
-        )
-    except ImportError:
-        CannotResolveHostError = txerror.DNSLookupError
-        DownloadCancelledError = CancelledError
-        DownloadConnectionRefusedError = txerror.ConnectionRefusedError
-        DownloadFailedError = ResponseFailed
-        DownloadTimeoutError = txerror.TimeoutError
-        UnsupportedURLSchemeError = SchemeNotSupported
-        ResponseDataLossError = None
-        wrap_twisted_exceptions = contextlib.nullcontext
     try:  # 2.18
         LenientFactory = http11._LenientHTTP11ClientFactory
         LenientProtocol = http11._LenientHTTP11ClientProtocol
@@ -175,6 +139,30 @@ else:
 
             noisy = False
 
+
+def _exception(name: str, before: type[Exception]) -> type[Exception]:
+    """Scrapy's exception *name*, and *before* 2.15 Twisted's that it stands for."""
+    found: type[Exception] = getattr(exceptions, name, before)
+    return found
+
+
+CannotResolveHostError = _exception("CannotResolveHostError", txerror.DNSLookupError)
+DownloadCancelledError = _exception("DownloadCancelledError", CancelledError)
+DownloadConnectionRefusedError = _exception(
+    "DownloadConnectionRefusedError", txerror.ConnectionRefusedError
+)
+DownloadFailedError = _exception("DownloadFailedError", ResponseFailed)
+DownloadTimeoutError = _exception("DownloadTimeoutError", txerror.TimeoutError)
+UnsupportedURLSchemeError = _exception("UnsupportedURLSchemeError", SchemeNotSupported)
+_ResponseDataLossError = getattr(exceptions, "ResponseDataLossError", None)
+
+try:  # 2.15
+    from scrapy.utils._download_handlers import (
+        get_dataloss_msg,
+        wrap_twisted_exceptions,
+    )
+except ImportError:
+    wrap_twisted_exceptions = contextlib.nullcontext  # type: ignore[assignment]
 
 PASSES_SPIDER = not hasattr(crawler_module, "AsyncCrawlerProcess")
 """Whether Scrapy passes the spider to components, and awaits Deferreds alone."""
@@ -280,9 +268,8 @@ class BaseHandler(HTTP11DownloadHandler):
 
     def warn_of_loss(self, error: BaseException, url: str) -> None:
         """Say once that a body is not whole, where Scrapy's reader has not."""
-        if ResponseDataLossError is None or not isinstance(
-            error, ResponseDataLossError
-        ):
+        lost = _ResponseDataLossError
+        if lost is None or not isinstance(error, lost):
             return
         if not self._fail_on_dataloss_warned:
             self._fail_on_dataloss_warned = True
