@@ -197,7 +197,7 @@ def archive_rules(value: Any) -> tuple[str, ...]:
         if kind == "url":
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(
                     f"{rule!r} is no regular expression: {error}"
                 ) from None
