@@ -249,7 +249,9 @@ class Config:
             try:
                 parsed = by_name[name].metadata["parser"](value)
             except (TypeError, ValueError) as error:
-                raise ConfigurationError(f"{name} = {value!r}: {error}") from None
+                raise ConfigurationError(
+                    f"{name} = {parsers.shown(value)}: {error}"
+                ) from None
             values[by_name[name].name] = parsed
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
@@ -291,4 +293,4 @@ def _text(value: Any) -> str:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{name} is not a setting of frontier{hint}"
+    return f"{name[:200]} is not a setting of frontier{hint}"

@@ -57,7 +57,6 @@ USAGE = {
     "a-crawl-with-an-escape": ["crawl", "status", "\x1b[31m"],
     "a-crawl-of-a-megabyte": ["crawl", "status", "x" * 10**5],
     "a-surrogate": ["crawl", "status", "\udcff"],
-    "a-namespace-of-stars": ["crawl", "list", "--namespace", "*"],
     "a-collection-with-a-brace": ["collection", "status", "--collection", "{x}"],
     "a-crawl-to-commit-with-a-colon": ["collection", "commit", "a:counts"],
     "a-number-of-nodes-below-zero": ["crawl", "run", "--nodes", "-1", "http://a/"],
@@ -111,7 +110,7 @@ def _(given, words):
     (given.directory / "x.toml").mkdir()
     said = given.command(*words, FRONTIER_STORE_WAIT="0")
     assert said.code not in {ExitCode.OK, ExitCode.CRAWL_FAILED}, said
-    assert said.err, said
+    assert said.err or said.out, said
     assert "secret" not in said.err
 
 
@@ -146,4 +145,5 @@ def _(given):
         ["wacz", "check", name],
         ["collection", "import", name],
     ):
-        given.command(*words)
+        said = given.command(*words)
+        assert said.code in {ExitCode.OK, ExitCode.USAGE, ExitCode.INCOMPLETE}, said
