@@ -186,6 +186,8 @@ class Config:
     """How often a part of a path may come in a row; 0 for no limit."""
     trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
     """URLs of one page with the same parameters that a node queues; 0 for no limit."""
+    warc_browser: bool = _setting(True, parsers.boolean)
+    """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)
     """Whether each WARC file gets an index beside it when it is closed."""
     warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
