@@ -22,6 +22,7 @@ FACES = {
     "cookies",
     "dashboard",
     "discovery",
+    "download",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
@@ -86,8 +87,8 @@ GUARDED = {
     "twisted": FACES,
     "w3lib": FACES | {"canon"},  # whose rules "scrapy" are
     "ada_url": {"canon"},
-    "surt": {"cdx"},
-    "warcio": {"archive"},
+    "surt": set(),  # AGPL
+    "warcio": set(),
     "fastwarc": {"archive"},
     "fsspec": {"archive"},
     "urllib3": {"archive"},
