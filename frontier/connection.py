@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.archive.batch import Counters
+    from frontier.download.browser import BrowserTraffic
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
@@ -105,6 +106,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.browser: BrowserTraffic | None = None
+        """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False

@@ -22,6 +22,7 @@ FACES = {
     "cookies",
     "dashboard",
     "discovery",
+    "download",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
