@@ -34,8 +34,8 @@ FACES = {
     "keeping",
     "launch",
     "limits",
-    "links",
     "modes",
+    "pages",
     "pipelines",
     "places",
     "requests",
@@ -52,7 +52,7 @@ FACES = {
     "tls",
     "wire",
 }
-SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
+SERVICES = {"archive", "coordination", "journal", "queues", "seen", "workers"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
@@ -71,6 +71,7 @@ LAYERS = [
         "seedlines",
         "seeds",
         "traps",
+        "urls",
     },
     {"store"},
     SERVICES,
@@ -89,6 +90,7 @@ GUARDED = {
     "surt": {"cdx"},
     "warcio": {"archive"},
     "fastwarc": {"archive"},
+    "lxml": {"urls"},
     "fsspec": {"archive"},
     "urllib3": {"archive"},
     "uhashring": {"ring"},
