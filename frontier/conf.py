@@ -186,6 +186,8 @@ class Config:
     """How often a part of a path may come in a row; 0 for no limit."""
     trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
     """URLs of one page with the same parameters that a node queues; 0 for no limit."""
+    warc_browser: bool = _setting(True, parsers.boolean)
+    """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)
     """Whether each WARC file gets an index beside it when it is closed."""
     warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
@@ -218,6 +220,8 @@ class Config:
     """Whether each exchange gets a record of how its URL was found."""
     warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the disk of ``warc_dir``, below which the node waits; 0 for no limit."""
+    warc_outlinks: bool = _setting(False, parsers.boolean)
+    """Whether each page gets a record of the links that its callback yields."""
     warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))
     """Whether bodies keep the content coding in which they were received."""
     warc_spool_bytes: int = _setting(8_000_000, parsers.whole(0, 10**12))
@@ -253,7 +257,9 @@ class Config:
             try:
                 parsed = by_name[name].metadata["parser"](value)
             except (TypeError, ValueError) as error:
-                raise ConfigurationError(f"{name} = {value!r}: {error}") from None
+                raise ConfigurationError(
+                    f"{name} = {parsers.shown(value)}: {error}"
+                ) from None
             values[by_name[name].name] = parsed
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
@@ -295,4 +301,4 @@ def _text(value: Any) -> str:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{name} is not a setting of frontier{hint}"
+    return f"{name[:200]} is not a setting of frontier{hint}"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.archive.batch import Counters
+    from frontier.download.browser import BrowserTraffic
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
@@ -106,6 +107,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.browser: BrowserTraffic | None = None
+        """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
@@ -179,9 +182,16 @@ class Connection:
         """Stand between Scrapy's downloader slots and its handlers."""
         self.gate = Gate(self._crawler, self)
 
-    def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
-        """Have *drop*, if any, asked of each request as soon as the spider made it."""
-        SpiderOutput(self._crawler, drop)
+    def follow_output(
+        self,
+        drop: Callable[[Request], bool] | None,
+        noting: Callable[[Any, Request], Any] | None,
+    ) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it.
+
+        And what each callback yields go through *noting*, if any, before.
+        """
+        SpiderOutput(self._crawler, drop, noting)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

@@ -22,6 +22,7 @@ FACES = {
     "cookies",
     "dashboard",
     "discovery",
+    "download",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
@@ -87,8 +88,8 @@ GUARDED = {
     "twisted": FACES,
     "w3lib": FACES | {"canon"},  # whose rules "scrapy" are
     "ada_url": {"canon"},
-    "surt": {"cdx"},
-    "warcio": {"archive"},
+    "surt": set(),  # AGPL
+    "warcio": set(),
     "fastwarc": {"archive"},
     "lxml": {"urls"},
     "fsspec": {"archive"},
