@@ -32,6 +32,7 @@ from frontier.runtime.spending import described, reason_of
 from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
+from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -119,6 +120,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
         """Whether the project was scrapy-redis's before; see `frontier.takeover`."""
 
@@ -227,6 +230,16 @@ class Connection:
         return Fingerprints(
             self._crawler.request_fingerprinter, self.config.canon_rules
         )
+
+    @functools.cached_property
+    def workers(self) -> WorkerPool:
+        """Processes for what may take long; none is started before there is a job."""
+        config = self.config
+        pool = WorkerPool(
+            config.worker_processes, config.worker_seconds, config.worker_max_bytes
+        )
+        self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
+        return pool
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
