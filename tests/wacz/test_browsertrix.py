@@ -66,8 +66,10 @@ def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     for (*_, facts), line in zip(theirs, ours, strict=True):
         said = json.loads(facts)
         told = {name: str(said.get(name, "")) for name in FACTS}
-        told["digest"] = f"sha256:{told['digest']}"  # it leaves the algorithm out
-        assert told == {name: str(getattr(line, name)) for name in FACTS}
+        ours_of = {name: str(getattr(line, name)) for name in FACTS}
+        for each in (told, ours_of):  # it leaves the algorithm out where it computes
+            each["digest"] = each["digest"].removeprefix("sha256:")
+        assert told == ours_of
 
 
 def test_its_indexer_fills_an_index_as_our_import_does(tmp_path, write_warc, binary):
