@@ -69,6 +69,7 @@ def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
         ours_of = {name: str(getattr(line, name)) for name in FACTS}
         for each in (told, ours_of):  # it leaves the algorithm out where it computes
             each["digest"] = each["digest"].removeprefix("sha256:")
+            each["mime"] = each["mime"].replace("unk", "")  # none, as pywb has it
         assert told == ours_of
 
 
