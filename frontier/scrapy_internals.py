@@ -82,6 +82,7 @@ __all__ = [
     "close_spider",
     "crawl_delay",
     "end_with_error",
+    "handler_of",
     "serve_start_requests",
     "settled",
     "slot_of",
@@ -386,6 +387,12 @@ def end_with_error(crawler: Crawler) -> None:
     engine._spider_closed_callback = (
         (lambda _: deferred_from_coro(end())) if PASSES_SPIDER else (lambda _: end())
     )
+
+
+def handler_of(crawler: Crawler, scheme: str) -> Any:
+    """The download handler of *scheme*; `None` if there is none."""
+    engine: Any = crawler.engine
+    return engine.downloader.handlers._get_handler(scheme)
 
 
 def stand_before_handlers(

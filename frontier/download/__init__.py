@@ -1,0 +1,1 @@
+"""Between Scrapy's downloader and the network: what may be sent, and to whom."""

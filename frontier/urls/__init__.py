@@ -1,0 +1,1 @@
+"""What URLs say, without asking anybody: pure functions of text."""
