@@ -82,7 +82,6 @@ __all__ = [
     "close_spider",
     "crawl_delay",
     "end_with_error",
-    "handler_of",
     "serve_start_requests",
     "settled",
     "slot_of",
@@ -389,12 +388,6 @@ def end_with_error(crawler: Crawler) -> None:
     )
 
 
-def handler_of(crawler: Crawler, scheme: str) -> Any:
-    """The download handler of *scheme*; `None` if there is none."""
-    engine: Any = crawler.engine
-    return engine.downloader.handlers._get_handler(scheme)
-
-
 def stand_before_handlers(
     crawler: Crawler, send: Callable[[Request], Coroutine[Any, Any, Response]]
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -414,6 +407,12 @@ def stand_before_handlers(
 
     handlers.download_request = lambda request, _: deferred_from_coro(send(request))
     return original
+
+
+def handler_for(crawler: Crawler, scheme: str) -> Any:
+    """The download handler that *crawler* has for *scheme*; ``None`` without one."""
+    engine: Any = crawler.engine
+    return engine.downloader.handlers._get_handler(scheme)
 
 
 async def started(crawler: Crawler) -> AsyncIterator[Any]:

@@ -1,1 +1,1 @@
-"""Between Scrapy's downloader and the network: what may be sent, and to whom."""
+"""What is between a request and its answer: what may be sent, to whom, and how."""

@@ -33,7 +33,7 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from frontier.download.hops import NETWORK
-from frontier.scrapy_internals import ScrapysAgent, handler_of
+from frontier.scrapy_internals import ScrapysAgent, handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ async def look_before_handler(crawler: Crawler, hops: Hops, request: Request) ->
         return
     if class_of_host(host) is not None:  # was decided before
         return
-    if getattr(handler_of(crawler, parts.scheme), "checks_addresses", False):
+    if getattr(handler_for(crawler, parts.scheme), "checks_addresses", False):
         return
     from twisted.internet import reactor
 

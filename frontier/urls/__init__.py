@@ -1,1 +1,1 @@
-"""What URLs say, without asking anybody: pure functions of text."""
+"""URLs: where they are found in what servers sent, and what they say by themselves."""
