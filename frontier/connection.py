@@ -20,6 +20,7 @@ from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
+from frontier.download.hops import Hops
 from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
@@ -107,6 +108,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.hops = Hops(crawler, self)
+        """Decides which requests may be sent, and to what address."""
         self.browser: BrowserTraffic | None = None
         """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
@@ -213,6 +216,7 @@ class Connection:
         """Close the node, if it was opened."""
         if self._opened:
             self._opened = False
+            self.hops.tell()
             await self.node.close()
 
     @property
@@ -323,9 +327,11 @@ class Connection:
             "items": stats.get_value("item_scraped_count", 0),
             "errors": stats.get_value("downloader/exception_count", 0)
             - forbidden
+            - self.hops.refused.total()
             + refused,
             "statuses": statuses,
             "forbidden": forbidden,
+            "refused": self.hops.refused.total(),
             "trapped": sum(
                 stats.get_value(f"frontier/trap/{trap}", 0) for trap in (PATH, QUERY)
             ),
