@@ -24,7 +24,7 @@ from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.queues.partition import Scan, scan_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from frontier.coordination.lease import Leases
     from frontier.runtime.inbox import Inbox
@@ -57,6 +57,7 @@ class Ending:
         on_finished: Callable[[], None],
         on_incomplete: Callable[[dict[int, bytes]], None] = lambda _: None,
         rank: Callable[[], int] = lambda: 0,
+        last_look: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -72,6 +73,8 @@ class Ending:
         """The partitions that the last scan found set aside, and why."""
         self._odd: dict[int, tuple[Scan, int]] = {}
         """Those whose figures do not fit each other, and how often in a row."""
+        self._last_look = last_look
+        """Whether a journal has what the store lacks, which is then pushed."""
         self.ended_here = False
         """Whether it was this node that ended the crawl."""
 
@@ -92,6 +95,9 @@ class Ending:
                 total = await self._scan()
                 if total is None or total != pushed:
                     pushed = total
+                    continue
+                if self._last_look is not None and await self._last_look():
+                    pushed = None
                     continue
                 ended = await crawls.finish(
                     self._patience.once,

@@ -44,7 +44,7 @@ from frontier.runtime.shelf import is_address, sizes_of
 from frontier.seen.stored import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
-from frontier.store.keys import CrawlKeys, number_of
+from frontier.store.keys import CrawlKeys, number_in
 from frontier.store.scanning import scan
 from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 
@@ -189,7 +189,7 @@ class Repair:
         pattern = self._keys.partition(0).tag.removesuffix("0}")
         for key in scan(self._store, _escaped(pattern) + "*"):
             name = key.decode("utf-8", "surrogateescape")
-            number = number_of(self._keys, name)
+            number = number_in(self._keys, name)
             if number is not None:
                 found[number].add(name)
         return {number: sorted(found[number]) for number in harmed}

@@ -20,7 +20,7 @@ from frontier.queues.faults import look
 from frontier.queues.partition import split_name
 from frontier.queues.push import FORCE, Push, held
 from frontier.store.client import Call
-from frontier.store.keys import number_of
+from frontier.store.keys import number_in
 from frontier.store.scripts import PARTITION_SCAN
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class SettingAside:
         Raises:
             KeyDamaged: The key is the crawl's.
         """
-        number = number_of(self._keys, error.key)
+        number = number_in(self._keys, error.key)
         if number is None or number >= self._partitions:
             if call.name == "LPOP":  # hints, which a renewal tells too
                 await self._store.run([Call.command("DEL", error.key)])

@@ -127,7 +127,7 @@ class CrawlKeys:
         return f"{{{self.namespace}:{self.crawl_id}}}"
 
 
-def number_of(keys: CrawlKeys, name: str) -> int | None:
+def number_in(keys: CrawlKeys, name: str) -> int | None:
     """The partition of a crawl whose key has *name*; ``None`` if it is of none."""
     start = f"{{{keys.namespace}:{keys.crawl_id}:"
     number = name.removeprefix(start).partition("}:")[0]
