@@ -65,6 +65,10 @@ def _setting(default: Any, parser: parsers.Parser) -> Any:
 class Config:
     """All settings of one node, parsed and checked once."""
 
+    allow_addresses: tuple[str, ...] = _setting(
+        (parsers.SEEDS,), parsers.address_classes
+    )
+    """Classes of addresses that are connected to; ``seeds``: as the seeds' are."""
     crawl_delay_max: float = _setting(300.0, parsers.real(-1.0, 86400.0))
     """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, parsers.boolean)

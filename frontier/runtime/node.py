@@ -187,6 +187,7 @@ class Node:
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies = parts.cookies
+        self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch, self._pulse):

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.model import Member
+from frontier.parsers import SEEDS
 from frontier.runtime.acks import Acks
+from frontier.runtime.address_classes import AddressClasses
 from frontier.runtime.addresses import Addresses
 from frontier.runtime.advice import Advice
 from frontier.runtime.budget import Budget
@@ -125,6 +127,9 @@ class Parts:
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
         self.addresses = Addresses(patience, keys)
+        allowed = frozenset(config.allow_addresses)
+        given = None if SEEDS in allowed else allowed
+        self.address_classes = AddressClasses(patience, keys, given)
         self.cookies = Cookies(patience, keys)
         self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
