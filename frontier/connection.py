@@ -30,7 +30,7 @@ from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
 from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
-from frontier.spideroutput import SpiderOutput
+from frontier.spideroutput import Marks, SpiderOutput
 from frontier.traps import PATH, QUERY
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ class Connection:
 
     def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
         """Have *drop*, if any, asked of each request as soon as the spider made it."""
-        SpiderOutput(self._crawler, drop)
+        watchdog = self.node.watchdog
+        marks = Marks(self.reservations, watchdog) if watchdog is not None else None
+        SpiderOutput(self._crawler, drop, marks)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

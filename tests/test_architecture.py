@@ -74,6 +74,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
+    {"watchdog"},
     {"carryover", "collection", "inspection", "rebuild", "runtime", "wacz"},
     FACES,
 ]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.coordination.crawls import CANCELED, LIMIT
 from frontier.errors import LeaseLost, StoreUnavailable
-from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
+from frontier.queues.partition import list_reserved, requeue_calls, requeued, weighed
 from frontier.runtime.starts import forget_call, started_call
 
 if TYPE_CHECKING:
@@ -257,14 +257,10 @@ class Keeper:
         reply, started = await self._patience.run(
             [list_reserved(keys), started_call(keys)]
         )
-        entries = older(reply, taken.lease)
-        ids = {int(number) for number in started}
         calls = []
-        # What was started comes first again, so it is put back last.
-        for delivered in (False, True):
-            some = [entry for entry in entries if (entry[0] in ids) is delivered]
+        for delivered, why, entries in weighed(reply, started, taken.lease):
             calls += requeue_calls(
-                keys, taken.lease, self._order, some, delivered=delivered
+                keys, taken.lease, self._order, entries, delivered=delivered, why=why
             )
         for result in await self._patience.run(calls):
             try:
