@@ -189,6 +189,8 @@ class Config:
     """How often a part of a path may come in a row; 0 for no limit."""
     trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
     """URLs of one page with the same parameters that a node queues; 0 for no limit."""
+    warc_browser: bool = _setting(True, parsers.boolean)
+    """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)
     """Whether each WARC file gets an index beside it when it is closed."""
     warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
@@ -221,6 +223,8 @@ class Config:
     """Whether each exchange gets a record of how its URL was found."""
     warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the disk of ``warc_dir``, below which the node waits; 0 for no limit."""
+    warc_outlinks: bool = _setting(False, parsers.boolean)
+    """Whether each page gets a record of the links that its callback yields."""
     warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))
     """Whether bodies keep the content coding in which they were received."""
     warc_spool_bytes: int = _setting(8_000_000, parsers.whole(0, 10**12))
@@ -231,6 +235,12 @@ class Config:
     """Whether a WARC file is removed here once it is there."""
     wacz_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the last node makes a WACZ of the finished crawl; `None`: nowhere."""
+    worker_max_bytes: int = _setting(512_000_000, parsers.whole(10**8, 10**13))
+    """Memory of a worker process, in address space."""
+    worker_processes: int = _setting(2, parsers.whole(1, 64))
+    """Most processes of a node that read what may take long."""
+    worker_seconds: float = _setting(10.0, parsers.real(0.0, 3600.0))
+    """Processor time after which one is killed that reads one document."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:
@@ -250,7 +260,9 @@ class Config:
             try:
                 parsed = by_name[name].metadata["parser"](value)
             except (TypeError, ValueError) as error:
-                raise ConfigurationError(f"{name} = {value!r}: {error}") from None
+                raise ConfigurationError(
+                    f"{name} = {parsers.shown(value)}: {error}"
+                ) from None
             values[by_name[name].name] = parsed
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
@@ -292,4 +304,4 @@ def _text(value: Any) -> str:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{name} is not a setting of frontier{hint}"
+    return f"{name[:200]} is not a setting of frontier{hint}"

@@ -32,6 +32,7 @@ from frontier.runtime.spending import described, reason_of
 from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
 from frontier.spideroutput import Marks, SpiderOutput
 from frontier.traps import PATH, QUERY
+from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.archive.batch import Counters
+    from frontier.download.browser import BrowserTraffic
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
@@ -105,6 +107,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.browser: BrowserTraffic | None = None
+        """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
@@ -116,6 +120,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
         """Whether the project was scrapy-redis's before; see `frontier.takeover`."""
 
@@ -176,11 +182,18 @@ class Connection:
         """Stand between Scrapy's downloader slots and its handlers."""
         self.gate = Gate(self._crawler, self)
 
-    def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
-        """Have *drop*, if any, asked of each request as soon as the spider made it."""
+    def follow_output(
+        self,
+        drop: Callable[[Request], bool] | None,
+        noting: Callable[[Any, Request], Any] | None,
+    ) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it.
+
+        And what each callback yields go through *noting*, if any, before.
+        """
         watchdog = self.node.watchdog
         marks = Marks(self.reservations, watchdog) if watchdog is not None else None
-        SpiderOutput(self._crawler, drop, marks)
+        SpiderOutput(self._crawler, drop, noting, marks)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""
@@ -219,6 +232,16 @@ class Connection:
         return Fingerprints(
             self._crawler.request_fingerprinter, self.config.canon_rules
         )
+
+    @functools.cached_property
+    def workers(self) -> WorkerPool:
+        """Processes for what may take long; none is started before there is a job."""
+        config = self.config
+        pool = WorkerPool(
+            config.worker_processes, config.worker_seconds, config.worker_max_bytes
+        )
+        self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
+        return pool
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""

@@ -318,7 +318,7 @@ def _cookie(field: str, value: str) -> Cookie | None:
         until = int(expires)
     except (ValueError, TypeError, RecursionError):
         return None
-    texts = (domain, path, name, content or "", port or "")
+    texts = (domain, path, name, *(n for n in (content, port) if n is not None))
     if not all(isinstance(text, str) and not _CONTROLS.search(text) for text in texts):
         return None
     return Cookie(

@@ -14,6 +14,7 @@ from frontier.capture import exchange_of, exchange_of_made
 from frontier.conditional import Conditional
 from frontier.connection import connection_of, one_message
 from frontier.discovery import found_of
+from frontier.download.browser import BrowserTraffic
 from frontier.gate import LeaseGone
 from frontier.model import Attempt
 from frontier.places import DOWNLOAD_SLOT
@@ -52,6 +53,9 @@ class CaptureMiddleware:
         self._conditional = Conditional(self._connection, crawler)
         with one_message():
             self._answering = Answering(crawler, self._connection)
+        config = self._connection.config
+        if config.warc_enabled and config.warc_browser:
+            self._connection.browser = BrowserTraffic(crawler, self._connection)
         self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod

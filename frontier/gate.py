@@ -121,7 +121,12 @@ class Gate:
 
     async def _send_now(self, request: Request) -> Response:
         self._connection.sent[request] = time.time()
-        response: Response = await self._send(request)
+        browser = self._connection.browser
+        if browser is None:
+            response: Response = await self._send(request)
+        else:
+            async with browser.recorded(request):
+                response = await self._send(request)
         self._connection.answered[request] = response
         return response
 

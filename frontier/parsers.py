@@ -47,6 +47,12 @@ PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 Parser = Callable[[Any], Any]
 
 
+def shown(value: Any) -> str:
+    """*value* as a message has it: its first 200 characters."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
 def boolean(value: Any) -> bool:
     """True or False, also as the words that Scrapy takes for them."""
     if isinstance(value, bool):
@@ -197,9 +203,9 @@ def archive_rules(value: Any) -> tuple[str, ...]:
         if kind == "url":
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(
-                    f"{rule!r} is no regular expression: {error}"
+                    f"{shown(rule)} is no regular expression: {error}"
                 ) from None
     return tuple(map(str, given))
 

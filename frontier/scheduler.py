@@ -30,6 +30,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
+from frontier.discovery import noting_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
@@ -136,7 +137,9 @@ class Scheduler(BaseScheduler):
         self._modes = Modes(self._connection, self._fingerprints)
         self._places = self._connection.places
         shortens = self._by_url and self._recent is not None
-        self._connection.follow_output(self.drop_seen if shortens else None)
+        self._connection.follow_output(
+            self.drop_seen if shortens else None, noting_of(self._connection)
+        )
         self._keeping = Keeping(self._connection, self._modes, self._places)
         self._sweeper = asyncio.create_task(self._sweep_on())
         if self._connection.took_over:
@@ -441,7 +444,17 @@ class Scheduler(BaseScheduler):
         """Complete what has left the engine."""
         self.publish()
         for request in [r for r in self._delivered if r not in in_progress]:
-            self._node.acks.complete(self._delivered.pop(request))
+            reservation = self._delivered.pop(request)
+            if (reason := self._connection.unread.get(request)) is not None:
+                self._do_aside(self._bury_unread(reservation, reason))
+            else:
+                self._node.acks.complete(reservation)
+
+    async def _bury_unread(self, reservation: Reservation, reason: str) -> None:
+        """Give up a page that could not be read, when what it gave is stored."""
+        await self._node.outbox.flush()
+        await self._node.archived()
+        await self._node.acks.bury(reservation, reason)
 
     def _on_idle(self) -> None:
         if not self._connection.opened or self._node.finished:

@@ -409,6 +409,12 @@ def stand_before_handlers(
     return original
 
 
+def handler_for(crawler: Crawler, scheme: str) -> Any:
+    """The download handler that *crawler* has for *scheme*; ``None`` without one."""
+    engine: Any = crawler.engine
+    return engine.downloader.handlers._get_handler(scheme)
+
+
 async def started(crawler: Crawler) -> AsyncIterator[Any]:
     """What the spider starts with, after the spider middlewares."""
     engine: Any = crawler.engine

@@ -93,12 +93,20 @@ class Marks:
     def pipelines(self, scraper: Any) -> None:
         """Mark what the item pipelines of *scraper* do, too."""
         name = "start_itemproc_async"
-        if not hasattr(scraper, name):  # before 2.14
+        if not hasattr(scraper, name):  # before 2.14, where it is a Deferred
             name = "start_itemproc"
         start = getattr(scraper, name)
 
         def process(item: Any, **more: Any) -> Any:
-            doing, request = start(item, **more), PARENT.get()
+            request = PARENT.get()
+            record = self._record(request)
+            if record is None:
+                return start(item, **more)
+            before = self._watchdog.enter(record)
+            try:
+                doing = start(item, **more)
+            finally:
+                self._watchdog.leave(before)
             return self.awaited(doing, request) if iscoroutine(doing) else doing
 
         setattr(scraper, name, process)
@@ -108,16 +116,20 @@ class SpiderOutput:
     """Stands between a spider's callbacks and the rest of Scrapy.
 
     *drop* counts a request as filtered and returns true if it is seen; without it
-    nothing is made short. *marks* says what runs, if anybody wants to know.
+    nothing is made short. *noting* is given what the callback of a request yields,
+    before that, and what it returns is taken in its place.
+    *marks* says what runs, if anybody wants to know.
     """
 
     def __init__(
         self,
         crawler: Crawler,
         drop: Callable[[Request], bool] | None = None,
+        noting: Callable[[Any, Request], Any] | None = None,
         marks: Marks | None = None,
     ) -> None:
         self._crawler = crawler
+        self._noting = noting
         self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
         scraper = engine.scraper
@@ -146,6 +158,8 @@ class SpiderOutput:
         if self._marks is not None:
             calling = self._marks.awaited(calling, request)
         output = await calling
+        if self._noting is not None and isinstance(result, Response):
+            output = self._noting(output, request)
         if not self._may_drop:
             return output
         if not isinstance(result, Response) or self._has_witness():

@@ -57,6 +57,7 @@ def gate(node, sent):
         reservations={},
         sent={},
         answered={},
+        browser=None,
     )
     return Gate(crawler, connection)
 

@@ -481,7 +481,8 @@ class Node:
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
-        return self.inbox.idle and not self.outbox.pending and not self._owner.is_busy()
+        busy = self._owner.is_busy() or self._parts.restoring.busy
+        return self.inbox.idle and not self.outbox.pending and not busy
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""

@@ -28,6 +28,7 @@ from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
+from frontier.runtime.restoring import Restoring
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
@@ -113,6 +114,15 @@ class Parts:
             on_verdicts=node.on_verdicts,
             on_risen=node.on_risen,
             journal=journal.pushed,
+            process=journal.process,
+        )
+        self.restoring = Restoring(
+            patience,
+            keys,
+            self.outbox,
+            directory=config.journal_dir,
+            partitions=config.partitions,
+            journaled=journal.durable,
         )
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
@@ -197,7 +207,7 @@ class Parts:
                 on_allowed=owner.on_ready,
                 on_limit=node.on_limit,
             )
-        setback = Setback(
+        self._setback = Setback(
             store,
             keys,
             self.leases,
@@ -206,7 +216,7 @@ class Parts:
             order=config.order,
             on_forgotten=owner.on_forgotten,
         )
-        patience.on_change(setback.examine)
+        patience.on_change(self._examine)
         self.keeper = Keeper(
             patience,
             keys,
@@ -217,9 +227,10 @@ class Parts:
             order=config.order,
             ttl=ttl,
             report=owner.report,
-            busy=owner.is_busy,
+            busy=lambda: owner.is_busy() or self.restoring.busy,
             on_finished=node.on_finished,
             on_order=node.on_order,
+            on_death=self.restoring.look,
             before_release=self.manners.flush,
             lending=self.lending,
         )
@@ -246,6 +257,7 @@ class Parts:
             idle=node.is_idle,
             on_finished=node.on_finished,
             rank=lambda: self.membership.rank,
+            last_look=self.restoring.look_now,
         )
         self.budget: Budget | None = None
         """Who looks after the memory of the sets, if there is a limit."""
@@ -259,6 +271,10 @@ class Parts:
                 max_bytes=config.seen_set_max_bytes,
             )
 
+    async def _examine(self) -> None:
+        await self._setback.examine()
+        self.restoring.look(closed=True)
+
     def _on_acked(self, done: list[Reservation]) -> None:
         self.starts.end(done)
         if self.quotas is not None:
@@ -271,6 +287,7 @@ class Parts:
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
+        loops.append(self.restoring.run)
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:

@@ -1,0 +1,1 @@
+"""What is between a request and its answer."""
