@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import frontier
 from frontier.watchdog.memory import EMPTY, Memory, Running, leases_of, packed
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class Watchdog:
                 self._child = self._started(given)
 
     def _started(self, given: bytes) -> subprocess.Popen[bytes]:
-        root = str(Path(frontier.__file__).parents[1])
+        root = str(Path(__file__).parents[2])
         path = json.dumps([*dict.fromkeys([root, *filter(None, sys.path)])])
         child = subprocess.Popen(  # noqa: S603 (our own)
             [sys.executable, "-ISc", START, path],
