@@ -47,6 +47,8 @@ class BusySpider(scrapy.Spider):
         end = time.monotonic() + self.seconds
         while "/poison" in response.url and time.monotonic() < end:
             re.search("a*a*b", "a" * 800)  # the GIL is held for a whole match
+        if "/sleepy" in response.url:
+            time.sleep(self.seconds)
         if "/deadly" in response.url:
             os.kill(os.getpid(), signal.SIGKILL)
         yield {"url": response.url}
@@ -93,8 +95,16 @@ class Site(RawSite):
             self.open.wait(90)
         elif path != self.special and host == self.hosts[0]:
             self.neighbours.wait(90)
+        elif path == self.special and not self.neighbours.is_set():
+            until(lambda: self._beside(host), "its neighbours")
         links = "".join(f'<a href="{path}">' for path in paths)
         connection.sendall(answer(links if path == "/" else "a page"))
+
+    def _beside(self, host):
+        """Whether all of its neighbours were asked for as often as the special page."""
+        counts = self.counts
+        least = counts[host, self.special]
+        return all(counts[host, path] >= least for path in self.paths)
 
     @property
     def every(self):
@@ -104,7 +114,7 @@ class Site(RawSite):
 
     @property
     def counts(self):
-        return Counter((host, path) for host, path, *_ in self.asked)
+        return Counter((host, path) for host, path, *_ in list(self.asked))
 
     def answered(self, path):
         return [one for one in self.asked if one[1] == path]
@@ -136,7 +146,10 @@ def crawl(cluster, tmp_path):
         def start_both(self, seconds, **settings):
             for node in NODES:
                 self.start(node, seconds, **settings)
-            until(lambda: all("2 nodes" in cluster.text_of(n) for n in NODES), "both")
+            until(
+                lambda: all(f"node {n} is in" in cluster.text_of(n) for n in NODES),
+                "both nodes",
+            )
             self.site.open.set()
 
         def letters(self):
@@ -185,23 +198,23 @@ def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
 
 
 def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, cluster):
-    run = crawl("/poison")
+    run = crawl("/sleepy")
     run.site.open.set()
     first = run.start("node-1", 4 * TTL)
-    until(lambda: run.site.answered("/poison"), "the page")
+    until(lambda: run.site.answered("/sleepy"), "the page")
     run.start("node-2")
     until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
     until(lambda: "node node-2 is in" in cluster.text_of("node-2"), "the other one")
-    assert len(run.site.answered("/poison")) == 1
+    assert len(run.site.answered("/sleepy")) == 1
 
     first.send_signal(signal.SIGSTOP)
     stopped = time.monotonic()
-    until(lambda: len(run.site.answered("/poison")) == 2, "the other node's turn")
+    until(lambda: len(run.site.answered("/sleepy")) == 2, "the other node's turn")
     first.send_signal(signal.SIGCONT)
     assert cluster.wait() == [0, 0]
 
     assert set(run.site.counts) == run.site.every
-    assert run.site.answered("/poison")[1][2] == "node-2"
+    assert run.site.answered("/sleepy")[1][2] == "node-2"
     assert "is stopped: its leases are not renewed" in cluster.text_of("node-1")
     by_second = {one[:2] for one in run.site.asked if one[2] == "node-2"}
     late = {o[:2] for o in run.site.asked if o[2] == "node-1" and o[3] > stopped}
@@ -210,10 +223,10 @@ def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, clus
 
 
 def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
-    run = crawl("/poison", hosts=1)
+    run = crawl("/sleepy", hosts=1)
     run.site.open.set()
     first = run.start("node-1", 60)
-    until(lambda: run.site.answered("/poison"), "the page")
+    until(lambda: run.site.answered("/sleepy"), "the page")
     (watchdog,) = until(lambda: watchdogs(first), "a watchdog")
     until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
     cluster.kill("node-1")
@@ -227,15 +240,15 @@ def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
 
 
 def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster):
-    run = crawl("/poison")
-    run.start_both(5 * TTL, FRONTIER_BUSY_MAX=2 * TTL)
+    run = crawl("/sleepy")
+    run.start_both(4 * TTL, FRONTIER_BUSY_MAX=1.5 * TTL)
 
     assert cluster.wait() == [0, 0]
     assert set(run.site.counts) == run.site.every
-    (poison,) = run.site.answered("/poison")
+    (sleepy,) = run.site.answered("/sleepy")
     ((url, reason),) = run.letters().items()
-    assert url == f"http://{run.site.hosts[0]}/poison"
-    assert reason.startswith(f"kept node {poison[2]} busy for ")
+    assert url == f"http://{run.site.hosts[0]}/sleepy"
+    assert reason.startswith(f"kept node {sleepy[2]} busy for ")
     assert reason.endswith(" s in its callback")
     assert "it goes to the dead letter" in run.text()
 
