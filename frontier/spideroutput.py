@@ -36,6 +36,12 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.defer import aiter_errback
 
+from frontier.scrapy_internals import (
+    spider_middlewares,
+    stand_before_pipelines,
+    stand_before_spider,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
@@ -90,26 +96,18 @@ class Marks:
             return self._watchdog.iterated(record, output)
         return output
 
-    def pipelines(self, scraper: Any) -> None:
-        """Mark what the item pipelines of *scraper* do, too."""
-        name = "start_itemproc_async"
-        if not hasattr(scraper, name):  # before 2.14, where it is a Deferred
-            name = "start_itemproc"
-        start = getattr(scraper, name)
-
-        def process(item: Any, **more: Any) -> Any:
-            request = PARENT.get()
-            record = self._record(request)
-            if record is None:
-                return start(item, **more)
-            before = self._watchdog.enter(record)
-            try:
-                doing = start(item, **more)
-            finally:
-                self._watchdog.leave(before)
-            return self.awaited(doing, request) if iscoroutine(doing) else doing
-
-        setattr(scraper, name, process)
+    def process(self, start: Callable[[], Any]) -> Any:
+        """What *start*, which sends an item through the pipelines, returns."""
+        request = PARENT.get()
+        record = self._record(request)
+        if record is None:
+            return start()
+        before = self._watchdog.enter(record)
+        try:
+            doing = start()
+        finally:
+            self._watchdog.leave(before)
+        return self.awaited(doing, request) if iscoroutine(doing) else doing
 
 
 class SpiderOutput:
@@ -132,12 +130,8 @@ class SpiderOutput:
         self._noting = noting
         self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
-        scraper = engine.scraper
         self._crawl = engine.crawl
-        self._on_error = scraper.handle_spider_error
-        self._handle = scraper.handle_spider_output_async
-        scraper.handle_spider_output_async = self.handle
-        chain = scraper.spidermw.middlewares
+        chain = spider_middlewares(crawler)
         settings = crawler.settings
         self._counts_depth = any(isinstance(m, DepthMiddleware) for m in chain)
         self._deepest = settings.getint("DEPTH_LIMIT") or 10**9
@@ -147,9 +141,9 @@ class SpiderOutput:
             self._may_drop = False
         self._marks = marks
         if marks is not None:
-            marks.pipelines(scraper)
-        self._call = scraper.call_spider_async
-        scraper.call_spider_async = self.call
+            stand_before_pipelines(crawler, marks.process)
+        before = stand_before_spider(crawler, self.call, self.handle)
+        self._call, self._handle, self._on_error = before
 
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""

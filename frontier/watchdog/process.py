@@ -168,7 +168,7 @@ class Watch:
             if replies is None:
                 return False
             pairs = zip(batch, replies, strict=True)
-            done += [lease for lease, reply in pairs if reply is not None]
+            done += [lease for lease, reply in pairs if isinstance(reply, int)]
         self._memory.renewed(began, done)
         return self._beat(ttl_ms)
 
@@ -193,6 +193,8 @@ class Watch:
         replies = self._run(calls)
         if replies is None:
             return False
+        if not isinstance(replies[0], list):  # a key of the crawl's is damaged
+            return True
         epoch, *rest = replies[0]
         if epoch < 0 or rest[1] == b"remove":  # the crawl is lost, or the node's place
             self._over = True
@@ -230,7 +232,7 @@ class Watch:
             (buried,) = self._at_store(
                 [bury_call(keys, one, f"{reason} in its callback")]
             )
-            if buried:
+            if buried == 1:
                 told = "it goes to the dead letter, and the leases are let go"
         say(
             f"{self._what(running)} has kept node {self._node_id} busy for "
@@ -281,7 +283,7 @@ class Watch:
         if self._store is None:
             self._store = connect(self._settings)
         try:
-            return self._store.run(calls)
+            return self._store.run(calls, tolerant=True)
         except _errors():
             self._store.leave()
             raise

@@ -23,6 +23,9 @@ if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return nil
 end
 
+for i = 5, #KEYS do
+  redis.call('LLEN', KEYS[i]) -- what fails, fails before anything is put back
+end
 local tries, most = tonumber(ARGV[3]), math.abs(tonumber(ARGV[3]))
 local requeued, dead, ended = 0, 0, {}
 
@@ -37,7 +40,8 @@ for i = 5, #ARGV, 4 do
   local value = redis.call('HGET', KEYS[4], ARGV[i])
   if value then
     local item = string.match(value, '^%d+\n[^\n]*\n(.*)$')
-    local delivered, thirds = counted(tonumber(string.sub(item, 1, 1)))
+    local before = tonumber(string.sub(item, 1, 1)) or 0 -- none that can be read
+    local delivered, thirds = counted(before)
     ended[#ended + 1] = ARGV[i]
     if tries ~= 0 and delivered >= most then
       redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times' .. ARGV[4]
