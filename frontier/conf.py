@@ -65,6 +65,10 @@ def _setting(default: Any, parser: parsers.Parser) -> Any:
 class Config:
     """All settings of one node, parsed and checked once."""
 
+    allow_addresses: tuple[str, ...] = _setting(
+        (parsers.SEEDS,), parsers.address_classes
+    )
+    """Classes of addresses that are connected to; ``seeds``: as the seeds' are."""
     crawl_delay_max: float = _setting(300.0, parsers.real(-1.0, 86400.0))
     """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, parsers.boolean)
@@ -232,6 +236,12 @@ class Config:
     """Whether a WARC file is removed here once it is there."""
     wacz_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the last node makes a WACZ of the finished crawl; `None`: nowhere."""
+    worker_max_bytes: int = _setting(512_000_000, parsers.whole(10**8, 10**13))
+    """Memory of a worker process, in address space."""
+    worker_processes: int = _setting(2, parsers.whole(1, 64))
+    """Most processes of a node that read what may take long."""
+    worker_seconds: float = _setting(10.0, parsers.real(0.0, 3600.0))
+    """Processor time after which one is killed that reads one document."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:

@@ -20,6 +20,7 @@ from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
+from frontier.download.hops import Hops
 from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
@@ -32,6 +33,7 @@ from frontier.runtime.spending import described, reason_of
 from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
+from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -106,6 +108,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.hops = Hops(crawler, self)
+        """Decides which requests may be sent, and to what address."""
         self.browser: BrowserTraffic | None = None
         """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
@@ -119,6 +123,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
         """Whether the project was scrapy-redis's before; see `frontier.takeover`."""
 
@@ -210,6 +216,7 @@ class Connection:
         """Close the node, if it was opened."""
         if self._opened:
             self._opened = False
+            self.hops.tell()
             await self.node.close()
 
     @property
@@ -227,6 +234,16 @@ class Connection:
         return Fingerprints(
             self._crawler.request_fingerprinter, self.config.canon_rules
         )
+
+    @functools.cached_property
+    def workers(self) -> WorkerPool:
+        """Processes for what may take long; none is started before there is a job."""
+        config = self.config
+        pool = WorkerPool(
+            config.worker_processes, config.worker_seconds, config.worker_max_bytes
+        )
+        self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
+        return pool
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
@@ -310,9 +327,11 @@ class Connection:
             "items": stats.get_value("item_scraped_count", 0),
             "errors": stats.get_value("downloader/exception_count", 0)
             - forbidden
+            - self.hops.refused.total()
             + refused,
             "statuses": statuses,
             "forbidden": forbidden,
+            "refused": self.hops.refused.total(),
             "trapped": sum(
                 stats.get_value(f"frontier/trap/{trap}", 0) for trap in (PATH, QUERY)
             ),

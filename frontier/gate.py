@@ -25,6 +25,7 @@ from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
+from frontier.download.addresses import look_before_handler
 from frontier.places import shards_of
 from frontier.queues.partition import split_name
 from frontier.scrapy_internals import stand_before_handlers
@@ -120,6 +121,7 @@ class Gate:
                 return
 
     async def _send_now(self, request: Request) -> Response:
+        await look_before_handler(self._crawler, self._connection.hops, request)
         self._connection.sent[request] = time.time()
         browser = self._connection.browser
         if browser is None:

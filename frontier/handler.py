@@ -13,6 +13,7 @@ what Scrapy makes of them. What always holds:
 2.  Whatever came of an answer is archived (`frontier.framing`).
 3.  A connection on which more came than an answer is not used again.
 4.  The handler never waits: bodies go to disk in another thread.
+5.  It connects to addresses that are allowed (`frontier.download.addresses`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from twisted.internet.defer import Deferred
 
 from frontier.capture import truncation
 from frontier.connection import connection_of
+from frontier.download.addresses import Checked, CheckedAgent, refusing
 from frontier.framing import Parser, undone
 from frontier.scrapy_internals import (
     BaseHandler,
@@ -37,7 +39,6 @@ from frontier.scrapy_internals import (
     LenientFactory,
     LenientProtocol,
     ResponseReader,
-    ScrapysAgent,
     as_scrapy_awaits,
     settled,
     wrap_twisted_exceptions,
@@ -60,7 +61,36 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Handler(BaseHandler):
+class CheckedHandler(BaseHandler):
+    """Downloads http and https as Scrapy does, from addresses that are allowed.
+
+    That of nodes without an archive.
+    """
+
+    checks_addresses = True
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._connection = connection_of(crawler)
+
+    def checked(self, request: Request) -> Checked:
+        """The look at the connections of *request*."""
+        return Checked(self._connection.hops, request)
+
+    @as_scrapy_awaits
+    async def download_request(self, request: Request) -> Response:
+        """Download *request*.
+
+        Raises:
+            AddressRefused: Its host leads to addresses that are not connected to.
+        """
+        agent: CheckedAgent = self.make_agent(CheckedAgent)
+        agent.checked = self.checked(request)
+        with refusing(agent.checked), wrap_twisted_exceptions():
+            return await maybe_deferred_to_future(agent.download_request(request))
+
+
+class Handler(CheckedHandler):
     """Downloads http and https as Scrapy does, and leaves a `Wire` behind.
 
     Scrapy's own way to send is repeated here for one reason: its agent's class
@@ -70,10 +100,8 @@ class Handler(BaseHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._pool._factory = _Factory
-        connection = connection_of(crawler)
-        self._connection = connection
-        self._wires = connection.wires
-        self._spools = SpoolDirectory(connection.config)
+        self._wires = self._connection.wires
+        self._spools = SpoolDirectory(self._connection.config)
 
     @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
@@ -83,8 +111,9 @@ class Handler(BaseHandler):
         agent.wire = wire
         agent.guard = partial(self._guard, request)
         agent.spool = self._spools.new()
+        agent.checked = self.checked(request)
         try:
-            with wrap_twisted_exceptions():
+            with refusing(agent.checked), wrap_twisted_exceptions():
                 response = await maybe_deferred_to_future(
                     agent.download_request(request)
                 )
@@ -115,7 +144,7 @@ class Handler(BaseHandler):
         await self._spools.close()
 
 
-class _Agent(ScrapysAgent):
+class _Agent(CheckedAgent):
     """Scrapy's, with a wire that its connection writes to and a spool for the body."""
 
     wire: Wire

@@ -444,7 +444,17 @@ class Scheduler(BaseScheduler):
         """Complete what has left the engine."""
         self.publish()
         for request in [r for r in self._delivered if r not in in_progress]:
-            self._node.acks.complete(self._delivered.pop(request))
+            reservation = self._delivered.pop(request)
+            if (reason := self._connection.unread.get(request)) is not None:
+                self._do_aside(self._bury_unread(reservation, reason))
+            else:
+                self._node.acks.complete(reservation)
+
+    async def _bury_unread(self, reservation: Reservation, reason: str) -> None:
+        """Give up a page that could not be read, when what it gave is stored."""
+        await self._node.outbox.flush()
+        await self._node.archived()
+        await self._node.acks.bury(reservation, reason)
 
     def _on_idle(self) -> None:
         if not self._connection.opened or self._node.finished:

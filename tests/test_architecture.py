@@ -35,8 +35,8 @@ FACES = {
     "keeping",
     "launch",
     "limits",
-    "links",
     "modes",
+    "pages",
     "pipelines",
     "places",
     "requests",
@@ -53,7 +53,7 @@ FACES = {
     "tls",
     "wire",
 }
-SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
+SERVICES = {"archive", "coordination", "journal", "queues", "seen", "workers"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
@@ -72,6 +72,7 @@ LAYERS = [
         "seedlines",
         "seeds",
         "traps",
+        "urls",
     },
     {"store"},
     SERVICES,
@@ -90,6 +91,7 @@ GUARDED = {
     "surt": set(),  # AGPL
     "warcio": set(),
     "fastwarc": {"archive"},
+    "lxml": {"urls"},
     "fsspec": {"archive"},
     "urllib3": {"archive"},
     "uhashring": {"ring"},
