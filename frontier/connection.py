@@ -30,7 +30,14 @@ from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
-from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
+from frontier.scrapy_internals import (
+    close_now,
+    close_spider,
+    end_with_error,
+    in_progress,
+    is_closing,
+    wake_engine,
+)
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 from frontier.workers.pool import WorkerPool
@@ -247,21 +254,16 @@ class Connection:
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
-        slot = slot_of(self._crawler)
-        return slot.inprogress if slot is not None else set()
+        return in_progress(self._crawler)
 
     def wake_engine(self) -> None:
         """Have the engine ask for requests now, if all of it is open."""
-        engine = self._crawler.engine
-        slot = slot_of(self._crawler)
-        if slot is not None and slot.closing is None and engine.running:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     @property
     def closing(self) -> bool:
         """Whether the engine waits for what is in progress, and then closes."""
-        slot = slot_of(self._crawler)
-        return slot is not None and slot.closing is not None
+        return is_closing(self._crawler)
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
