@@ -1,4 +1,4 @@
-"""What sites answer: pages of a group are crawled together, each from a host of its own.
+"""What sites answer: pages of a group are crawled together, each from its own host.
 
 A page is put into the corpus with `page`, and says what must come of it, given what
 came of its host::
@@ -31,7 +31,7 @@ SETTINGS = {
     "COOKIES_ENABLED": True,
     "DOWNLOAD_DELAY": 0,
     "DOWNLOAD_MAXSIZE": 4 << 20,
-    "DOWNLOAD_TIMEOUT": 8,
+    "DOWNLOAD_TIMEOUT": 12,
     "FRONTIER_WARC_DIR": "warcs",
     "LOG_LEVEL": "INFO",
     "REDIRECT_MAX_TIMES": 5,
@@ -39,7 +39,9 @@ SETTINGS = {
 }
 ALIVE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<a href=/2>x</a><p>alive"
 MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-FAULT = re.compile(r"Traceback \(most recent.*\n(?:[ \t].*\n)+")
+FAULT = re.compile(
+    r"Traceback \(most recent.*\n((?:[ \t].*\n)+)\S.*\n(?!\n(?:The above|During))"
+)
 OURS = f'"{Path(__file__).parents[2]}/frontier/'
 """In the last lines of a traceback: Scrapy logs those of what it refuses."""
 GROUPS = {}
@@ -79,8 +81,9 @@ class Came:
 
     def record(self, path):
         """The one record of *path*: its WARC headers and the length of its body."""
-        (found,) = [r for r in self.records if r[1] == self.origin + path]
-        return found[2], found[3]
+        found = [r for r in self.records if r[1] == self.origin + path]
+        assert len(found) == 1, f"{len(found)} records"
+        return found[0][2], found[0][3]
 
 
 def page(name, answers, **settings):
@@ -152,6 +155,7 @@ class Site:
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.pid = os.fork()
         if not self.pid:
+            threading.stack_size(1 << 18)
             while True:
                 connection, _ = self._listener.accept()
                 threading.Thread(
@@ -191,7 +195,11 @@ def _run(group, given, only=None):
     seeds = [f"http://{host}:{site.port}/" for host in answers]
     given.file("seeds.txt", "\n".join(seeds))
     came = crawl(given, site, answers, log)
-    assert sorted(came["127.2.0.1"].asked) == ["/", "/2", "/3", "/robots.txt"]
+    alive = came["127.2.0.1"]
+    assert sorted(alive.asked) == ["/", "/2", "/3", "/robots.txt"], (
+        alive.asked,
+        alive.lines,
+    )
     wrong = []
     for host, each in hosts.items():
         try:
@@ -263,6 +271,7 @@ def _read_records(given, found):
     from fastwarc.warc import ArchiveIterator, WarcRecordType
 
     kinds = WarcRecordType.response | WarcRecordType.revisit
+    kinds |= WarcRecordType.resource
     for path in (given.directory / "warcs").glob("*.warc.gz"):
         with path.open("rb") as file:
             for record in ArchiveIterator(file, kinds, parse_http=False):

@@ -64,6 +64,7 @@ class Runner:
                     **os.environ,
                     "PYTHONPATH": str(ROOT),
                     "COLUMNS": "200",
+                    "MALLOC_ARENA_MAX": "2",  # each takes 64 MB of what is limited
                     "TLDEXTRACT_CACHE": f"{self._directory}/cache",
                 },
                 stdin=subprocess.PIPE,

@@ -85,12 +85,12 @@ def _(came):
     ),
 )
 def _(came):
-    assert came.record("/")[0]["WARC-Truncated"] == "length"
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
 
 
 @page("answers/a-body-without-end", pieces(OK + b"\r\n", then=bytes(8 << 20)))
 def _(came):
-    assert came.record("/")[0]["WARC-Truncated"] == "length"
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
 
 
 @page(
@@ -114,7 +114,7 @@ def _(came):
 
 @page("answers/nothing-at-all", pieces())
 def _(came):
-    assert came.codes("/") and came.codes("/")[0] < 0
+    assert came.codes("/")[0] < 0
 
 
 @page(
@@ -135,7 +135,8 @@ def _(came):
 
 @page("answers/no-http-at-all", b"<html><a href=/x>x</a></html>")
 def _(came):
-    assert came.codes("/") and came.asked.count("/x") == 0
+    assert came.codes("/")
+    assert "/x" not in came.asked
 
 
 @page(
@@ -148,7 +149,7 @@ def _(came):
 
 @page(
     "answers/100-continues-without-end",
-    pieces(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, times=20_000),
+    pieces(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, times=2_000),
 )
 def _(came):
     assert came.codes("/")[0] < 0
@@ -157,7 +158,7 @@ def _(came):
 @page("answers/a-header-of-a-megabyte", OK + b"X: " + b"y" * (1 << 20) + b"\r\n\r\nx")
 def _(came):
     assert came.codes("/")[0] < 0
-    assert came.record("/")[0]["WARC-Truncated"] == "length"
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
 
 
 @page(
@@ -166,7 +167,7 @@ def _(came):
 )
 def _(came):
     assert came.codes("/")[0] < 0
-    assert came.record("/")[0]["WARC-Truncated"] == "length"
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
 
 
 @page("answers/fifty-thousand-equal-headers", OK + b"X: y\r\n" * 50_000 + b"\r\nx")
@@ -280,7 +281,7 @@ def _(came):
     ),
 )
 def _(came):
-    """They are more than a server takes; the page after it is asked for all the same."""
+    """They are more than is shared; the next page is asked for all the same."""
     assert "/x" in came.asked
     assert "cookies that are not shared" in came.log
 
@@ -293,25 +294,30 @@ def _(came):
     assert "/x" in came.asked
 
 
-@page(
-    "answers/cookies-that-are-none",
-    html(
-        "<a href=/x>x</a>",
-        *[
-            b"Set-Cookie: " + v
-            for v in (
-                b"",
-                b"=",
-                b";;;",
-                b"\0",
-                b"a=\x1b[31m",
-                b"\xff=\xfe",
-                b"a=b; Expires=" + b"9" * 5_000,
-                b"a=b; Max-Age=" + b"9" * 5_000,
-                b"a=b; Path=" + b"/" * 10_000,
-            )
-        ],
-    ),
-)
-def _(came):
-    assert "/x" in came.asked
+COOKIES = {
+    "empty": b"",
+    "an-equals-sign": b"=",
+    "semicolons": b";" * 10_000,
+    "a-nul": b"a=b\0c",
+    "an-escape": b"a=\x1b[31m",
+    "a-name-of-latin-1": b"\xff\xfe=b",
+    "a-value-of-latin-1": b"a=\xff\xfe",
+    "expires-of-5000-digits": b"a=b; Expires=" + b"9" * 5_000,
+    "max-age-of-5000-digits": b"a=b; Max-Age=" + b"9" * 5_000,
+    "a-path-of-10-kb": b"a=b; Path=" + b"/" * 10_000,
+    "a-domain-of-10-kb": b"a=b; Domain=" + b"a." * 5_000,
+    "a-name-of-blanks": b" \t = b",
+    "a-port-of-words": b'a=b; Version=1; Port="many"',
+}
+
+
+def _put(name, value):
+    @page(
+        f"answers/a-cookie-of-{name}", html("<a href=/x>x</a>", b"Set-Cookie: " + value)
+    )
+    def _(came):
+        assert "/x" in came.asked
+
+
+for _name, _value in COOKIES.items():
+    _put(_name, _value)
