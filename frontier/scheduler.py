@@ -333,6 +333,14 @@ class Scheduler(BaseScheduler):
         """Let the engine find that there is nothing left."""
         self._connection.wake_engine()
 
+    def on_aside(self) -> None:
+        """Have the process end badly, whatever becomes of the rest of the crawl."""
+        self._connection.note_aside()
+
+    def on_incomplete(self, harmed: str) -> None:
+        """Close the spider: nothing is left but what is *harmed*."""
+        self._connection.end_incomplete(harmed)
+
     def on_failure(self, error: BaseException) -> None:
         """Stop this node: its frontier does not work any more."""
         self._connection.fail(error)
