@@ -400,7 +400,8 @@ class BaseCookies(ScrapysCookiesMiddleware):
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies*, which came with *request* or its response, into *jar*."""
-        super()._process_cookies(cookies, jar=jar, request=request)
+        for cookie in cookies:
+            jar.set_cookie_if_ok(cookie, request)
 
     def _process_cookies(
         self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
