@@ -70,6 +70,14 @@ FIRST_REPEAT = 0.1
 _PASSING = re.compile(r"(^|-)(BUSY|LOADING|MISCONF|NOREPLICAS|READONLY) ")
 """How a server says that it cannot do something now, also from within a script: it
 is an old primary, or lacks its replicas; its disk is full; another script runs."""
+_FORBIDDEN = re.compile(
+    r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
+    r"executing the script can't|can't (run this command|access at least one)",
+    re.IGNORECASE,
+)
+"""How a server says that its ACL does not let a user do something, also in a script."""
+MAX_KEYS = 5
+"""Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
@@ -168,7 +176,7 @@ class Store:
                 self.changes += 1  # once a primary again, it has what its own had
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
-            replies, bad = _checked(end.value, self.where, partial=partial)
+            replies, bad = _checked(end.value, self.where, calls, partial=partial)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
         for place in bad:
@@ -418,7 +426,7 @@ class BlockingStore:
                 else:
                     outcomes = [self._send(batch) for batch in wanted]
         except StopIteration as end:
-            return _checked(end.value, self.where)
+            return _checked(end.value, self.where, calls)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
 
@@ -553,6 +561,8 @@ def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused
         return StoreRefused(f"the store at {where} refuses user or password: {text}")
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(where, text)
+    if _FORBIDDEN.search(text):
+        return _forbidden(where, "what a connection begins with", text)
     if "DB index" in text:
         return StoreRefused(f"the store at {where} has no such database: {text}")
     return StoreRefused(f"the store at {where} answers: {text}")
@@ -575,8 +585,25 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
+def _forbidden(where: str, what: str, text: str) -> StoreRefused:
+    """The error where an ACL does not allow *what*, of which the server says *text*."""
+    return StoreRefused(
+        f"the user of the store at {where} may not do {what}: {text}; "
+        "docs/security.md has the rights that frontier needs, as ACL SETUSER"
+    )
+
+
+def _described(call: Call) -> str:
+    """*call* in a few words: its name, and its first keys."""
+    if call.script is None:
+        return " ".join(str(part)[:100] for part in call.parts[:2])
+    count = int(call.parts[2])
+    keys = ", ".join(str(key)[:100] for key in call.parts[3 : 3 + min(count, MAX_KEYS)])
+    return f"{call.script.name} on {keys}{', ...' if count > MAX_KEYS else ''}"
+
+
 def _checked(
-    replies: list[Any], where: str, *, partial: bool = False
+    replies: list[Any], where: str, calls: Sequence[Call], *, partial: bool = False
 ) -> tuple[list[Any], list[int]]:
     """*replies*, and the places of those that complain of a value."""
     bad = []
@@ -597,6 +624,8 @@ def _checked(
             ) from reply
         if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
+        if _FORBIDDEN.search(text):
+            raise _forbidden(where, _described(calls[place]), text) from reply
         if is_damage(text):
             bad.append(place)
             continue
