@@ -6,6 +6,7 @@ pip resolves ``.[EXTRAS]`` anew, for this Python and platform, and installs noth
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def main() -> None:
     for found in json.loads(done.stdout)["install"]:
         if "archive_info" not in found["download_info"]:
             continue  # frontier itself
-        name = found["metadata"]["name"].lower().replace("_", "-")
+        name = re.sub("[-_.]+", "-", found["metadata"]["name"].lower())
         lines.append(f"{name}=={found['metadata']['version']}\n")
     head = "# Made by `make lock`, for CPython {}.{} on Linux; .ci/run installs it.\n"
     Path(file).write_text(head.format(*sys.version_info) + "".join(sorted(lines)))
