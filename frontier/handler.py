@@ -31,6 +31,7 @@ from twisted.internet.defer import Deferred
 from frontier.capture import truncation
 from frontier.connection import connection_of
 from frontier.download.addresses import Checked, CheckedAgent, refusing
+from frontier.download.excerpts import ExcerptReader, excerpt_of
 from frontier.framing import Parser, undone
 from frontier.scrapy_internals import (
     BaseHandler,
@@ -38,7 +39,6 @@ from frontier.scrapy_internals import (
     DownloadTimeoutError,
     LenientFactory,
     LenientProtocol,
-    ResponseReader,
     as_scrapy_awaits,
     settled,
     wrap_twisted_exceptions,
@@ -87,7 +87,8 @@ class CheckedHandler(BaseHandler):
         agent: CheckedAgent = self.make_agent(CheckedAgent)
         agent.checked = self.checked(request)
         with refusing(agent.checked), wrap_twisted_exceptions():
-            return await maybe_deferred_to_future(agent.download_request(request))
+            answer = maybe_deferred_to_future(agent.download_request(request))
+            return excerpt_of(request, await answer)
 
 
 class Handler(CheckedHandler):
@@ -130,7 +131,7 @@ class Handler(CheckedHandler):
         if wire.codings:
             body = undone(response.body, wire.codings, agent._maxsize)
             response = response.replace(body=body)
-        return response
+        return excerpt_of(request, response)
 
     def _guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """What to wait for before *request* is written, if its lease has ended."""
@@ -173,7 +174,7 @@ class _Agent(CheckedAgent):
         return super()._cb_bodyready(txresponse, request)
 
 
-class _Reader(ResponseReader):
+class _Reader(ExcerptReader):
     """Hands the body to a spool, and slows the server down where that is slow."""
 
     _bodybuf: Any

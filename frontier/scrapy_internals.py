@@ -46,7 +46,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.python import to_unicode
 from twisted.internet import error as txerror
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
 from twisted.web.client import ResponseFailed, _HTTP11ClientFactory
 from twisted.web.error import SchemeNotSupported
@@ -81,6 +81,7 @@ __all__ = [
     "close_now",
     "close_spider",
     "crawl_delay",
+    "download",
     "end_with_error",
     "serve_start_requests",
     "settled",
@@ -88,6 +89,7 @@ __all__ = [
     "stand_before_handlers",
     "started",
     "takes_no_spider",
+    "tell_robots_parsed",
     "wrap_twisted_exceptions",
 ]
 
@@ -312,22 +314,9 @@ else:
             super().__init__(crawler)
             self._stats = crawler.stats
 
-        async def process_request(self, request: Request, **_: Spider) -> None:
-            """Look at the rules of *request*'s host."""
-            if request.meta.get("dont_obey_robotstxt"):
-                return
-            if request.url.startswith(("data:", "file:")):
-                return
-            self.process_request_2(await self.robot_parser(request), request)
-
         def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
             """Raise `IgnoreRequest` if *rp* forbids *request*."""
             super().process_request_2(rp, request, self.crawler.spider)
-
-        async def robot_parser(self, request: Request) -> RobotParser | None:
-            """The rules for *request*'s host."""
-            found = maybeDeferred(super().robot_parser, request, self.crawler.spider)
-            return await maybe_deferred_to_future(found)
 
 
 def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
@@ -337,6 +326,26 @@ def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
         return None
     delay = known.crawl_delay(to_unicode(agent))
     return None if delay is None else float(delay)
+
+
+async def download(crawler: Crawler, request: Request) -> Response:
+    """The response to *request*, through all downloader middlewares."""
+    engine: Any = crawler.engine
+    ask = getattr(engine, "download_async", None) or engine.download
+    response: Response = await settled(ask(request))
+    return response
+
+
+async def tell_robots_parsed(
+    crawler: Crawler, rules: RobotParser, request: Request
+) -> None:
+    """Send Scrapy's signal that *rules* were read for *request*, if it has one."""
+    signal = getattr(signals, "robots_parsed", None)
+    if signal is not None:
+        manager: Any = crawler.signals
+        await manager.send_catch_log_async(
+            signal=signal, robotparser=rules, request=request
+        )
 
 
 def slot_of(crawler: Crawler) -> Any:

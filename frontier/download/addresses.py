@@ -32,6 +32,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
+from frontier.download.excerpts import of_any_size
 from frontier.download.hops import NETWORK
 from frontier.scrapy_internals import ScrapysAgent, handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
@@ -179,6 +180,10 @@ class CheckedAgent(ScrapysAgent):
             agent._pool = _Pool(agent._pool, self.checked)
         chosen: Agent = agent
         return chosen
+
+    def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
+        with of_any_size(request, txresponse):
+            return super()._cb_bodyready(txresponse, request)
 
 
 @contextmanager
