@@ -53,6 +53,7 @@ from frontier.connection import connection_of
 from frontier.download.excerpts import EXCERPT, FLAG
 from frontier.download.hops import SEED
 from frontier.errors import WorkerFailed
+from frontier.gate import LeaseGone
 from frontier.scrapy_internals import (
     BaseRobots,
     crawl_delay,
@@ -364,7 +365,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if old is not None and now - old.fetched < STALE:
             self._stats.inc_value("frontier/robots/stale")
             return Known(old.parser, now + RETRY, old.size, old.fetched)
-        if isinstance(error, AddressRefused):
+        if isinstance(error, AddressRefused | LeaseGone):  # not for good
             return Known(None, now, error=error)
         self._stats.inc_value("frontier/robots/unreachable")
         if _is_absent(error):
@@ -382,7 +383,7 @@ class RobotsTxtMiddleware(BaseRobots):
         """The error of *request*, whose rules could not be had because of *error*."""
         if isinstance(error, AddressRefused):
             return self._connection.hops.refusal(request, error.kind)
-        if _is_absent(error):
+        if isinstance(error, LeaseGone) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
@@ -409,7 +410,7 @@ def _is_given_up(error: Exception) -> bool:
 
     Scrapy's own gives up what becomes too large when its coding is undone.
     """
-    if isinstance(error, AddressRefused | RobotsUnreachable):
+    if isinstance(error, AddressRefused | LeaseGone | RobotsUnreachable):
         return False
     return isinstance(error, IgnoreRequest) and "DOWNLOAD_MAXSIZE" not in str(error)
 

@@ -85,11 +85,13 @@ __all__ = [
     "end_with_error",
     "serve_start_requests",
     "settled",
+    "slot_delay",
     "slot_of",
     "stand_before_handlers",
     "started",
     "takes_no_spider",
     "tell_robots_parsed",
+    "turn_away",
     "wrap_twisted_exceptions",
 ]
 
@@ -346,6 +348,23 @@ async def tell_robots_parsed(
         await manager.send_catch_log_async(
             signal=signal, robotparser=rules, request=request
         )
+
+
+def slot_delay(crawler: Crawler, request: Request) -> float:
+    """Seconds between two requests of *request*'s downloader slot, as they are now."""
+    engine: Any = crawler.engine
+    downloader = engine.downloader
+    slot = downloader.slots.get(downloader.get_slot_key(request))
+    return float(slot.delay) if slot is not None else 0.0
+
+
+def turn_away(crawler: Crawler, delay: float, error: Callable[[], Exception]) -> None:
+    """Fail what waits for its turn in downloader slots of *delay* s and more."""
+    engine: Any = crawler.engine
+    for slot in engine.downloader.slots.values():
+        while slot.delay >= delay and slot.queue:
+            _, waiting = slot.queue.popleft()
+            waiting.errback(error())
 
 
 def slot_of(crawler: Crawler) -> Any:
