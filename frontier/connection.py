@@ -30,7 +30,14 @@ from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
-from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
+from frontier.scrapy_internals import (
+    close_now,
+    close_spider,
+    end_with_error,
+    in_progress,
+    is_closing,
+    wake_engine,
+)
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
 from frontier.workers.pool import WorkerPool
@@ -62,6 +69,8 @@ REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
 CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+INCOMPLETE = "frontier_incomplete"
+"""Why the spiders of a crawl close that has ended but for damaged partitions."""
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
@@ -249,21 +258,16 @@ class Connection:
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
-        slot = slot_of(self._crawler)
-        return slot.inprogress if slot is not None else set()
+        return in_progress(self._crawler)
 
     def wake_engine(self) -> None:
         """Have the engine ask for requests now, if all of it is open."""
-        engine = self._crawler.engine
-        slot = slot_of(self._crawler)
-        if slot is not None and slot.closing is None and engine.running:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     @property
     def closing(self) -> bool:
         """Whether the engine waits for what is in progress, and then closes."""
-        slot = slot_of(self._crawler)
-        return slot is not None and slot.closing is not None
+        return is_closing(self._crawler)
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
@@ -286,6 +290,25 @@ class Connection:
         if not self.closing and self._opened:
             reason = reason_of(limit)
             close_spider(self._crawler, reason)
+
+    def note_aside(self) -> None:
+        """Exit with 1 later: a partition was set aside, which the log tells."""
+        self._end_badly()
+
+    def end_incomplete(self, harmed: str) -> None:
+        """Close the spider: the crawl has ended but for the partitions *harmed*."""
+        crawl_id = self.node.keys.crawl_id
+        logger.error(
+            "the crawl %s has ended incomplete: what is in these partitions was not "
+            "fetched, as keys of theirs are damaged: %s; put them right with frontier "
+            "crawl repair %s, and start the spider again",
+            crawl_id,
+            harmed,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, INCOMPLETE)
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
@@ -29,7 +29,7 @@ from scrapy.exceptions import IgnoreRequest
 from frontier.download.addresses import look_before_handler
 from frontier.places import shards_of
 from frontier.queues.partition import split_name
-from frontier.scrapy_internals import stand_before_handlers
+from frontier.scrapy_internals import Slots, stand_before_handlers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,9 +66,7 @@ class Gate:
     def __init__(self, crawler: Crawler, connection: Connection) -> None:
         self._crawler = crawler
         self._connection = connection
-        engine: Any = crawler.engine
-        downloader = engine.downloader
-        self._slots = downloader.slots
+        self._slots = Slots(crawler)
         self._next: dict[str, float] = {}
         self._allowance = connection.allowance
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
@@ -204,5 +202,4 @@ class Gate:
 
     def _delay(self, request: Request) -> float:
         """Of the request's slot at present: AutoThrottle and others change it."""
-        slot = self._slots.get(request.meta.get("download_slot"))
-        return float(slot.delay) if slot is not None else 0.0
+        return self._slots.delay(request.meta.get("download_slot")) or 0.0

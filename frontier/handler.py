@@ -31,10 +31,11 @@ from twisted.internet.defer import Deferred
 from frontier.capture import truncation
 from frontier.connection import connection_of
 from frontier.download.addresses import Checked, CheckedAgent, refusing
-from frontier.download.excerpts import ExcerptReader, excerpt_of
+from frontier.download.excerpts import excerpt_of
 from frontier.framing import Parser, undone
 from frontier.scrapy_internals import (
     BaseHandler,
+    BaseReader,
     DownloadCancelledError,
     DownloadTimeoutError,
     LenientFactory,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.python.failure import Failure
-    from twisted.web.client import Agent, HTTPConnectionPool
+    from twisted.web.client import HTTPConnectionPool
     from twisted.web.iweb import IResponse
 
     Guard = Callable[[], Coroutine[Any, Any, None] | None]
@@ -100,7 +101,7 @@ class Handler(CheckedHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._pool._factory = _Factory
+        self.connect_by(_Factory)
         self._wires = self._connection.wires
         self._spools = SpoolDirectory(self._connection.config)
 
@@ -129,7 +130,7 @@ class Handler(CheckedHandler):
         wire.body = await agent.spool.take(response.body)
         wire.complete = True
         if wire.codings:
-            body = undone(response.body, wire.codings, agent._maxsize)
+            body = undone(response.body, wire.codings, agent.maxsize)
             response = response.replace(body=body)
         return excerpt_of(request, response)
 
@@ -152,55 +153,16 @@ class _Agent(CheckedAgent):
     guard: Guard
     spool: Spool
 
-    def _get_agent(self, request: Request, timeout: float) -> Agent:
-        agent: Any = super()._get_agent(request, timeout)
-        limit = request.meta.get("download_maxsize", self._maxsize)
+    def prepare(self, agent: Any, request: Request) -> None:
+        super().prepare(agent, request)
+        limit = request.meta.get("download_maxsize", self.maxsize)
         part = {"wire": self.wire, "spool": self.spool, "maxsize": limit}
         agent._pool = _Pool(agent._pool, self.guard, part)
         if request.meta.get("proxy"):
             self.wire.proxied = True
-        chosen: Agent = agent
-        return chosen
 
-    def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        deliver = txresponse.deliverBody
-
-        def deliver_to_spool(reader: Any) -> None:
-            reader.__class__ = _Reader  # as Scrapy does with its parser
-            reader._bodybuf = self.spool
-            deliver(reader)
-
-        txresponse.deliverBody = deliver_to_spool
-        return super()._cb_bodyready(txresponse, request)
-
-
-class _Reader(ExcerptReader):
-    """Hands the body to a spool, and slows the server down where that is slow."""
-
-    _bodybuf: Any
-    _ends = False
-
-    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        super().connectionMade()
-        self._bodybuf.attach(self.transport)
-
-    def _finish_response(self, *args: Any, **kwargs: Any) -> None:
-        """Finish when the spool has all of the body, which may be now."""
-        self._ends = True
-
-        def finish() -> None:
-            if not self._finished.called:
-                super(_Reader, self)._finish_response(*args, **kwargs)
-
-        self._bodybuf.whenever_written(finish)
-
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
-        if not self._ends:
-            super().dataReceived(data)
-
-    def connectionLost(self, *args: Any) -> None:  # noqa: N802 (Twisted's name)
-        if not self._ends:
-            super().connectionLost(*args)
+    def reader_for(self, reader: Any) -> Any:
+        return BaseReader.instead(reader, self.spool)
 
 
 class _Pool:

@@ -257,6 +257,21 @@ def addresses(value: Any) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
+def schemes(value: Any) -> tuple[str, ...]:
+    """Schemes of URLs, between commas or spaces if they are one text."""
+    found = tuple(scheme.lower() for scheme in words(value))
+    for scheme in found:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+            raise ValueError(f"{scheme!r} must be the scheme of a URL, such as ftp")
+    return found
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """Names, between commas or spaces if they are one text."""
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else map(str, value)
+    return tuple(name for name in given if name)
+
+
 def modules(value: Any) -> tuple[str, ...]:
     """Dotted names of modules, between spaces if they are one text."""
     given = value.split() if isinstance(value, str) else list(value)

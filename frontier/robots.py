@@ -38,7 +38,6 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
-from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from w3lib.url import safe_url_string
 
@@ -50,12 +49,14 @@ from frontier.attempts import (
     status_of,
 )
 from frontier.connection import connection_of
-from frontier.download.excerpts import EXCERPT, FLAG
+from frontier.download.excerpts import EXCERPT
 from frontier.download.hops import SEED
 from frontier.errors import WorkerFailed
 from frontier.gate import LeaseGone
 from frontier.scrapy_internals import (
+    EXCERPT_FLAG,
     BaseRobots,
+    Slots,
     crawl_delay,
     download,
     takes_no_spider,
@@ -151,6 +152,7 @@ class RobotsTxtMiddleware(BaseRobots):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        self._counts: Any = crawler.stats
         self._connection = connection_of(crawler)
         self._most = self._connection.config.crawl_delay_max
         self._floors: dict[str, float] = {}
@@ -197,17 +199,12 @@ class RobotsTxtMiddleware(BaseRobots):
 
     def _agent(self, request: Request) -> str:
         """The name that rules are looked up by."""
-        agent = self._robotstxt_useragent or request.headers.get(
-            b"User-Agent", self._default_useragent
-        )
-        return to_unicode(agent or b"*", errors="replace")
+        return to_unicode(self.agent_of(request) or b"*", errors="replace")
 
     def _keep(self, delay: float, request: Request) -> None:
         """Leave the slot of *request* alone for at least *delay* seconds each time."""
-        downloader: Any = (
-            self.crawler.engine.downloader if self.crawler.engine else None
-        )
-        key = downloader.get_slot_key(request)
+        slots = Slots(self.crawler)
+        key = slots.key(request)
         if delay > self._most:
             if key not in self._capped:
                 self._capped.add(key)
@@ -219,29 +216,24 @@ class RobotsTxtMiddleware(BaseRobots):
                     self._most,
                 )
             delay = self._most
-        own = downloader.per_slot_settings.get(key, {})
-        usual = own.get("delay", self.crawler.settings.getfloat("DOWNLOAD_DELAY"))
+        usual = slots.chosen_delay(key)
+        if usual is None:
+            usual = self.crawler.settings.getfloat("DOWNLOAD_DELAY")
         if key in self._floors or delay <= usual:
             return
         if not self._floors:  # now, so that it comes after AutoThrottle's
             self.crawler.signals.connect(self._raise, signals.response_downloaded)
         self._floors[key] = delay
-        self._stats.inc_value("frontier/robots/crawl_delays")
-        # For a slot that does not exist yet, and for one that does.
-        downloader.per_slot_settings[key] = {**own, "delay": delay, "jitter": 0.0}
-        if key in downloader.slots:
-            downloader.slots[key].jitter = 0.0
-        self._raise(request)
+        self._counts.inc_value("frontier/robots/crawl_delays")
+        slots.slow_down(key, delay)
 
     def _raise(self, request: Request) -> None:
         """Have the slot of *request* keep its least delay, whatever lowered it."""
-        downloader: Any = (
-            self.crawler.engine.downloader if self.crawler.engine else None
-        )
-        key = downloader.get_slot_key(request)
-        slot, floor = downloader.slots.get(key), self._floors.get(key)
-        if slot is not None and floor is not None and slot.delay < floor:
-            slot.delay = floor
+        slots = Slots(self.crawler)
+        key = slots.key(request)
+        now, floor = slots.delay(key), self._floors.get(key)
+        if now is not None and floor is not None and now < floor:
+            slots.slow_down(key, floor)
 
     # What is known of hosts.
 
@@ -269,8 +261,8 @@ class RobotsTxtMiddleware(BaseRobots):
             else:
                 known = self._failed(origin, error, old)
             if not isinstance(error, IgnoreRequest):
-                self._stats.inc_value(f"robotstxt/exception_count/{type(error)}")
-        self._stats.inc_value("robotstxt/request_count")
+                self._counts.inc_value(f"robotstxt/exception_count/{type(error)}")
+        self._counts.inc_value("robotstxt/request_count")
         self._cache.put(origin, known)
         return known
 
@@ -323,8 +315,8 @@ class RobotsTxtMiddleware(BaseRobots):
         if answer is None:
             return Known(None, until, fetched=now)
         status = answer.status
-        self._stats.inc_value("robotstxt/response_count")
-        self._stats.inc_value(f"robotstxt/response_status_count/{status}")
+        self._counts.inc_value("robotstxt/response_count")
+        self._counts.inc_value(f"robotstxt/response_status_count/{status}")
         if 200 <= status < 300:
             parser, size = await self._parsed(answer, request)
             return Known(parser, until, size, now)
@@ -335,27 +327,24 @@ class RobotsTxtMiddleware(BaseRobots):
     async def _parsed(
         self, answer: Response, request: Request
     ) -> tuple[RobotParser, int]:
-        is_whole = FLAG not in answer.flags
+        is_whole = EXCERPT_FLAG not in answer.flags
         body, is_all = first_part(answer.body, is_whole=is_whole)
         if not is_all:
-            self._stats.inc_value("frontier/robots/cut")
+            self._counts.inc_value("frontier/robots/cut")
             logger.warning(
                 "%s is longer than %s bytes; its first rules are read, as RFC 9309 has "
                 "it",
                 answer.url[:200],
                 f"{LIMIT:,}",
             )
-        made: Any
         if len(body) <= INLINE:
-            made = build_from_crawler(self._parserimpl, self.crawler, body)
+            made = self.parse(body)
         else:
             workers = self._connection.workers
             given = {"agent": self._agent(request)}
             async for _ in workers.run("robots", body, given):
                 pass  # it can be read within the limits of a worker
-            made = await asyncio.to_thread(
-                build_from_crawler, self._parserimpl, self.crawler, body
-            )
+            made = await asyncio.to_thread(self.parse, body)
         await tell_robots_parsed(self.crawler, made, request)
         return made, len(body)
 
@@ -363,11 +352,11 @@ class RobotsTxtMiddleware(BaseRobots):
         """What is known of *origin* when its robots.txt could not be had."""
         now = time.monotonic()
         if old is not None and now - old.fetched < STALE:
-            self._stats.inc_value("frontier/robots/stale")
+            self._counts.inc_value("frontier/robots/stale")
             return Known(old.parser, now + RETRY, old.size, old.fetched)
         if isinstance(error, AddressRefused | LeaseGone):  # not for good
             return Known(None, now, error=error)
-        self._stats.inc_value("frontier/robots/unreachable")
+        self._counts.inc_value("frontier/robots/unreachable")
         if _is_absent(error):
             return Known(None, now + RETRY_ABSENT, error=error)
         logger.warning(

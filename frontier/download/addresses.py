@@ -32,9 +32,9 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
-from frontier.download.excerpts import of_any_size
+from frontier.download.excerpts import EXCERPT
 from frontier.download.hops import NETWORK
-from frontier.scrapy_internals import ScrapysAgent, handler_for
+from frontier.scrapy_internals import BaseAgent, handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from twisted.web.client import Agent
 
     from frontier.attempts import AddressRefused
     from frontier.download.hops import Hops
@@ -167,23 +166,21 @@ class _Pool:
         return connection
 
 
-class CheckedAgent(ScrapysAgent):
+class CheckedAgent(BaseAgent):
     """Scrapy's, which connects to what `checked` permits."""
 
     checked: Checked
 
-    def _get_agent(self, request: Request, timeout: float) -> Agent:
-        agent: Any = super()._get_agent(request, timeout)
+    def prepare(self, agent: Any, request: Request) -> None:
+        """Have *agent* look at the addresses that it connects to."""
         if not request.meta.get("proxy"):
             factory = agent._endpointFactory
             factory._reactor = _Reactor(factory._reactor, self.checked)
             agent._pool = _Pool(agent._pool, self.checked)
-        chosen: Agent = agent
-        return chosen
 
-    def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        with of_any_size(request, txresponse):
-            return super()._cb_bodyready(txresponse, request)
+    def wanted(self, request: Request) -> int:
+        """What *request* says; see `frontier.download.excerpts`."""
+        return int(request.meta.get(EXCERPT, 0))
 
 
 @contextmanager

@@ -14,61 +14,18 @@ What always holds:
 from __future__ import annotations
 
 import zlib
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from frontier.scrapy_internals import ResponseReader
+from frontier.scrapy_internals import EXCERPT_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy import Request
     from scrapy.http import Response
 
 EXCERPT = "frontier_excerpt"
 """Key of ``meta``: how many bytes are wanted."""
-FLAG = "excerpt"
-"""The flag of a response that has not all of the answer."""
-_MAXSIZE = "download_maxsize"
 _WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 """Content coding to zlib's `wbits`."""
-
-
-class ExcerptReader(ResponseReader):
-    """Scrapy's, which ends where enough has come."""
-
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
-        """Take *data*, and end the answer where that is enough."""
-        super().dataReceived(data)
-        wanted = self._request.meta.get(EXCERPT)
-        if wanted and self._bytes_received > wanted and not self._finished.called:
-            transport: Any = self.transport
-            transport.stopProducing()
-            transport.loseConnection()
-            self._finish_response([FLAG])
-
-
-@contextmanager
-def of_any_size(request: Request, answer: Any) -> Iterator[None]:
-    """Have *answer* to *request* be read though it may be too large for a response."""
-    if EXCERPT not in request.meta:
-        yield
-        return
-    deliver = answer.deliverBody
-
-    def deliver_excerpt(reader: Any) -> None:
-        reader.__class__ = ExcerptReader  # as Scrapy does with its parser
-        deliver(reader)
-
-    answer.deliverBody = deliver_excerpt
-    given = request.meta.pop(_MAXSIZE, None)
-    request.meta[_MAXSIZE] = 0  # no limit, while Scrapy looks at it
-    try:
-        yield
-    finally:
-        del request.meta[_MAXSIZE]
-        if given is not None:
-            request.meta[_MAXSIZE] = given
 
 
 def excerpt_of(request: Request, response: Response) -> Response:
@@ -85,7 +42,7 @@ def excerpt_of(request: Request, response: Response) -> Response:
     body, is_whole = decoded(response.body, _WINDOWS[coding], wanted)
     headers = response.headers.copy()
     del headers[b"Content-Encoding"]
-    flags = response.flags if is_whole else [*response.flags, FLAG]
+    flags = response.flags if is_whole else [*response.flags, EXCERPT_FLAG]
     return response.replace(body=body, headers=headers, flags=flags)
 
 

@@ -31,6 +31,7 @@ from frontier.runtime.outbox import Outbox
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.restoring import Restoring
+from frontier.runtime.set_aside import SettingAside
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
@@ -69,6 +70,12 @@ class Whole(Protocol):
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
+
+    def on_aside(self) -> None:
+        """A partition was set aside, so the crawl is not going to be whole."""
+
+    def on_incomplete(self, found: dict[int, bytes]) -> None:
+        """The crawl is over but for partitions that are set aside, and why."""
 
     def on_order(self, order: str) -> None:
         """What an operator wants; see `Owner.on_order`."""
@@ -143,7 +150,18 @@ class Parts:
             cap=cap,
             host_of=host_of,
             on_ready=owner.on_ready,
+            partitions=config.partitions,
         )
+        self.aside = patience.aside = SettingAside(
+            store,
+            keys,
+            self.leases,
+            self.inbox,
+            seen_shape(config),
+            partitions=config.partitions,
+            on_aside=node.on_aside,
+        )
+        store.on_damaged = self.aside.answer
         self.spilling = Spilling(
             patience,
             keys,
@@ -247,6 +265,7 @@ class Parts:
             ttl=ttl,
             idle=node.is_idle,
             on_finished=node.on_finished,
+            on_incomplete=node.on_incomplete,
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
         )

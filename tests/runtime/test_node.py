@@ -11,6 +11,7 @@ from frontier.coordination.crawls import cancel_call
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
+    KeyDamaged,
     StoreError,
     StoreRefused,
     StoreUnavailable,
@@ -136,12 +137,11 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
 async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, until):
     a = new_node(server, "a")
     await a.open()
-    for partition in range(16):
-        db("SET", a.keys.partition(partition).counts, "not a hash")
-    push(a, b"1", "h.example")
+    db("SET", a.keys.nodes(), "not a hash")
 
     await until(lambda: a._owner.failures, "the failure")
-    assert isinstance(a._owner.failures[0], StoreRefused)
+    assert isinstance(a._owner.failures[0], KeyDamaged)
+    assert a.keys.nodes() in str(a._owner.failures[0])
     async with asyncio.timeout(5):  # and nobody waits for what it will not do
         await a.close()
 
