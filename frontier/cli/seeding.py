@@ -29,6 +29,7 @@ from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten
+from frontier.input_files import open_input
 from frontier.inspection.untrusted import printable
 from frontier.queues.codec import MAX_BYTES
 from frontier.seedlines import SeedFault, read_line
@@ -252,7 +253,7 @@ def _survey(targets: list[str]) -> tuple[str, int | None]:
             total += 1
             continue
         try:
-            with Path(target).open("rb") as file:
+            with open_input(Path(target)) as file:
                 last = b"\n"
                 while data := file.read(1 << 20):
                     digest.update(data)
@@ -272,7 +273,7 @@ def _lines_of(targets: list[str]) -> Iterator[Line | None]:
         if target == STDIN:
             yield from _arriving("standard input", sys.stdin.buffer)
         elif _is_file(target):
-            with Path(target).open("rb") as file:
+            with open_input(Path(target)) as file:
                 yield from _lines(printable(target[:SHOWN]), file)
         else:
             yield Line(f"argument {number}", target)
