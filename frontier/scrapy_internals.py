@@ -112,6 +112,7 @@ __all__ = [
     "settled",
     "spider_middlewares",
     "stand_before_handlers",
+    "stand_before_pipelines",
     "stand_before_spider",
     "started",
     "takes_no_spider",
@@ -442,7 +443,8 @@ class BaseCookies(ScrapysCookiesMiddleware):
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies*, which came with *request* or its response, into *jar*."""
-        super()._process_cookies(cookies, jar=jar, request=request)
+        for cookie in cookies:
+            jar.set_cookie_if_ok(cookie, request)
 
     def _process_cookies(
         self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
@@ -637,6 +639,24 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
     scraper.call_spider_async = call
     scraper.handle_spider_output_async = handle
     return before
+
+
+def stand_before_pipelines(
+    crawler: Crawler, process: Callable[[Callable[[], Any]], Any]
+) -> None:
+    """Have *process* called with what sends an item through the pipelines.
+
+    It returns what that returns: a coroutine, or before 2.14 a Deferred.
+    """
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    name = "start_itemproc" if PASSES_SPIDER else "start_itemproc_async"
+    before = getattr(scraper, name)
+
+    def start(*args: Any, **named: Any) -> Any:
+        return process(functools.partial(before, *args, **named))
+
+    setattr(scraper, name, start)
 
 
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:
