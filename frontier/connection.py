@@ -38,7 +38,7 @@ from frontier.scrapy_internals import (
     is_closing,
     wake_engine,
 )
-from frontier.spideroutput import SpiderOutput
+from frontier.spideroutput import Marks, SpiderOutput
 from frontier.traps import PATH, QUERY
 from frontier.workers.pool import WorkerPool
 
@@ -132,6 +132,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.put_back: WeakSet[Request] = WeakSet()
+        """Requests that this node does not send any more, as it closes."""
         self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
         """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
@@ -203,7 +205,9 @@ class Connection:
 
         And what each callback yields go through *noting*, if any, before.
         """
-        SpiderOutput(self._crawler, drop, noting)
+        watchdog = self.node.watchdog
+        marks = Marks(self.reservations, watchdog) if watchdog is not None else None
+        SpiderOutput(self._crawler, drop, noting, marks)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

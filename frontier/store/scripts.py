@@ -27,6 +27,7 @@ def _read(name: str) -> Script:
     return Script(name, source, digest)
 
 
+ADDRESS_NOTE = _read("address_note")
 ADDRESS_SAY = _read("address_say")
 COLLECTION_BEGIN = _read("collection_begin")
 COLLECTION_CANCEL = _read("collection_cancel")
@@ -63,6 +64,7 @@ PARTITION_RETURN = _read("partition_return")
 PARTITION_SCAN = _read("partition_scan")
 QUEUE_ACK = _read("queue_ack")
 QUEUE_BURY = _read("queue_bury")
+QUEUE_ENDED = _read("queue_ended")
 QUEUE_PUSH = _read("queue_push")
 QUEUE_REQUEUE = _read("queue_requeue")
 QUEUE_RESERVE = _read("queue_reserve")
