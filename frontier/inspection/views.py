@@ -102,7 +102,7 @@ class Figures:
     forbidden: int = 0
     """Requests that robots.txt does not allow, and that were not sent."""
     trapped: int = 0
-    """URLs that were not queued because they look like a trap."""
+    """Links that were not followed because they look like a trap."""
     new: int = 0
     """URLs that were new and therefore queued."""
     local: int = 0
@@ -121,6 +121,8 @@ class Figures:
     seen: SeenFigures = field(default_factory=SeenFigures)
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
     shares: Shares = field(default_factory=dict)
+    traps: dict[str, int] = field(default_factory=dict)
+    """The same by kind of trap, as `frontier.traps` names them."""
     statuses: dict[str, int] = field(default_factory=dict)
     """Responses by HTTP status; each try counts, redirects too."""
     left: bool = False

@@ -186,7 +186,7 @@ class Node:
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
-        self.cookies = parts.cookies
+        self.cookies, self.portions = parts.cookies, parts.portions
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch, self._pulse):

@@ -26,6 +26,7 @@ from frontier.runtime.keeper import Keeper
 from frontier.runtime.lending import Lending
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
+from frontier.runtime.portions import Portions
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.restoring import Restoring
@@ -124,6 +125,7 @@ class Parts:
         )
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
+        self.portions = Portions(patience, keys, partitions=config.partitions)
         self.addresses = Addresses(patience, keys)
         self.cookies = Cookies(patience, keys)
         self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
@@ -273,7 +275,7 @@ class Parts:
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
-        loops.append(self.restoring.run)
+        loops += [self.restoring.run, self.portions.run]
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare
