@@ -26,10 +26,11 @@ from frontier.conf import Config
 from frontier.connection import connection_of, one_message
 from frontier.cookies import CookiesMiddleware
 from frontier.discovery import DiscoveryMiddleware
-from frontier.downloadermiddlewares import CaptureMiddleware
+from frontier.downloadermiddlewares import CaptureMiddleware, HopMiddleware
 from frontier.invocation import developing
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
+from frontier.scrapy_internals import leave_out
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
 from frontier.startfeed import release
 from frontier.store.address import ENVIRONMENT
@@ -93,13 +94,16 @@ class Addon:
             ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
             ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
             ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
+            ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)
         handlers = settings["DOWNLOAD_HANDLERS"]
-        if connection.config.warc_enabled and isinstance(handlers, BaseSettings):
+        if isinstance(handlers, BaseSettings):
+            archives = connection.config.warc_enabled
+            handler = "Handler" if archives else "CheckedHandler"
             for scheme in ("http", "https"):
-                handlers.set(scheme, "frontier.handler.Handler", "addon")
+                handlers.set(scheme, f"frontier.handler.{handler}", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
         replaced: list[tuple[type, type, int]] = [
             (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)
@@ -109,10 +113,10 @@ class Addon:
         for scrapys, ours, place in replaced:
             if scrapys in chosen:  # the project has a place for it, or none
                 continue
-            for middleware, at in ((scrapys, None), (ours, place)):
-                settings.setdefault_in_component_priority_dict(
-                    "DOWNLOADER_MIDDLEWARES", middleware, at
-                )
+            leave_out(settings, "DOWNLOADER_MIDDLEWARES", scrapys)
+            settings.setdefault_in_component_priority_dict(
+                "DOWNLOADER_MIDDLEWARES", ours, place
+            )
 
     def _leave_start_urls(self) -> None:
         """Have a spider of scrapy-redis take none, and not wait for any."""

@@ -65,6 +65,10 @@ def _setting(default: Any, parser: parsers.Parser) -> Any:
 class Config:
     """All settings of one node, parsed and checked once."""
 
+    allow_addresses: tuple[str, ...] = _setting(
+        (parsers.SEEDS,), parsers.address_classes
+    )
+    """Classes of addresses that are connected to; ``seeds``: as the seeds' are."""
     crawl_delay_max: float = _setting(300.0, parsers.real(-1.0, 86400.0))
     """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, parsers.boolean)
@@ -162,6 +166,8 @@ class Config:
     """HTTP statuses whose payloads may become revisits."""
     run_id: str = _setting("", parsers.run_id)
     """What all nodes of one run are given; empty: what their launcher says."""
+    schemes: tuple[str, ...] = _setting(("http", "https"), parsers.schemes)
+    """Of the URLs of requests that are taken from the store."""
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, parsers.either(64, 32))
@@ -180,6 +186,8 @@ class Config:
     """Whether acks wait until what they rely on is on the server's disk."""
     store_wait_replicas: int = _setting(0, parsers.whole(0, 16))
     """On how many replicas what acks rely on has to be."""
+    stored_meta: tuple[str, ...] = _setting((), parsers.words)
+    """Keys of ``meta`` that steer where bytes go, and are taken from the store."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
     trap_directory_urls: int = _setting(0, parsers.whole(0, 10**9))

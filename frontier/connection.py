@@ -21,6 +21,7 @@ from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
+from frontier.download.hops import Hops
 from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
@@ -30,7 +31,14 @@ from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
-from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
+from frontier.scrapy_internals import (
+    close_now,
+    close_spider,
+    end_with_error,
+    in_progress,
+    is_closing,
+    wake_engine,
+)
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import SETTINGS, STATS, Traps
 from frontier.workers.pool import WorkerPool
@@ -62,6 +70,8 @@ REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
 CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+INCOMPLETE = "frontier_incomplete"
+"""Why the spiders of a crawl close that has ended but for damaged partitions."""
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
@@ -113,6 +123,8 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.hops = Hops(crawler, self)
+        """Decides which requests may be sent, and to what address."""
         self.browser: BrowserTraffic | None = None
         """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
@@ -222,6 +234,7 @@ class Connection:
         """Close the node, if it was opened."""
         if self._opened:
             self._opened = False
+            self.hops.tell()
             await self.node.close()
 
     @property
@@ -257,21 +270,16 @@ class Connection:
 
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
-        slot = slot_of(self._crawler)
-        return slot.inprogress if slot is not None else set()
+        return in_progress(self._crawler)
 
     def wake_engine(self) -> None:
         """Have the engine ask for requests now, if all of it is open."""
-        engine = self._crawler.engine
-        slot = slot_of(self._crawler)
-        if slot is not None and slot.closing is None and engine.running:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     @property
     def closing(self) -> bool:
         """Whether the engine waits for what is in progress, and then closes."""
-        slot = slot_of(self._crawler)
-        return slot is not None and slot.closing is not None
+        return is_closing(self._crawler)
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
@@ -294,6 +302,25 @@ class Connection:
         if not self.closing and self._opened:
             reason = reason_of(limit)
             close_spider(self._crawler, reason)
+
+    def note_aside(self) -> None:
+        """Exit with 1 later: a partition was set aside, which the log tells."""
+        self._end_badly()
+
+    def end_incomplete(self, harmed: str) -> None:
+        """Close the spider: the crawl has ended but for the partitions *harmed*."""
+        crawl_id = self.node.keys.crawl_id
+        logger.error(
+            "the crawl %s has ended incomplete: what is in these partitions was not "
+            "fetched, as keys of theirs are damaged: %s; put them right with frontier "
+            "crawl repair %s, and start the spider again",
+            crawl_id,
+            harmed,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, INCOMPLETE)
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
@@ -351,9 +378,11 @@ class Connection:
             "items": stats.get_value("item_scraped_count", 0),
             "errors": stats.get_value("downloader/exception_count", 0)
             - forbidden
+            - self.hops.refused.total()
             + refused,
             "statuses": statuses,
             "forbidden": forbidden,
+            "refused": self.hops.refused.total(),
             "trapped": self.trapped.total(),
             "traps": dict(self.trapped),
             "seen": {

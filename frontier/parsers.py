@@ -21,6 +21,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from frontier.model import Order
 
+ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
+"""Classes of network addresses; see `frontier.urls.addresses`."""
 TIERS = ("recent", "bloom", "set")
 QUEUE_KEYS = ("host", "domain", "ip", "url")
 RULES = ("mime", "status", "url")
@@ -255,6 +257,21 @@ def addresses(value: Any) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
+def schemes(value: Any) -> tuple[str, ...]:
+    """Schemes of URLs, between commas or spaces if they are one text."""
+    found = tuple(scheme.lower() for scheme in words(value))
+    for scheme in found:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+            raise ValueError(f"{scheme!r} must be the scheme of a URL, such as ftp")
+    return found
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """Names, between commas or spaces if they are one text."""
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else map(str, value)
+    return tuple(name for name in given if name)
+
+
 def modules(value: Any) -> tuple[str, ...]:
     """Dotted names of modules, between spaces if they are one text."""
     given = value.split() if isinstance(value, str) else list(value)
@@ -326,3 +343,18 @@ def canon_rules(value: Any) -> str:
             f"must be one of {known}, or a file of rules that ends in .toml"
         )
     return text
+
+
+SEEDS = "seeds"
+"""What leaves it to the seeds which addresses are allowed."""
+
+
+def address_classes(value: Any) -> tuple[str, ...]:
+    """Classes of network addresses, sorted; or ``seeds``, or ``all`` of them."""
+    words = value.split() if isinstance(value, str) else [str(word) for word in value]
+    chosen = {word for text in words for word in text.split(",") if word}
+    if chosen == {"all"}:
+        chosen = set(ADDRESSES)
+    if chosen != {SEEDS} and (not chosen or chosen - set(ADDRESSES)):
+        raise ValueError(f"must be 'seeds', 'all', or some of {', '.join(ADDRESSES)}")
+    return tuple(sorted(chosen))

@@ -19,6 +19,7 @@ What always holds:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -31,6 +32,7 @@ from frontier.archive.records import target_uri, warc_date
 from frontier.archive.selection import mime_of
 from frontier.archive.writer import OPEN, file_name, safe_name, sync_directory
 from frontier.digest import labelled
+from frontier.input_files import descriptor_of
 from frontier.model import Attempt
 
 if TYPE_CHECKING:
@@ -255,8 +257,13 @@ def repair_logs(directory: Path) -> list[Path]:
         if not _NAME.fullmatch(path.name):
             continue
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = descriptor_of(path, os.O_RDWR)
         except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
             continue
         with FileIO(descriptor, "r+") as file:
             try:

@@ -40,6 +40,7 @@ from frontier.cdx.keys import key_under, sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
 from frontier.cdx.methods import GET, Asked, asked, paired
 from frontier.cdx.reader import records
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,7 +173,7 @@ class Listing:
         return sort_key(url) if self._rules is None else key_under(self._rules, url)
 
     def _read(self, path: Path, name: str) -> Iterator[bytes]:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             blocks = iter(lambda: file.read(BLOCK), b"")
             for found, how in paired(records(name, blocks)):
                 line = line_of(found, name, how)

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from frontier.buckets import LEVELS, SHORT_BITS, Space
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
 from frontier.hashing import MARK_BITS
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -187,7 +188,7 @@ class SeenFile:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file: BinaryIO = path.open("rb")
+            self._file: BinaryIO = open_input(path)
             self._file.read(0)
         except OSError as error:
             raise ConfigurationError(

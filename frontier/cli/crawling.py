@@ -79,6 +79,8 @@ class Outcome:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
+        if self.snapshot is not None and self.snapshot.harmed:
+            return ExitCode.INCOMPLETE
         if self.nodes.failed() or (self.snapshot is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK

@@ -69,6 +69,8 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
     if seen.ended_at:
         yield Text(f"It {seen.ended_at}")
+    if seen.harmed:
+        yield Text(f"It has {seen.harm}")
     yield Text()
     yield node_table(seen)
     yield Text()
@@ -201,6 +203,9 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         rows.append(("", f"{seen.lost:,} of {seen.partitions:,} partitions are lost"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
+    if totals.refused:
+        text = "not sent: out of scope, or to addresses not allowed"
+        rows.append(("", f"{totals.refused:,} of them {text}"))
     if totals.trapped:
         rows.append(("", f"{totals.trapped:,} more links left out{_by_trap(totals)}"))
     if totals.reclaimed:

@@ -29,6 +29,7 @@ from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten
+from frontier.input_files import open_input
 from frontier.inspection.untrusted import printable
 from frontier.queues.codec import MAX_BYTES
 from frontier.seedlines import SeedFault, read_line
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frontier.queues.push import Push
+    from frontier.requests import Allowed
     from frontier.runtime.seeder import Seeder, SeedLock
     from frontier.seeding import SeedPushes
     from frontier.seen.stored import StoredCrawl
@@ -198,9 +200,20 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         name=crawl.spider,
         salt=salt or b"",
         is_seen=crawl.config.seen_start,
+        allowed=_allowed(),
         is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
         and crawl.config.canon_rules == SCRAPY,
     )
+
+
+def _allowed() -> Allowed:
+    """What nodes with the settings of the project here take from the store."""
+    from scrapy.utils.project import get_project_settings
+
+    from frontier.conf import Config
+    from frontier.requests import Allowed
+
+    return Allowed.of(Config.from_settings(get_project_settings()))
 
 
 def _spider(name: str) -> type[Any] | None:
@@ -240,7 +253,7 @@ def _survey(targets: list[str]) -> tuple[str, int | None]:
             total += 1
             continue
         try:
-            with Path(target).open("rb") as file:
+            with open_input(Path(target)) as file:
                 last = b"\n"
                 while data := file.read(1 << 20):
                     digest.update(data)
@@ -260,7 +273,7 @@ def _lines_of(targets: list[str]) -> Iterator[Line | None]:
         if target == STDIN:
             yield from _arriving("standard input", sys.stdin.buffer)
         elif _is_file(target):
-            with Path(target).open("rb") as file:
+            with open_input(Path(target)) as file:
                 yield from _lines(printable(target[:SHOWN]), file)
         else:
             yield Line(f"argument {number}", target)

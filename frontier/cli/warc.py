@@ -41,8 +41,14 @@ def repair(
     if not directory.is_dir():
         complain(f"{directory} is not a directory")
         raise typer.Exit(ExitCode.NOT_FOUND)
+    left: list[Path] = []
+
+    def refused(path: Path, reason: str) -> None:
+        left.append(path)
+        complain(f"{path} is left alone: {reason}")
+
     try:
-        repaired = repair_all(directory, None, Listing().write)
+        repaired = repair_all(directory, None, Listing().write, refused)
     except OSError as error:
         complain(f"{directory} cannot be repaired: {error}")
         raise typer.Exit(ExitCode.INCOMPLETE) from None
@@ -52,7 +58,10 @@ def repair(
         else f"{one.file}: {one.records} records, {one.cut_bytes} bytes cut off"
         for one in repaired
     ]
-    show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
+    if lines or not left:
+        show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
+    if left:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 @app.command("list")

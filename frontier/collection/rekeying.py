@@ -31,6 +31,7 @@ from frontier.cdx.lines import asked_of
 from frontier.cdx.methods import GET, Asked
 from frontier.collection.reading import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +92,7 @@ def rules_of_files(
             if path.name.endswith(_WACZ):
                 found += _in_wacz(path)
             else:
-                with path.open("rb") as stream:
+                with open_input(path) as stream:
                     found.append(declared_in(str(path), stream))
         except (BadWarc, SourceBroken) as error:
             broken(str(error))
@@ -102,7 +103,7 @@ def rules_of_files(
 
 def _in_wacz(path: Path) -> Iterator[Declared]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_input(path) as file, zipfile.ZipFile(file) as archive:
             for name in archive.namelist():
                 if name.startswith("archive/") and name.endswith(_WARC):
                     with archive.open(name) as stream:
@@ -261,7 +262,7 @@ class Rekeying:
 
 def _opened(path: Path) -> Texts:
     try:
-        file = path.open("rb")
+        file = open_input(path)
     except OSError as error:
         raise SourceBroken(str(path), error.strerror or str(error)) from None
     if path.name.endswith(_WACZ):

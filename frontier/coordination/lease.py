@@ -67,6 +67,8 @@ class Leases:
         self._ttl_ms = int(ttl * 1000)
         self._clock = clock
         self._held: dict[int, Lease] = {}
+        self.aside: set[int] = set()
+        """Partitions that are set aside, of those that this node has asked for."""
         self._changing = asyncio.Lock()
         """A renewal that is overtaken by a release would bring the lease back."""
 
@@ -112,6 +114,10 @@ class Leases:
                     continue
                 if reply == -1:
                     raise CrawlLost(self._keys.crawl_id)
+                if reply == -2:
+                    self.aside.add(partition)
+                    continue
+                self.aside.discard(partition)
                 token, ready, reserved = (int(value) for value in reply)
                 lease = Lease(partition, token, asked_at + self._ttl)
                 self._held[partition] = lease

@@ -15,7 +15,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import CrawlLost, NodeReplaced
+from frontier.coordination.crawls import STATES
+from frontier.errors import CrawlLost, KeyDamaged, NodeReplaced
 from frontier.model import Member
 from frontier.ring import Ring
 from frontier.store.client import Argument, Call
@@ -35,7 +36,7 @@ class View:
 
     epoch: int
     state: str
-    """Of it: ``open``, ``finished``, ``canceled`` or ``limit``."""
+    """Of it: ``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
@@ -68,6 +69,7 @@ class Membership:
         Raises:
             CrawlLost: The crawl is not in the store any more.
             NodeReplaced: Another process beats under this node's id by now.
+            KeyDamaged: A key of the crawl cannot be read.
         """
         keys = self._keys
         node_id = self._member.node_id
@@ -89,6 +91,8 @@ class Membership:
         if reply[0] == -2:
             raise NodeReplaced(keys.crawl_id, node_id)
         epoch, state, order, *pairs = reply
+        if state not in STATES:
+            raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if int(epoch) != self._epoch:
             members = (
                 Member(pairs[i].decode(), int(pairs[i + 1]))

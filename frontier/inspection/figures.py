@@ -29,6 +29,7 @@ COUNTS = (
     "items",
     "errors",
     "forbidden",
+    "refused",
     "trapped",
     "new",
     "local",

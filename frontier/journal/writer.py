@@ -16,6 +16,7 @@ What always holds:
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -27,6 +28,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.errors import ArchiveError, WriterStopped
+from frontier.input_files import descriptor_of
 from frontier.journal.entries import (
     OPEN,
     SUFFIX,
@@ -294,9 +296,14 @@ def left_open(directory: Path) -> Iterator[Left]:
     """
     for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
         try:
-            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            file = descriptor_of(path, os.O_RDWR)
         except FileNotFoundError:
             continue  # closed by its writer, or by another node
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+            continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_there = os.path.samestat(path.stat(), os.fstat(file))

@@ -31,7 +31,7 @@ from frontier.store.scripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from frontier.store.keys import PartitionKeys
 
@@ -113,6 +113,8 @@ class Scan:
     """What those in files have."""
     skipped: int = 0
     """URLs that were not fetched because their host had used up its quota."""
+    queues: int = 0
+    """Queues that have something ready."""
 
 
 def reserve_call(
@@ -198,13 +200,54 @@ def list_reserved(keys: PartitionKeys) -> Call:
 
 
 def older(reply: Mapping[bytes, bytes], lease: Lease) -> list[tuple[int, str]]:
-    """The ids and queues of reservations made under tokens before *lease*'s."""
+    """The ids and queues of reservations made under tokens before *lease*'s.
+
+    Raises:
+        CodecError: One of them is none.
+    """
     found = []
     for key, value in reply.items():
-        token, queue, _ = value.split(b"\n", 2)
-        if int(token) < lease.token:
-            found.append((int(key), queue.decode()))
+        number, token, queue, _ = read_reserved(key, value)
+        if token < lease.token:
+            found.append((number, queue))
     return sorted(found)
+
+
+def read_reserved(key: bytes, value: bytes) -> tuple[int, int, str, bytes]:
+    """The id, token, queue and item of an entry of `PartitionKeys.reserved`.
+
+    Raises:
+        CodecError: It is none.
+    """
+    try:
+        token, name, item = value.split(b"\n", 2)
+        queue = name.decode()
+        split_name(queue)
+    except (CodecError, ValueError):
+        token, queue, item = b"", "", b""
+    if not (key.isdigit() and token.isdigit()) or max(len(key), len(token)) > 15:
+        raise CodecError(f"its entry {key[:40]!r} is no reservation")
+    return int(key), int(token), queue, item
+
+
+def unknown_of(
+    reply: Mapping[bytes, bytes], lease: Lease, known: Collection[tuple[int, int, int]]
+) -> list[tuple[int, str]]:
+    """The ids and queues of reservations that *lease*'s holder does not know of.
+
+    *known* are the keys of those that it does. What an earlier holder had, it has put
+    back already, or does so now.
+
+    Raises:
+        CodecError: One of the entries is none.
+    """
+    found = []
+    for key, value in reply.items():
+        number, token, queue, _ = read_reserved(key, value)
+        is_open = (lease.partition, lease.token, number) in known
+        if token <= lease.token and not is_open:
+            found.append((number, queue))
+    return found
 
 
 def requeue_calls(
@@ -254,8 +297,12 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
-    return Call.to(PARTITION_SCAN, [keys.counts, keys.reserved, keys.seen])
+    """The call whose reply is the fields of a `Scan`, and the mark of the crawl.
+
+    Of a partition that is set aside it is ``aside`` and why.
+    """
+    names = [keys.counts, keys.reserved, keys.seen, keys.lease, keys.queues]
+    return Call.to(PARTITION_SCAN, names)
 
 
 def _fenced(reply: Any, lease: Lease) -> Any:

@@ -20,11 +20,12 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frontier.coordination import crawls
+from frontier.coordination import aside, crawls
 from frontier.coordination.crawls import LIMIT
 from frontier.errors import (
     CrawlLost,
     FrontierError,
+    KeyDamaged,
     NodeReplaced,
     StoreRefused,
     StoreUnavailable,
@@ -114,7 +115,11 @@ class Node:
         self.finished = False
         self._canceled = False
         self._at_limit = False
+        self._incomplete = False
         self._was_last = False
+        self._damaged: set[str] = set()
+        """Keys of the crawl that have ended this node, each told once."""
+        self._telling: asyncio.Task[None] | None = None
         self._outside = False
         """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
@@ -187,6 +192,7 @@ class Node:
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
+        self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch, self._pulse):
@@ -381,7 +387,7 @@ class Node:
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 try:
                     await self._depart(graceful=not reason)
-                except CrawlLost as error:
+                except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
         if self._parts.quotas is not None:
             self._parts.quotas.tell()
@@ -452,6 +458,10 @@ class Node:
             if self._outside:
                 return
             self._outside = True
+        if isinstance(error, KeyDamaged):
+            if error.key in self._damaged:
+                return
+            self._damaged.add(error.key)
         if isinstance(error, CrawlLost) and not error.crawl_id:
             error = CrawlLost(self.keys.crawl_id)
         self._owner.on_failure(error)
@@ -492,8 +502,34 @@ class Node:
             if self._parts.spending is None:
                 self.on_limit("")
             return
+        if order == aside.INCOMPLETE:
+            if not self._telling and not self._incomplete:
+                self._telling = asyncio.create_task(self._tell_incomplete())
+            return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
+
+    async def _tell_incomplete(self) -> None:
+        """Another node has found the end, and what is set aside."""
+        try:
+            keys, partitions = self.keys, self.config.partitions
+            found = await aside.set_aside(self._patience.run, keys, partitions)
+        except FrontierError as error:
+            self._on_failure(error)
+        else:
+            self.on_incomplete(found)
+
+    def on_aside(self) -> None:
+        """Pass on that the crawl is not going to be whole."""
+        self._owner.on_aside()
+
+    def on_incomplete(self, found: Mapping[int, bytes]) -> None:
+        """Pass on, once, that the crawl has ended but for partitions set aside."""
+        if not self._incomplete:
+            self._incomplete = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_incomplete(aside.described(found))
 
     def on_limit(self, limit: str) -> None:
         """Pass on, once, that the crawl has ended at a limit."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.model import Member
+from frontier.parsers import SEEDS
 from frontier.runtime.acks import Acks
+from frontier.runtime.address_classes import AddressClasses
 from frontier.runtime.addresses import Addresses
 from frontier.runtime.advice import Advice
 from frontier.runtime.budget import Budget
@@ -30,6 +32,7 @@ from frontier.runtime.portions import Portions
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.restoring import Restoring
+from frontier.runtime.set_aside import SettingAside
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
@@ -68,6 +71,12 @@ class Whole(Protocol):
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
+
+    def on_aside(self) -> None:
+        """A partition was set aside, so the crawl is not going to be whole."""
+
+    def on_incomplete(self, found: dict[int, bytes]) -> None:
+        """The crawl is over but for partitions that are set aside, and why."""
 
     def on_order(self, order: str) -> None:
         """What an operator wants; see `Owner.on_order`."""
@@ -127,6 +136,9 @@ class Parts:
         self.manners = Manners(patience, keys)
         self.portions = Portions(patience, keys, partitions=config.partitions)
         self.addresses = Addresses(patience, keys)
+        allowed = frozenset(config.allow_addresses)
+        given = None if SEEDS in allowed else allowed
+        self.address_classes = AddressClasses(patience, keys, given)
         self.cookies = Cookies(patience, keys)
         self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
@@ -140,7 +152,18 @@ class Parts:
             cap=cap,
             host_of=host_of,
             on_ready=owner.on_ready,
+            partitions=config.partitions,
         )
+        self.aside = patience.aside = SettingAside(
+            store,
+            keys,
+            self.leases,
+            self.inbox,
+            seen_shape(config),
+            partitions=config.partitions,
+            on_aside=node.on_aside,
+        )
+        store.on_damaged = self.aside.answer
         self.spilling = Spilling(
             patience,
             keys,
@@ -244,6 +267,7 @@ class Parts:
             ttl=ttl,
             idle=node.is_idle,
             on_finished=node.on_finished,
+            on_incomplete=node.on_incomplete,
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
         )

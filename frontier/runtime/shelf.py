@@ -23,6 +23,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError
+from frontier.input_files import open_input
 from frontier.queues.blocks import LARGEST, count_of
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Shelf:
             CodecError: The file is not what was put there.
         """
         _, _, size, digest, name = _parsed(address)
-        with (self.directory / name).open("rb") as file:
+        with open_input(self.directory / name, follow=False) as file:
             block = file.read(size + 1)
         if hashlib.sha256(block).digest() != digest:
             raise CodecError(f"a block whose file {name} was changed")

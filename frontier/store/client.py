@@ -32,6 +32,7 @@ import redis.retry
 from scrapy_redis.connection import get_redis
 
 from frontier.errors import (
+    KeyDamaged,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
@@ -39,6 +40,7 @@ from frontier.errors import (
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
 from frontier.store.calls import Argument, Call
 from frontier.store.copies import Copies
+from frontier.store.damage import damaged, is_damage, type_calls
 from frontier.store.routing import Batch, Router
 from frontier.store.sentinel import Watch, leave_others, primary_of
 
@@ -69,6 +71,14 @@ FIRST_REPEAT = 0.1
 _PASSING = re.compile(r"(^|-)(BUSY|LOADING|MISCONF|NOREPLICAS|READONLY) ")
 """How a server says that it cannot do something now, also from within a script: it
 is an old primary, or lacks its replicas; its disk is full; another script runs."""
+_FORBIDDEN = re.compile(
+    r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
+    r"executing the script can't|can't (run this command|access at least one)",
+    re.IGNORECASE,
+)
+"""How a server says that its ACL does not let a user do something, also in a script."""
+MAX_KEYS = 5
+"""Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
@@ -89,6 +99,9 @@ class Store:
         """How often a server took another's place, or was started again."""
         self.watched = False
         """Whether a call fails that would be the first after such a change."""
+        self.on_damaged: Callable[[Call, KeyDamaged], Awaitable[Any]] | None = None
+        """Asked for what stands in place of a reply that a damaged key has kept from
+        being given; it may raise the error."""
         self._silent: dict[Server, float] = {}
         self._deaf: dict[Server, asyncio.Future[None]] = {}
         self._left: set[asyncio.Task[Outcome]] = set()
@@ -134,6 +147,7 @@ class Store:
             StoreUnavailable: The store did not answer, or has changed if that is
                 `watched`.
             StoreRefused: It answered one of the calls with an error.
+            KeyDamaged: With one about a value, and nobody makes anything of that.
         """
         began = self.changes
         _began.set(began)
@@ -161,9 +175,19 @@ class Store:
                 self.changes += 1  # once a primary again, it has what its own had
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
-            return _checked(end.value, self.where, partial=partial)
+            replies, bad = _checked(end.value, self.where, calls, partial=partial)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
+        for place in bad:
+            replies[place] = await self._damaged(calls[place], str(replies[place]))
+        return replies
+
+    async def _damaged(self, call: Call, text: str) -> Any:
+        types = await self.run(type_calls(call))
+        error = damaged(self.where, call, text, types)
+        if self.on_damaged is None:
+            raise error
+        return await self.on_damaged(call, error)
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -340,8 +364,22 @@ class BlockingStore:
         """Whether keys of several hash slots may meet in one call."""
         return self._router.alone
 
-    def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Send *calls* together and return their replies; see `Store.run`."""
+    def run(self, calls: Sequence[Call], *, tolerant: bool = False) -> list[Any]:
+        """Send *calls* together and return their replies; see `Store.run`.
+
+        If it is *tolerant*, a damaged key's error stands in place of the reply.
+        """
+        replies, bad = self._repeated(calls)
+        for place in bad:
+            call = calls[place]
+            types, _ = self._repeated(type_calls(call))
+            error = damaged(self.where, call, str(replies[place]), types)
+            if not tolerant:
+                raise error
+            replies[place] = error
+        return replies
+
+    def _repeated(self, calls: Sequence[Call]) -> tuple[list[Any], list[int]]:
         began = time.monotonic()
         for repeat in range(self._servers.repeats):
             try:
@@ -359,7 +397,7 @@ class BlockingStore:
         """Have the next run make new connections; may be called in any thread."""
         self._leaves = True
 
-    def _run(self, calls: Sequence[Call]) -> list[Any]:
+    def _run(self, calls: Sequence[Call]) -> tuple[list[Any], list[int]]:
         if self._leaves:
             self._leaves = False
             for client in self._servers.clients:
@@ -375,7 +413,7 @@ class BlockingStore:
                 else:
                     outcomes = [self._send(batch) for batch in wanted]
         except StopIteration as end:
-            return _checked(end.value, self.where)
+            return _checked(end.value, self.where, calls)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
 
@@ -510,6 +548,8 @@ def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused
         return StoreRefused(f"the store at {where} refuses user or password: {text}")
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(where, text)
+    if _FORBIDDEN.search(text):
+        return _forbidden(where, "what a connection begins with", text)
     if "DB index" in text:
         return StoreRefused(f"the store at {where} has no such database: {text}")
     return StoreRefused(f"the store at {where} answers: {text}")
@@ -532,7 +572,28 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
-def _checked(replies: list[Any], where: str, *, partial: bool = False) -> list[Any]:
+def _forbidden(where: str, what: str, text: str) -> StoreRefused:
+    """The error where an ACL does not allow *what*, of which the server says *text*."""
+    return StoreRefused(
+        f"the user of the store at {where} may not do {what}: {text}; "
+        "docs/security.md has the rights that frontier needs, as ACL SETUSER"
+    )
+
+
+def _described(call: Call) -> str:
+    """*call* in a few words: its name, and its first keys."""
+    if call.script is None:
+        return " ".join(str(part)[:100] for part in call.parts[:2])
+    count = int(call.parts[2])
+    keys = ", ".join(str(key)[:100] for key in call.parts[3 : 3 + min(count, MAX_KEYS)])
+    return f"{call.script.name} on {keys}{', ...' if count > MAX_KEYS else ''}"
+
+
+def _checked(
+    replies: list[Any], where: str, calls: Sequence[Call], *, partial: bool = False
+) -> tuple[list[Any], list[int]]:
+    """*replies*, and the places of those that complain of a value."""
+    bad = []
     for place, reply in enumerate(replies):
         if partial and isinstance(reply, UNAVAILABLE):
             replies[place] = StoreUnavailable(where, str(reply))
@@ -550,5 +611,10 @@ def _checked(replies: list[Any], where: str, *, partial: bool = False) -> list[A
             ) from reply
         if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
+        if _FORBIDDEN.search(text):
+            raise _forbidden(where, _described(calls[place]), text) from reply
+        if is_damage(text):
+            bad.append(place)
+            continue
         raise StoreRefused(f"the store at {where} answers: {reply}") from reply
-    return replies
+    return replies, bad

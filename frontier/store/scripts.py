@@ -27,6 +27,7 @@ def _read(name: str) -> Script:
     return Script(name, source, digest)
 
 
+ADDRESS_SAY = _read("address_say")
 COLLECTION_BEGIN = _read("collection_begin")
 COLLECTION_CANCEL = _read("collection_cancel")
 COLLECTION_CLAIM = _read("collection_claim")
@@ -55,6 +56,10 @@ NODE_HINT = _read("node_hint")
 NODE_LEAVE = _read("node_leave")
 NODE_ORDER = _read("node_order")
 NODE_REMOVE = _read("node_remove")
+PARTITION_ASIDE = _read("partition_aside")
+PARTITION_HOLD = _read("partition_hold")
+PARTITION_REPAIR = _read("partition_repair")
+PARTITION_RETURN = _read("partition_return")
 PARTITION_SCAN = _read("partition_scan")
 QUEUE_ACK = _read("queue_ack")
 QUEUE_BURY = _read("queue_bury")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from frontier.archive.records import software
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz, FileTaken
+from frontier.input_files import open_input
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
@@ -226,7 +227,7 @@ class _Maker:
             self._pack.begin(files, self._progress) as copyist,
         ):
             for path in warcs:
-                with path.open("rb", buffering=0) as source:
+                with open_input(path) as source:
                     indexing.add(path, source.fileno())
                 copyist.check()
             data, second = map(indexing.temporary, ("cdx", "idx"))
@@ -239,7 +240,7 @@ class _Maker:
             pages = indexing.page_lines()
             self._pack.add(layout.PAGES, layout.blocks(pages.read))
             for log in self._options.logs:
-                with log.open("rb") as stream:
+                with open_input(log) as stream:
                     self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
             for name, member in canonicalization.members(warcs):
                 self._pack.add(name, [member])

@@ -20,13 +20,17 @@ if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return nil
 end
 
+for i = 5, #KEYS do
+  redis.call('LLEN', KEYS[i]) -- what fails, fails before anything is put back
+end
 local tries = tonumber(ARGV[3])
 local requeued, dead, ended = 0, 0, {}
 for i = 4, #ARGV, 4 do
   local value = redis.call('HGET', KEYS[4], ARGV[i])
   if value then
     local item = string.match(value, '^%d+\n[^\n]*\n(.*)$')
-    local delivered = tonumber(string.sub(item, 1, 1)) + (tries > 0 and 1 or 0)
+    local before = tonumber(string.sub(item, 1, 1)) or 0 -- none that can be read
+    local delivered = before + (tries > 0 and 1 or 0)
     ended[#ended + 1] = ARGV[i]
     if tries > 0 and delivered >= tries then
       redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times\n' .. ARGV[i + 2]
