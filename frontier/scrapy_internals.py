@@ -110,6 +110,7 @@ __all__ = [
     "settled",
     "spider_middlewares",
     "stand_before_handlers",
+    "stand_before_pipelines",
     "stand_before_spider",
     "started",
     "takes_no_spider",
@@ -589,6 +590,24 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
     scraper.call_spider_async = call
     scraper.handle_spider_output_async = handle
     return before
+
+
+def stand_before_pipelines(
+    crawler: Crawler, process: Callable[[Callable[[], Any]], Any]
+) -> None:
+    """Have *process* called with what sends an item through the pipelines.
+
+    It returns what that returns: a coroutine, or before 2.14 a Deferred.
+    """
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    name = "start_itemproc" if PASSES_SPIDER else "start_itemproc_async"
+    before = getattr(scraper, name)
+
+    def start(*args: Any, **named: Any) -> Any:
+        return process(functools.partial(before, *args, **named))
+
+    setattr(scraper, name, start)
 
 
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:

@@ -29,7 +29,6 @@ import redis.asyncio.retry
 import redis.backoff
 import redis.exceptions
 import redis.retry
-from scrapy_redis.connection import get_redis
 
 from frontier.errors import (
     KeyDamaged,
@@ -109,6 +108,7 @@ class Store:
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
         self.where = servers.where
+        self.address = servers.address
 
     @classmethod
     def from_settings(
@@ -124,7 +124,8 @@ class Store:
         """
         # A client that repeats what was not answered would reserve URLs twice.
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-        return cls(_Servers(settings, timeout, asynchronous=True, retry=once))
+        address = address_of(settings, timeout)
+        return cls(_Servers(address, timeout, asynchronous=True, retry=once))
 
     @property
     def alone(self) -> bool:
@@ -357,7 +358,19 @@ class BlockingStore:
         Raises:
             ConfigurationError: They do not make a client.
         """
-        return cls(_Servers(settings, timeout, asynchronous=False))
+        return cls.at(address_of(settings, timeout), timeout)
+
+    @classmethod
+    def at(
+        cls, address: Address, timeout: float | None = None, *, repeats: bool = True
+    ) -> BlockingStore:
+        """Connect to *address*; raises as `from_settings` does.
+
+        Without *repeats* a call that is not answered fails at once.
+        """
+        servers = _Servers(address, timeout, asynchronous=False)
+        servers.repeats *= repeats
+        return cls(servers)
 
     @property
     def alone(self) -> bool:
@@ -441,13 +454,13 @@ class _Servers:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        address: Address,
         timeout: float | None,
         *,
         asynchronous: bool,
         **chosen: Any,
     ) -> None:
-        self._address = address = address_of(settings, timeout)
+        self.address = address
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
         self._chosen = {"decode_responses": False, **chosen}
         self.repeats = 0
@@ -473,19 +486,19 @@ class _Servers:
         try:
             first = self.client(self.router.seeds[0])  # says what is wrong
         except (TypeError, ValueError, AttributeError) as error:
-            raise malformed(str(settings.get("REDIS_URL")), str(error)) from error
+            raise malformed(address.url, str(error)) from error
         self.where = address.where or _where(first)
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""
         if server not in self._made:
-            self._made[server] = self._make(self._address, server)
+            self._made[server] = self._make(self.address, server)
         return self._made[server]
 
     @property
     def has_sentinel(self) -> bool:
         """Whether the server is the one that Sentinel names."""
-        return self._address.kind == SENTINEL
+        return self.address.kind == SENTINEL
 
     @property
     def clients(self) -> list[Any]:
@@ -511,8 +524,8 @@ class _Servers:
             params.pop("sentinel_kwargs", None)
             named = {"host": server[0], "port": server[1]}
         elif address.url:
-            named = {"url": address.url}
-        return get_redis(**{**params, "redis_cls": self._cls, **named})
+            return self._cls.from_url(address.url, **params)
+        return self._cls(**{**params, **named})
 
 
 def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
