@@ -141,6 +141,8 @@ class Connection:
         self.traps = Traps(self.config)
         self.trapped: Counter[str] = Counter()
         """Links that this node left out, by kind of trap."""
+        self.put_back: WeakSet[Request] = WeakSet()
+        """Requests that this node does not send any more, as it closes."""
         self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
         """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
