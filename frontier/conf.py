@@ -79,6 +79,9 @@ class Config:
     """Bound on the share of new URLs that the Bloom tier calls seen."""
     bloom_native: str = _setting("auto", parsers.choice("auto", "yes", "no"))
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
+    busy_max: float = _setting(120.0, parsers.real(-1e-9, 1e6))
+    """Seconds that a callback may keep a node busy before its page is given up; 0 for
+    no watchdog: a lease."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
     collection: str = _setting("", parsers.collection)

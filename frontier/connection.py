@@ -38,7 +38,7 @@ from frontier.scrapy_internals import (
     is_closing,
     wake_engine,
 )
-from frontier.spideroutput import SpiderOutput
+from frontier.spideroutput import Marks, SpiderOutput
 from frontier.traps import PATH, QUERY
 from frontier.workers.pool import WorkerPool
 
@@ -203,7 +203,9 @@ class Connection:
 
         And what each callback yields go through *noting*, if any, before.
         """
-        SpiderOutput(self._crawler, drop, noting)
+        watchdog = self.node.watchdog
+        marks = Marks(self.reservations, watchdog) if watchdog is not None else None
+        SpiderOutput(self._crawler, drop, noting, marks)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

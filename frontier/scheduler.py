@@ -442,6 +442,10 @@ class Scheduler(BaseScheduler):
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
+        watchdog = self._node.watchdog if self._connection.opened else None
+        if watchdog is not None and watchdog.slow:
+            self._stats.set_value("frontier/busy/callbacks", watchdog.slow)
+            self._stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
         spilled = self._node.spilled if self._connection.opened else (0, 0)
         if any(spilled):
             self._stats.set_value("frontier/queue/spilled", spilled[0])

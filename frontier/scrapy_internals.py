@@ -11,8 +11,10 @@ since    is
          coroutines; components are called without the spider; handlers take
          the crawler alone; `AsyncCrawlerProcess`
 2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
-         a handler binds to `DOWNLOAD_BIND_ADDRESS`
-2.16     `start_requests` is not called; the agent's class is `_ScrapyAgent`
+         a handler binds to `DOWNLOAD_BIND_ADDRESS`;
+         a component is one, named by its class or by its path
+2.16     `start_requests` is not called, nor `process_start_requests`; the agent's
+         class is `_ScrapyAgent`
 2.18     `CloseSpider` is heard when a spider is opened;
          a header line without a colon is left out, and fails no download; robots.txt
          parsers know the Crawl-delay
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.http.cookies import CookieJar
     from scrapy.robotstxt import RobotParser
+    from scrapy.settings import BaseSettings
 
     Call = Callable[[Any, Request], Coroutine[Any, Any, Any]]
     Handle = Callable[[Any, Request, Any], Coroutine[Any, Any, None]]
@@ -102,13 +105,16 @@ __all__ = [
     "handler_for",
     "in_progress",
     "is_closing",
+    "leave_out",
     "serve_start_requests",
     "settled",
     "spider_middlewares",
     "stand_before_handlers",
+    "stand_before_pipelines",
     "stand_before_spider",
     "started",
     "takes_no_spider",
+    "tell_of_start_middlewares",
     "wake_engine",
     "wrap_twisted_exceptions",
 ]
@@ -395,7 +401,8 @@ class BaseCookies(ScrapysCookiesMiddleware):
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies*, which came with *request* or its response, into *jar*."""
-        super()._process_cookies(cookies, jar=jar, request=request)
+        for cookie in cookies:
+            jar.set_cookie_if_ok(cookie, request)
 
     def _process_cookies(
         self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
@@ -470,6 +477,16 @@ def _slot_of(crawler: Crawler) -> Any:
     """The engine's slot: what is in progress, and whether it closes; or `None`."""
     engine: Any = crawler.engine
     return engine._slot
+
+
+def leave_out(settings: BaseSettings, name: str, cls: type) -> None:
+    """Have *cls*, one of Scrapy's own, left out of the components *name*.
+
+    By its path: until 2.14 the class is taken for another component, and both run.
+    """
+    components = settings.getdict(name)
+    components[f"{cls.__module__}.{cls.__qualname__}"] = None
+    settings.set(name, components, settings.getpriority(name) or 0)
 
 
 def in_progress(crawler: Crawler) -> set[Request]:
@@ -575,6 +592,24 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
     return before
 
 
+def stand_before_pipelines(
+    crawler: Crawler, process: Callable[[Callable[[], Any]], Any]
+) -> None:
+    """Have *process* called with what sends an item through the pipelines.
+
+    It returns what that returns: a coroutine, or before 2.14 a Deferred.
+    """
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    name = "start_itemproc" if PASSES_SPIDER else "start_itemproc_async"
+    before = getattr(scraper, name)
+
+    def start(*args: Any, **named: Any) -> Any:
+        return process(functools.partial(before, *args, **named))
+
+    setattr(scraper, name, start)
+
+
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:
     """All spider middlewares, Scrapy's own too, in their order."""
     engine: Any = crawler.engine
@@ -662,6 +697,24 @@ def serve_start_requests(spider: Spider) -> None:
             yield item_or_request
 
     vars(spider)["start"] = start
+
+
+def tell_of_start_middlewares(crawler: Crawler) -> None:
+    """Name the spider middlewares whose work on start requests is not asked for.
+
+    Since 2.16 nothing calls `process_start_requests`; before, Scrapy itself refuses
+    to start where some have that alone and others, as ours, `process_start`.
+    """
+    for middleware in spider_middlewares(crawler):
+        if hasattr(middleware, "process_start"):
+            continue
+        if hasattr(middleware, "process_start_requests"):
+            logger.warning(
+                "%s.%s has process_start_requests() and no process_start(): it is not "
+                "called, and start requests pass by it; write `process_start`",
+                type(middleware).__module__,
+                type(middleware).__qualname__,
+            )
 
 
 OLD = "start_requests"

@@ -76,6 +76,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
+    {"watchdog"},
     {"carryover", "collection", "inspection", "rebuild", "runtime", "wacz"},
     FACES,
 ]

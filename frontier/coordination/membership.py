@@ -58,6 +58,9 @@ class Membership:
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
         self._members: tuple[Member, ...] = ()
+        self.said: tuple[list[str], list[Argument]] | None = None
+        """Keys and arguments of a beat that says what the last one said, to be sent by
+        another process in this one's place."""
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
 
@@ -101,6 +104,7 @@ class Membership:
             self._members = tuple(members)
             self.ring = Ring(self._members, self._partitions)
             self._epoch = int(epoch)
+        self.said = (names, [*args[:5], self._epoch, *args[6:]])
         return View(self._epoch, state.decode(), self._members, order.decode())
 
     @property

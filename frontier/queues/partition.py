@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections import defaultdict
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, LeaseLost
@@ -24,6 +26,7 @@ from frontier.store.scripts import (
     PARTITION_SCAN,
     QUEUE_ACK,
     QUEUE_BURY,
+    QUEUE_ENDED,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     QUEUE_SENT,
@@ -41,6 +44,23 @@ PROCESS = 12
 """Characters of the name of a process."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""
+KEPT = 86_400
+"""Seconds for which marks of what was started are kept that nobody removes."""
+
+
+class Delivery(IntEnum):
+    """What it counts that a node ended, or lost its lease, with an item in its hands.
+
+    The value is what `queue_requeue` takes for the most deliveries.
+    """
+
+    NONE = 0
+    """It only waited there, or was given back."""
+    BESIDE = -MAX_TRIES
+    """It was started, but the callback of another ran: a third of a delivery. Not
+    nothing, as what ends nodes may be a request whose callback has not run."""
+    FULL = MAX_TRIES
+    """It was started, and nothing more is known, or its own callback ran."""
 
 
 def queue_name(queue_key: str, priority: int, process: str = "") -> str:
@@ -256,20 +276,22 @@ def requeue_calls(
     order: Order,
     entries: Iterable[tuple[int, str]],
     *,
-    delivered: bool,
+    delivered: bool | Delivery,
+    why: str = "",
 ) -> list[Call]:
     """The calls that put reservations, each an id and a queue, back in front.
 
     *delivered* says that a node may have tried them, so that they come nearer
-    to the dead letter.
+    to the dead letter; of what reaches it, *why* is added to the reason.
     """
+    counts = delivered if isinstance(delivered, Delivery) else _DELIVERED[delivered]
     first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
     calls = []
     for i in range(0, len(ordered), MAX_IDS):
         names, index = list(first), {}
-        args: list[Argument] = [lease.token, push, MAX_TRIES if delivered else 0]
+        args: list[Argument] = [lease.token, push, int(counts), why]
         for number, queue in ordered[i : i + MAX_IDS]:
             if queue not in index:
                 names.append(keys.ready(queue))
@@ -277,6 +299,61 @@ def requeue_calls(
             args += (number, index[queue], queue, split_name(queue)[0])
         calls.append(Call.to(QUEUE_REQUEUE, names, args))
     return calls
+
+
+def deliveries(item: bytes) -> int:
+    """How often *item* was delivered without an ack, thirds left out."""
+    return int(item[:1]) % MAX_TRIES if item[:1].isdigit() else 0
+
+
+_DELIVERED = {False: Delivery.NONE, True: Delivery.FULL}
+
+
+def ended_call(
+    keys: PartitionKeys, lease: tuple[int, int], ran: tuple[int, int, int], node_id: str
+) -> Call:
+    """The call that notes what ran when the holder of *lease* ended.
+
+    *lease* is a partition and a token, *ran* a reservation's key.
+    """
+    number = ran[2] if lease == ran[:2] else 0
+    args: list[Argument] = [KEPT, lease[1], number, node_id]
+    return Call.to(QUEUE_ENDED, [keys.started, keys.fence], args)
+
+
+def weighed(
+    reply: Mapping[bytes, bytes], started: Iterable[bytes], lease: Lease
+) -> list[tuple[Delivery, str, list[tuple[int, str]]]]:
+    """The reservations that `older` finds, by what their deliveries count, and why.
+
+    In the order in which they are to be put back: what was started comes first
+    again, so it is last.
+    """
+    ids, ran = set(), {}
+    for member in started:
+        word, *rest = member.decode("utf-8", "replace").split(" ", 3)
+        if word == "ended" and len(rest) == 3:
+            ran[rest[0]] = (rest[1], rest[2])
+        else:
+            ids.add(word)
+    found: dict[tuple[Delivery, str], list[tuple[int, str]]] = defaultdict(list)
+    for number, queue in older(reply, lease):
+        token = reply[b"%d" % number].split(b"\n", 1)[0].decode()
+        kind, why = Delivery.NONE, ""
+        if str(number) in ids:
+            culprit, node_id = ran.get(token, ("", ""))
+            kind = Delivery.BESIDE if culprit else Delivery.FULL
+            if culprit == str(number):
+                kind = Delivery.FULL
+                why = f"; node {node_id} ended while its callback ran"
+        found[kind, why].append((number, queue))
+    order = (Delivery.NONE, Delivery.BESIDE, Delivery.FULL)
+    return [
+        (kind, why, entries)
+        for (kind, why), entries in sorted(
+            found.items(), key=lambda one: (order.index(one[0][0]), one[0][1])
+        )
+    ]
 
 
 def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.coordination.aside import INCOMPLETE
 from frontier.coordination.crawls import CANCELED, LIMIT
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
-from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
+from frontier.queues.partition import list_reserved, requeue_calls, requeued, weighed
 from frontier.runtime.starts import forget_call, started_call
 
 if TYPE_CHECKING:
@@ -270,18 +270,15 @@ class Keeper:
             [list_reserved(keys), started_call(keys)]
         )
         try:
-            entries = older(reply, taken.lease)
+            groups = weighed(reply, started, taken.lease)
         except CodecError as error:
             partition = taken.lease.partition
             await self._patience.set_aside(partition, keys.reserved, str(error))
             return
-        ids = {int(number) for number in started if number.isdigit()}
         calls = []
-        # What was started comes first again, so it is put back last.
-        for delivered in (False, True):
-            some = [entry for entry in entries if (entry[0] in ids) is delivered]
+        for delivered, why, entries in groups:
             calls += requeue_calls(
-                keys, taken.lease, self._order, some, delivered=delivered
+                keys, taken.lease, self._order, entries, delivered=delivered, why=why
             )
         for result in await self._patience.run(calls):
             try:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
+    from frontier.watchdog.child import Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -188,6 +189,7 @@ class Node:
             cap=self._cap,
             host_of=self._host_of,
             limits=self._limits,
+            answer_time=answer_time(config.lease_ttl),
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
@@ -295,6 +297,11 @@ class Node:
     async def recover(self, reservation: Reservation) -> None:
         """Have what led to *reservation*, a claim that is not kept here, made again."""
         await self._parts.recovery.resolve([reservation])
+
+    @property
+    def watchdog(self) -> Watchdog | None:
+        """Who is told which request's callback runs, unless there is nobody."""
+        return self._parts.watchdog
 
     @property
     def spending(self) -> Spending | None:
@@ -446,6 +453,8 @@ class Node:
             await self.archive.close()
             self.archive = None
         await self._journal.close()
+        if hasattr(self, "_parts") and self._parts.watchdog is not None:
+            self._parts.watchdog.close()
         if hasattr(self, "_patience"):
             self._patience.stop()
         if hasattr(self, "_store"):

@@ -39,6 +39,7 @@ from frontier.runtime.shelf import shelf_of
 from frontier.runtime.spending import Spending
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
+from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -102,6 +103,7 @@ class Parts:
         cap: Callable[[], int],
         host_of: Callable[[str], str],
         limits: Limits,
+        answer_time: float,
     ) -> None:
         self._config = config
         ttl = config.lease_ttl
@@ -257,6 +259,18 @@ class Parts:
             lending=self.lending,
         )
         self.lending.on_change = self.keeper.hurry
+        self.watchdog: Watchdog | None = None
+        """Who keeps the leases while a callback keeps this process busy."""
+        if config.busy_max:
+            self.watchdog = Watchdog(
+                config,
+                keys,
+                self.leases,
+                self.membership,
+                address=store.address,
+                timeout=answer_time,
+                process=self.claims.key,
+            )
         self.ending = Ending(
             patience,
             keys,
@@ -299,6 +313,8 @@ class Parts:
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
         loops.append(self.restoring.run)
+        if self.watchdog is not None:
+            loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare

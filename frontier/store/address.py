@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from redis.connection import parse_url
-from scrapy_redis.defaults import REDIS_PARAMS
 
 from frontier.errors import ConfigurationError
 
@@ -85,6 +84,8 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
     Raises:
         ConfigurationError: They name no store.
     """
+    from scrapy_redis.defaults import REDIS_PARAMS  # not where there are no settings
+
     own = dict(REDIS_PARAMS)
     if timeout:
         own |= dict.fromkeys(("socket_timeout", "socket_connect_timeout"), timeout)

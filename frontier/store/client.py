@@ -29,7 +29,6 @@ import redis.asyncio.retry
 import redis.backoff
 import redis.exceptions
 import redis.retry
-from scrapy_redis.connection import get_redis
 
 from frontier.errors import (
     KeyDamaged,
@@ -71,6 +70,14 @@ FIRST_REPEAT = 0.1
 _PASSING = re.compile(r"(^|-)(BUSY|LOADING|MISCONF|NOREPLICAS|READONLY) ")
 """How a server says that it cannot do something now, also from within a script: it
 is an old primary, or lacks its replicas; its disk is full; another script runs."""
+_FORBIDDEN = re.compile(
+    r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
+    r"executing the script can't|can't (run this command|access at least one)",
+    re.IGNORECASE,
+)
+"""How a server says that its ACL does not let a user do something, also in a script."""
+MAX_KEYS = 5
+"""Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
@@ -101,6 +108,7 @@ class Store:
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
         self.where = servers.where
+        self.address = servers.address
 
     @classmethod
     def from_settings(
@@ -116,7 +124,8 @@ class Store:
         """
         # A client that repeats what was not answered would reserve URLs twice.
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-        return cls(_Servers(settings, timeout, asynchronous=True, retry=once))
+        address = address_of(settings, timeout)
+        return cls(_Servers(address, timeout, asynchronous=True, retry=once))
 
     @property
     def alone(self) -> bool:
@@ -167,7 +176,7 @@ class Store:
                 self.changes += 1  # once a primary again, it has what its own had
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
-            replies, bad = _checked(end.value, self.where, partial=partial)
+            replies, bad = _checked(end.value, self.where, calls, partial=partial)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
         for place in bad:
@@ -349,7 +358,19 @@ class BlockingStore:
         Raises:
             ConfigurationError: They do not make a client.
         """
-        return cls(_Servers(settings, timeout, asynchronous=False))
+        return cls.at(address_of(settings, timeout), timeout)
+
+    @classmethod
+    def at(
+        cls, address: Address, timeout: float | None = None, *, repeats: bool = True
+    ) -> BlockingStore:
+        """Connect to *address*; raises as `from_settings` does.
+
+        Without *repeats* a call that is not answered fails at once.
+        """
+        servers = _Servers(address, timeout, asynchronous=False)
+        servers.repeats *= repeats
+        return cls(servers)
 
     @property
     def alone(self) -> bool:
@@ -405,7 +426,7 @@ class BlockingStore:
                 else:
                     outcomes = [self._send(batch) for batch in wanted]
         except StopIteration as end:
-            return _checked(end.value, self.where)
+            return _checked(end.value, self.where, calls)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
 
@@ -433,13 +454,13 @@ class _Servers:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        address: Address,
         timeout: float | None,
         *,
         asynchronous: bool,
         **chosen: Any,
     ) -> None:
-        self._address = address = address_of(settings, timeout)
+        self.address = address
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
         self._chosen = {"decode_responses": False, **chosen}
         self.repeats = 0
@@ -465,19 +486,19 @@ class _Servers:
         try:
             first = self.client(self.router.seeds[0])  # says what is wrong
         except (TypeError, ValueError, AttributeError) as error:
-            raise malformed(str(settings.get("REDIS_URL")), str(error)) from error
+            raise malformed(address.url, str(error)) from error
         self.where = address.where or _where(first)
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""
         if server not in self._made:
-            self._made[server] = self._make(self._address, server)
+            self._made[server] = self._make(self.address, server)
         return self._made[server]
 
     @property
     def has_sentinel(self) -> bool:
         """Whether the server is the one that Sentinel names."""
-        return self._address.kind == SENTINEL
+        return self.address.kind == SENTINEL
 
     @property
     def clients(self) -> list[Any]:
@@ -503,8 +524,8 @@ class _Servers:
             params.pop("sentinel_kwargs", None)
             named = {"host": server[0], "port": server[1]}
         elif address.url:
-            named = {"url": address.url}
-        return get_redis(**{**params, "redis_cls": self._cls, **named})
+            return self._cls.from_url(address.url, **params)
+        return self._cls(**{**params, **named})
 
 
 def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
@@ -540,6 +561,8 @@ def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused
         return StoreRefused(f"the store at {where} refuses user or password: {text}")
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(where, text)
+    if _FORBIDDEN.search(text):
+        return _forbidden(where, "what a connection begins with", text)
     if "DB index" in text:
         return StoreRefused(f"the store at {where} has no such database: {text}")
     return StoreRefused(f"the store at {where} answers: {text}")
@@ -562,8 +585,25 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
+def _forbidden(where: str, what: str, text: str) -> StoreRefused:
+    """The error where an ACL does not allow *what*, of which the server says *text*."""
+    return StoreRefused(
+        f"the user of the store at {where} may not do {what}: {text}; "
+        "docs/security.md has the rights that frontier needs, as ACL SETUSER"
+    )
+
+
+def _described(call: Call) -> str:
+    """*call* in a few words: its name, and its first keys."""
+    if call.script is None:
+        return " ".join(str(part)[:100] for part in call.parts[:2])
+    count = int(call.parts[2])
+    keys = ", ".join(str(key)[:100] for key in call.parts[3 : 3 + min(count, MAX_KEYS)])
+    return f"{call.script.name} on {keys}{', ...' if count > MAX_KEYS else ''}"
+
+
 def _checked(
-    replies: list[Any], where: str, *, partial: bool = False
+    replies: list[Any], where: str, calls: Sequence[Call], *, partial: bool = False
 ) -> tuple[list[Any], list[int]]:
     """*replies*, and the places of those that complain of a value."""
     bad = []
@@ -584,6 +624,8 @@ def _checked(
             ) from reply
         if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
+        if _FORBIDDEN.search(text):
+            raise _forbidden(where, _described(calls[place]), text) from reply
         if is_damage(text):
             bad.append(place)
             continue
