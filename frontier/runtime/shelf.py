@@ -98,7 +98,9 @@ class Shelf:
                 (self.directory / self._gone.popleft()[1]).unlink()
 
 
-def shelf_of(directory: Path | None, keys: CrawlKeys, mode: int) -> Shelf | None:
+def shelf_of(
+    directory: Path | None, keys: CrawlKeys, mode: int = FILE_MODE
+) -> Shelf | None:
     """The shelf of a crawl in *directory*, if there is one."""
     if directory is None:
         return None
