@@ -132,6 +132,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.put_back: WeakSet[Request] = WeakSet()
+        """Requests that this node does not send any more, as it closes."""
         self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
         """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False

@@ -95,6 +95,7 @@ def gate(node, sent):
         node=node,
         allowance=SimpleNamespace(is_divided=False),
         hops=None,
+        put_back=(),
         reservations={},
         sent={},
         answered={},
