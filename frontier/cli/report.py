@@ -9,6 +9,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from frontier.traps import SETTINGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -216,12 +218,18 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         text = "not sent: out of scope, or to addresses not allowed"
         rows.append(("", f"{totals.refused:,} of them {text}"))
     if totals.trapped:
-        rows.append(("", f"{totals.trapped:,} more links kept out as traps"))
+        rows.append(("", f"{totals.trapped:,} more links left out{_by_trap(totals)}"))
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:
         rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
+
+
+def _by_trap(totals: Figures) -> str:
+    """By which limits links were left out."""
+    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in totals.traps.items()]
+    return f": {', '.join(kinds)}" if kinds else ""
 
 
 def _statuses(totals: Figures) -> Rows:
