@@ -43,7 +43,7 @@ def environment(version):
 
     It is made once, below ``.compat``.
     """
-    place = ROOT / ".compat" / f"scrapy-{version}"
+    place = ROOT / ".compat" / f"python-{version}"  # scrapy-... has its suite
     python = place / "bin" / "python"
     made = place / "made"
     if not made.exists():
