@@ -73,6 +73,7 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         yield Text(f"It has {seen.harm}")
     yield Text()
     yield node_table(seen)
+    yield from busy_nodes(seen)
     yield Text()
     yield facts(
         _queue(seen)
@@ -123,6 +124,16 @@ def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
+    """A line for each live node that a callback blocks, as its watchdog says."""
+    for node in seen.nodes:
+        figures = node.figures
+        if node.state == "live" and figures is not None and figures.busy_seconds:
+            what = figures.busy_url or "something that is no callback"
+            lasts = duration(figures.busy_seconds)
+            yield Text(f"{node.node_id} has been busy for {lasts} with {what}")
 
 
 def facts(rows: Rows) -> Table:

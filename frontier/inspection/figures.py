@@ -7,7 +7,14 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from frontier.inspection.untrusted import mapping, real, text, whole
+from frontier.inspection.untrusted import (
+    MAX_TEXT,
+    mapping,
+    printable,
+    real,
+    text,
+    whole,
+)
 from frontier.inspection.views import (
     ArchiveFigures,
     Figures,
@@ -61,6 +68,8 @@ def read_reports(reply: Mapping[bytes, bytes]) -> dict[str, Figures]:
 def _figures(report: Mapping[str, Any]) -> Figures:
     known = {name: whole(report.get(name)) for name in COUNTS}
     seconds = real(report.get("seconds"))
+    busy = report.get("busy")
+    blocked = busy if isinstance(busy, dict) else {}
     return Figures(
         **known,
         opened=real(report.get("opened")),
@@ -71,6 +80,8 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         shares=_read_shares(report.get("shares")),
         traps=_read_traps(report.get("traps")),
         statuses=_read_statuses(report.get("statuses")),
+        busy_seconds=real(blocked.get("seconds")),
+        busy_url=printable(str(blocked.get("url", ""))[:MAX_TEXT]),
         left=report.get("left") is True,
     )
 

@@ -130,6 +130,10 @@ class Figures:
     """The same by kind of trap, as `frontier.traps` names them."""
     statuses: dict[str, int] = field(default_factory=dict)
     """Responses by HTTP status; each try counts, redirects too."""
+    busy_seconds: float = 0.0
+    """For how long a callback, or something else, has blocked the node by now."""
+    busy_url: str = ""
+    """Of that callback's page; empty if no callback blocks it."""
     left: bool = False
     """Whether it is the last report of a node that closed by itself."""
 
