@@ -10,7 +10,8 @@ from frontier.urls.robots import LIMIT, first_part, robots_job
 RULES = {
     "5.1": (
         (
-            "User-Agent: *\nDisallow: *.gif$\nDisallow: /example/\nAllow: /publications/\n"
+            "User-Agent: *\nDisallow: *.gif$\nDisallow: /example/\n"
+            "Allow: /publications/\n"
             "User-Agent: foobot\nDisallow:/\nAllow:/example/page.html\n"
             "Allow:/example/allowed.gif\nUser-Agent: barbot\nUser-Agent: bazbot\n"
             "Disallow: /example/page.html\nUser-Agent: quxbot\n"
