@@ -98,6 +98,9 @@ class Addon:
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)
+        if settings.get("FEED_URI_PARAMS") is None:
+            params = "frontier.pipelines.feed_uri_params"
+            settings.set("FEED_URI_PARAMS", params, "addon")
         handlers = settings["DOWNLOAD_HANDLERS"]
         if isinstance(handlers, BaseSettings):
             archives = connection.config.warc_enabled

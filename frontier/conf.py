@@ -96,6 +96,8 @@ class Config:
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
+    file_mode: str = _setting("0640", parsers.file_mode)
+    """Of files that are made, in octal; what the umask takes away is not in it."""
     host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the responses of one host, at which its other URLs are skipped; 0: none."""
     host_max_pages: int = _setting(0, parsers.whole(0, 10**9))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.model import Member
+from frontier.output_files import mode_of
 from frontier.parsers import SEEDS
 from frontier.runtime.acks import Acks
 from frontier.runtime.address_classes import AddressClasses
@@ -172,7 +173,7 @@ class Parts:
             order=config.order,
             partitions=config.partitions,
             max_bytes=config.queue_max_bytes,
-            shelf=shelf_of(config.queue_spill_dir, keys),
+            shelf=shelf_of(config.queue_spill_dir, keys, mode_of(config.file_mode)),
         )
         self.quotas: Quotas | None = None
         """What each host may have, if there is a limit."""

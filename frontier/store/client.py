@@ -345,6 +345,8 @@ class BlockingStore:
         self._servers = servers
         self._router = servers.router
         self.where = servers.where
+        self.copies = Copies()
+        """What there has to be of what a script of a run wrote before it is over."""
         self._leaves = False
 
     @classmethod
@@ -443,10 +445,16 @@ class BlockingStore:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
         for parts in batch.commands:
             pipeline.execute_command(*parts)
+        waits = self.copies.after(batch.commands)
+        if waits:
+            pipeline.execute_command(*self.copies.command())
         try:
-            return list(pipeline.execute(raise_on_error=False))
+            replies = list(pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
             return _located(error, batch.server)
+        if waits and (lacking := self.copies.lacking(replies.pop())):
+            return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+        return replies
 
 
 class _Servers:

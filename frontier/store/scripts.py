@@ -27,6 +27,7 @@ def _read(name: str) -> Script:
     return Script(name, source, digest)
 
 
+ADDRESS_NOTE = _read("address_note")
 ADDRESS_SAY = _read("address_say")
 COLLECTION_BEGIN = _read("collection_begin")
 COLLECTION_CANCEL = _read("collection_cancel")
