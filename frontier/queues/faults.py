@@ -29,6 +29,8 @@ NUMBERS = (
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
 DIGITS = 15
 """Of any number in the store: Lua's are exact up to 2^53."""
+MAX_BUCKETS = 10_000
+"""Buckets of a seen-set that are looked at."""
 MAX_NAMES = 1_000
 """Queues that are looked at."""
 
@@ -76,13 +78,26 @@ def look(
     faults += _of_reserved(found.get("reserved", {}))
     faults += _of_spent(found.get("spent", {}))
     faults += _of_seen(found.get("seen", ()), shape)
+    tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]
     lists = [getattr(keys, what)(q) for q in queues for what in ("ready", "spilled")]
+    lists += tiers
     kinds = yield [Call.command("TYPE", name) for name in lists]
     for name, kind in zip(lists, kinds, strict=True):
         if fault := wrong_type(name, kind):
             faults.append((name.removeprefix(keys.tag + ":"), fault))
     return faults
+
+
+def _tiers(
+    keys: PartitionKeys, values: Sequence[bytes | None], faults: Sequence[Any]
+) -> list[str]:
+    """The keys of the seen-set, if its layout is right; no more than `MAX_BUCKETS`."""
+    if not values or any(what == "seen" for what, _ in faults):
+        return []
+    buckets, _, blooms, _, era = (int(value or 0) for value in values)
+    names = [keys.bloom(number) for number in range(blooms)]
+    return names + [keys.bucket(era, n) for n in range(min(buckets or 1, MAX_BUCKETS))]
 
 
 def readable(queue: bytes) -> str:

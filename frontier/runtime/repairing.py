@@ -168,12 +168,24 @@ class Repair:
             self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
             reason = f"its state was {self._state[:40]!r}, and is open now"
             self.outcome.removed.append(Fault("meta", reason))
+        self._drop_spent()
         start = self._keys.meta().removesuffix("meta")
         found = scan(self._store, _escaped(start) + "*")
         for name in {key.decode("utf-8", "surrogateescape") for key in found}:
             what = name.removeprefix(start).partition(":")[0]
             if what in OF_THE_CRAWL:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
+
+    def _drop_spent(self) -> None:
+        """Have the limits of the crawl count anew what is no number."""
+        name = self._keys.spent()
+        if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
+            return
+        spent = self._store.call(Call.command("HGETALL", name))
+        if bad := [key for key, value in spent.items() if not is_number(value)]:
+            self._store.call(Call.command("HDEL", name, *bad))
+            cost = f"{bad[0][:40]!r} was not a number, and counts anew"
+            self.outcome.removed.append(Fault("spent", cost))
 
     def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
         """Remove the key *name* if it is of another type; return whether it was."""
@@ -203,6 +215,10 @@ class Repair:
                 told = f"{number}:{what}"
                 if self._remove_wrong(start + what, told, cost) and cost:
                     self.outcome.lost.append(f"partition {number}: {cost}")
+        for fault in faults:
+            if fault.key.startswith(("set:", "bloom:")):
+                cost = "its URLs are new again, and may be fetched twice"
+                self._remove_wrong(start + fault.key, f"{number}:{fault.key}", cost)
         lists = self._lists(number, names)
         self._see_to_fields(number, keys)
         if any(fault.key == "seen" for fault in faults):

@@ -51,10 +51,12 @@ OF_A_PARTITION: Mapping[str, str] = {
     "seen": HASH,
     "claimed": HASH,
     "pushers": HASH,
+    "bloom": STRING,
     "set": SET,
 }
-"""The type of each key of a partition, by what follows its tag; but for `bloom`,
-which is the server's own type where that has filters."""
+"""The type of each key of a partition, by what follows its tag."""
+FILTER = "MBbloom--"
+"""The type of a filter of the server's own, which may stand for a string."""
 OF_A_CRAWL: Mapping[str, str] = {
     "meta": HASH,
     "nodes": HASH,
@@ -72,6 +74,33 @@ OF_A_CRAWL: Mapping[str, str] = {
     "jar": HASH,
 }
 """The same of the keys of a crawl."""
+
+
+OF_A_COLLECTION: Mapping[str, str] = {
+    "alldupes": HASH,
+    "uncommittedcrawls": SET,
+    "allcrawls": SET,
+    "canceledcrawls": SET,
+    "allcounts": HASH,
+    "src:q": LIST,
+    "src:qset": SET,
+    "src:d": SET,
+    "src:at": HASH,
+    "last_update_ts": STRING,
+    "frontier:crawls": SET,
+    "frontier:owners": HASH,
+    "frontier:urls": HASH,
+    "frontier:history": HASH,
+}
+"""The same of the keys of a collection, behind its name if it has one."""
+_NAMED = (
+    (re.compile(r"(?:.*:)?c:.*:wacz", re.DOTALL), LIST),
+    (re.compile(r"(?:.*:)?(?:h|commit|rev):.*", re.DOTALL), HASH),
+    (re.compile(r".*:spider:.*", re.DOTALL), HASH),
+    (re.compile(r"[^:]*:crawls"), SET),
+    (re.compile(r"[^:]*:store"), STRING),
+)
+"""Those whose names have something of a crawl in them, and of the namespace."""
 
 
 def is_damage(text: str) -> bool:
@@ -112,7 +141,11 @@ def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDa
 def wrong_type(name: str, kind: object) -> str:
     """What is wrong with the key *name* being a *kind*; empty if nothing is."""
     found, wanted = _text(kind), type_of(name)
-    if not wanted or found in {wanted, "none"}:
+    if (
+        not wanted
+        or found in {wanted, "none"}
+        or (wanted == STRING and found == FILTER)
+    ):
         return ""
     return f"it is a {found}, and has to be a {wanted}"
 
@@ -120,10 +153,19 @@ def wrong_type(name: str, kind: object) -> str:
 def type_of(name: str) -> str:
     """The type that the key *name* has to have; empty if it is not known."""
     found = _TAGGED.fullmatch(name)
-    if found is None:
-        return ""
+    if found is None or found[1].startswith("collection:"):
+        return _outliving(name)
     is_partition = found[1].rpartition(":")[2].isdecimal() and found[1].count(":") > 1
     return (OF_A_PARTITION if is_partition else OF_A_CRAWL).get(found[2], "")
+
+
+def _outliving(name: str) -> str:
+    """The type of a key that outlives a crawl; empty if it is not known."""
+    for known, kind in OF_A_COLLECTION.items():
+        if name == known or name.endswith(f":{known}"):
+            return kind
+    matching = (kind for pattern, kind in _NAMED if pattern.fullmatch(name))
+    return next(matching, "")
 
 
 def _text(value: object) -> str:

@@ -1,12 +1,13 @@
 """Keys of the store that somebody else has written: the rest of the crawl goes on."""
 
 import json
+import re
 
 import pytest
 from conftest import until
 
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
 
 SETTINGS = {
     "FRONTIER_LEASE_TTL": "4",
@@ -54,7 +55,9 @@ def keys_of(cluster):
     return keys, number
 
 
-@pytest.mark.parametrize("what", ["counts", "fence"])
+@pytest.mark.parametrize(
+    "what", ["counts", pytest.param("fence", marks=pytest.mark.chaos)]
+)
 def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
     crawling, cluster, what
 ):
@@ -90,3 +93,53 @@ def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
     assert cluster.wait("node-3") == [0]
     assert site.requests().missing(site.expected) == set()
     assert cluster.ask("crawl", "status", "site-1").returncode == 0
+
+
+def named(cls, *, tagged=False):
+    """The keys of *cls* that a crawl may have, by the names of what names them."""
+    arguments = {
+        "spider": ["site"],
+        "crawl": ["site-1"],
+        "counts": ["site-1"],
+        "waczs": ["site-1"],
+        "committing": ["site-1"],
+        "rev_count": ["x"],
+        "rev_size": ["x"],
+        "shadow": ["alldupes"],
+    }
+    keys = cls("frontier") if cls is RegistryKeys else cls("", tagged)
+    found = {}
+    for what in vars(cls):
+        if not what.startswith("_") and what not in cls.__dataclass_fields__:
+            found[what] = getattr(keys, what)(*arguments.get(what, []))
+    return found
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("kind", ["another type", "a value"])
+@pytest.mark.parametrize("what", [*named(RegistryKeys), *named(CollectionKeys)])
+def test_a_damaged_key_that_outlives_crawls_is_told_and_hides_nothing(
+    crawling, cluster, what, kind
+):
+    site, _ = crawling()
+    names = named(RegistryKeys) | named(CollectionKeys, tagged=not cluster.store.alone)
+    name = names[what]
+    found = cluster.store.call(Call.command("TYPE", name))
+    if kind == "another type" or found == b"none":
+        cluster.store.call(Call.command("DEL", name))
+        word = ("RPUSH", name, "x") if found == b"string" else ("SET", name, "x")
+        cluster.store.call(Call.command(*word))
+    else:
+        write = {b"hash": ("HSET", "x"), b"set": ("SADD",), b"string": ("SET",)}
+        word, *field = write.get(found, ("RPUSH",))
+        cluster.store.call(Call.command(word, name, *field, b"\xff\xfe 9"))
+
+    codes = cluster.wait()
+    texts = [cluster.text_of(node) for node in ("node-1", "node-2")]
+    for text in texts:  # Scrapy's own tell of each request that was under way
+        assert not re.search(r"\[frontier\.[^\n]*\nTraceback", text), text[-3000:]
+    missing = site.requests().missing(site.expected)
+    for code, text in zip(codes, texts, strict=True):
+        assert code in {0, 1}
+        assert code == 0 or f"the key {name} " in text, text[-3000:]
+    assert not missing or 1 in codes

@@ -43,8 +43,8 @@
 -- empty before. Or {0, buckets, count, blooms, last, era}, and nothing of the plan
 -- is done, if the caller's layout is not the current one or leaves too little room.
 -- A claimed URL whose process is gone is new to the next push of it. Or {2, ...},
--- and nothing is done, if the push `before` is forgotten here. A push whose number is not greater than
--- the last one's was done already: its verdicts are told again, and all its lists.
+-- and nothing is done, if the push `before` is forgotten here. A push that has the
+-- number of the last one was done already: its verdicts are told again, and all its lists.
 -- Or {-1}, and nothing is done, if the partition is not marked as of that crawl:
 -- what was in it is lost. Or {-2, why}, if a value of it is not what it has to be:
 -- no URL of the plan is queued, and none is marked in the set.
@@ -236,7 +236,8 @@ local function push(verdicts, keys, born, turn, layout, base, room, made, splits
   local number, earlier = 0, ''
   if turn[1] then
     number, earlier = last_of(keys[4], turn[1])
-    if number >= turn[2] then
+    if number > turn[2] then error('BADKEY 4 it has a push that is yet to come') end
+    if number == turn[2] then
       note_push(keys[4], turn, earlier, true) -- a write, for who waits until it is copied
       local every = {}
       for i = 1, #lists do every[i] = i end
