@@ -96,6 +96,8 @@ class Config:
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
+    file_mode: str = _setting("0640", parsers.file_mode)
+    """Of files that are made, in octal; what the umask takes away is not in it."""
     host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the responses of one host, at which its other URLs are skipped; 0: none."""
     host_max_pages: int = _setting(0, parsers.whole(0, 10**9))
@@ -193,10 +195,22 @@ class Config:
     """Keys of ``meta`` that steer where bytes go, and are taken from the store."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
+    trap_directory_urls: int = _setting(0, parsers.whole(0, 10**9))
+    """URLs of one directory that are queued; 0 for no limit."""
+    trap_hops: int = _setting(0, parsers.whole(0, 10**6))
+    """Links and redirects from a seed to a URL; 0 for no limit."""
+    trap_host_urls: int = _setting(0, parsers.whole(0, 10**12))
+    """URLs of one host that are queued; 0 for no limit."""
+    trap_page_links: int = _setting(0, parsers.whole(0, 10**9))
+    """Links of one page that the spider ``site`` follows; 0 for no limit."""
     trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))
     """How often a part of a path may come in a row; 0 for no limit."""
+    trap_path_segments: int = _setting(0, parsers.whole(0, 10**6))
+    """Slashes of a path; 0 for no limit."""
     trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
-    """URLs of one page with the same parameters that a node queues; 0 for no limit."""
+    """URLs of one page with the same parameters that are queued; 0 for no limit."""
+    trap_url_length: int = _setting(0, parsers.whole(0, 10**6))
+    """Characters of a URL; 0 for no limit."""
     warc_browser: bool = _setting(True, parsers.boolean)
     """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)

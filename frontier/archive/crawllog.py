@@ -34,6 +34,7 @@ from frontier.archive.writer import OPEN, file_name, safe_name, sync_directory
 from frontier.digest import labelled
 from frontier.input_files import descriptor_of
 from frontier.model import Attempt
+from frontier.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,7 +150,9 @@ class CrawlLog:
         closed: Callable[[Path], None] = lambda _: None,
         *,
         max_bytes: int = MAX_BYTES,
+        mode: int = FILE_MODE,
     ) -> None:
+        self._mode = mode
         self._directory = directory
         self._crawl_id = crawl_id
         self._node_id = node_id
@@ -225,7 +228,7 @@ class CrawlLog:
             self._serial += 1
             path = self._directory / (name.removesuffix(".warc.gz") + SUFFIX + OPEN)
             try:
-                file = FileIO(path, "x+")
+                file = FileIO(path, "x+", opener=creating(self._mode))
             except FileExistsError:
                 continue
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import secrets
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.inspection.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.inspection.untrusted import printable
 from frontier.launch import VARIABLE, launched
+from frontier.output_files import make_directory, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -155,8 +155,9 @@ def run(plan: Plan) -> Outcome:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
     namespace = plan.config.namespace
     with connected(plan.server, plan.config.store_dir, create=True) as store:
-        plan.log_dir.mkdir(parents=True, exist_ok=True)
-        nodes = Nodes()
+        mode = mode_of(plan.config.file_mode)
+        make_directory(plan.log_dir, mode)
+        nodes = Nodes(mode)
         node_ids = _free_ids(store, plan)
         with nodes.passing_on_signals():
             for node_id in node_ids:
@@ -242,7 +243,7 @@ def _command(plan: Plan, node_id: str) -> Sequence[str]:
         "FRONTIER_WARC_DIR": str(plan.config.warc_dir),
         "FRONTIER_NODE_ID": node_id,
     }
-    command = [sys.executable, "-m", "scrapy", "crawl", plan.spider]
+    command = ["crawl", plan.spider]
     for name, value in plan.arguments.items():
         command += ["-a", f"{name}={value}"]
     for name, value in settings.items():

@@ -37,10 +37,12 @@ def repair(
     """
     from frontier.archive.listing import Listing
     from frontier.archive.repair import repair as repair_all
+    from frontier.output_files import mode_of_environment
 
     if not directory.is_dir():
         complain(f"{directory} is not a directory")
         raise typer.Exit(ExitCode.NOT_FOUND)
+    listing = Listing(mode=mode_of_environment())
     left: list[Path] = []
 
     def refused(path: Path, reason: str) -> None:
@@ -48,7 +50,7 @@ def repair(
         complain(f"{path} is left alone: {reason}")
 
     try:
-        repaired = repair_all(directory, None, Listing().write, refused)
+        repaired = repair_all(directory, None, listing.write, refused)
     except OSError as error:
         complain(f"{directory} cannot be repaired: {error}")
         raise typer.Exit(ExitCode.INCOMPLETE) from None

@@ -32,6 +32,7 @@ from frontier.cdx.methods import GET, Asked
 from frontier.collection.reading import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
 from frontier.input_files import open_input
+from frontier.output_files import creating, mode_of_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,7 +191,8 @@ class Rekeying:
             raise ConfigurationError(f"{self._path}: {text}; nothing was written")
         unfinished = out.with_name(out.name + OPEN)
         try:
-            with unfinished.open("wb") as file:
+            made = creating(mode_of_environment())
+            with open(unfinished, "wb", opener=made) as file:
                 count = _written(self._result(), file, packed=out.suffix == ".gz")
                 file.flush()
                 os.fsync(file.fileno())

@@ -40,6 +40,7 @@ from frontier.journal.entries import (
     read_header,
     whole_bytes,
 )
+from frontier.output_files import FILE_MODE, make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +70,9 @@ class Journal:
         *,
         max_bytes: int = MAX_FILE_BYTES,
         clock: Callable[[], float] = time.time,
+        mode: int = FILE_MODE,
     ) -> None:
+        self._mode = mode
         self._directory = directory
         self._header = header
         self._max_bytes = max_bytes
@@ -79,7 +82,7 @@ class Journal:
         self._path = directory
         self._kept = 0
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory, mode)
             mend(directory, besides=header)
             self._open()
         except OSError as error:
@@ -225,7 +228,7 @@ class Journal:
             self._path = self._directory / (name + OPEN)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with contextlib.suppress(FileExistsError):
-                self._file = os.open(self._path, flags, 0o644)
+                self._file = os.open(self._path, flags, self._mode)
                 break
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.model import Member
+from frontier.output_files import mode_of
 from frontier.parsers import SEEDS
 from frontier.runtime.acks import Acks
 from frontier.runtime.address_classes import AddressClasses
@@ -28,6 +29,7 @@ from frontier.runtime.keeper import Keeper
 from frontier.runtime.lending import Lending
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
+from frontier.runtime.portions import Portions
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.restoring import Restoring
@@ -135,6 +137,7 @@ class Parts:
         )
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
+        self.portions = Portions(patience, keys, partitions=config.partitions)
         self.addresses = Addresses(patience, keys)
         allowed = frozenset(config.allow_addresses)
         given = None if SEEDS in allowed else allowed
@@ -172,7 +175,7 @@ class Parts:
             order=config.order,
             partitions=config.partitions,
             max_bytes=config.queue_max_bytes,
-            shelf=shelf_of(config.queue_spill_dir, keys),
+            shelf=shelf_of(config.queue_spill_dir, keys, mode_of(config.file_mode)),
         )
         self.quotas: Quotas | None = None
         """What each host may have, if there is a limit."""
@@ -311,7 +314,7 @@ class Parts:
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
-        loops.append(self.restoring.run)
+        loops += [self.restoring.run, self.portions.run]
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:

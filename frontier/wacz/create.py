@@ -32,6 +32,7 @@ from frontier.archive.records import software
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz, FileTaken
 from frontier.input_files import open_input
+from frontier.output_files import FILE_MODE, make_directory
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
@@ -74,6 +75,8 @@ class Options:
     created: float = field(default_factory=time.time)
     replace: bool = False
     """Whether a file of that name may be overwritten."""
+    mode: int = FILE_MODE
+    """Of the file."""
     strict: bool = False
     """Whether the result has to pass `check`, which inflates every record."""
 
@@ -126,10 +129,10 @@ def create(
     for path in (*warcs, *options.logs):
         if not layout.is_safe(path.name):
             raise BadWacz(str(path), "a WACZ cannot have a file of that name")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(out.parent, options.mode)
     temporary = out.with_name(out.name + OPEN)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(temporary, flags, 0o644), "rb+") as file:
+    with os.fdopen(os.open(temporary, flags, options.mode), "rb+") as file:
         ours = _lock(file) and _is_at(temporary, file)
         if not ours:  # or renamed since it was opened: it is a finished WACZ now
             raise BadWacz(str(out), "another process is making it")
