@@ -218,6 +218,8 @@ class Config:
     """Whether each exchange gets a record of how its URL was found."""
     warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the disk of ``warc_dir``, below which the node waits; 0 for no limit."""
+    warc_outlinks: bool = _setting(False, parsers.boolean)
+    """Whether each page gets a record of the links that its callback yields."""
     warc_payload: str = _setting("raw", parsers.choice("raw", "decoded"))
     """Whether bodies keep the content coding in which they were received."""
     warc_spool_bytes: int = _setting(8_000_000, parsers.whole(0, 10**12))

@@ -176,9 +176,16 @@ class Connection:
         """Stand between Scrapy's downloader slots and its handlers."""
         self.gate = Gate(self._crawler, self)
 
-    def follow_output(self, drop: Callable[[Request], bool] | None) -> None:
-        """Have *drop*, if any, asked of each request as soon as the spider made it."""
-        SpiderOutput(self._crawler, drop)
+    def follow_output(
+        self,
+        drop: Callable[[Request], bool] | None,
+        noting: Callable[[Any, Request], Any] | None,
+    ) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it.
+
+        And what each callback yields go through *noting*, if any, before.
+        """
+        SpiderOutput(self._crawler, drop, noting)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

@@ -23,22 +23,30 @@ What always holds:
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import NotConfigured
 from scrapy.http.request import NO_CALLBACK
 
+from frontier import model
 from frontier.connection import connection_of
+from frontier.errors import WriterStopped
 from frontier.model import Found
 from frontier.scrapy_internals import takes_no_spider
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
     from typing import Self
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+
+    from frontier.connection import Connection
+    from frontier.model import Stored
 
 META = "frontier_found"
 """Key of ``meta``: ``[via, hops, seed, redirects]``; hops ``None`` if not known, and
@@ -49,6 +57,8 @@ HOPS_LIMIT = 50
 """Most hops that are written out; Heritrix's limit, with the count before them."""
 _HOPS = re.compile(r"(?:([0-9]{1,6})\+)?([A-Z]{0,50})")
 SEED = ["", "", "", 0]
+MOST_OUTLINKS = 6_000
+"""Of a page, that are recorded; Heritrix's ``CrawlURI.MAX_OUTLINKS``."""
 
 
 @takes_no_spider
@@ -84,6 +94,84 @@ class DiscoveryMiddleware:
                     found = found_of(parent) if parent else Found("", None, "")
                 each.meta[META] = _step(response, found, each)
             yield each
+
+
+def noting_of(connection: Connection) -> Callable[[Any, Request], Any] | None:
+    """What notes the links of pages, if they are wanted."""
+    wanted = connection.config.warc_outlinks and connection.node.archive is not None
+    return _Outlinks(connection).noting if wanted else None
+
+
+class _Outlinks:
+    """Has the links of each page recorded, as its callback yields them.
+
+    That is before anything drops them: those that are seen, off site or too deep are
+    links, too. The record is queued when the callback has ended, in whatever way, and
+    so before its request can be acked; the ack waits for it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def noting(self, output: Any, request: Request) -> Any:
+        """*output* of the callback of *request*, an iterator if it was iterable."""
+        page = self._connection.stored.get(request)
+        if page is None:
+            return output
+        letter = _letter_of(request)
+        if isinstance(output, AsyncIterator):
+            return self._slowly(output, page, letter)
+        if isinstance(output, Iterable):
+            return self._quickly(output, page, letter)
+        return output
+
+    def _quickly(
+        self, output: Iterable[Any], page: Future[Stored], letter: str
+    ) -> Iterator[Any]:
+        links = _Links(letter)
+        try:
+            for made in output:
+                links.add(made)
+                yield made
+        finally:
+            self._record(links, page)
+
+    async def _slowly(
+        self, output: AsyncIterator[Any], page: Future[Stored], letter: str
+    ) -> AsyncIterator[Any]:
+        links = _Links(letter)
+        try:
+            async for made in output:
+                links.add(made)
+                yield made
+        finally:
+            self._record(links, page)
+
+    def _record(self, links: _Links, page: Future[Stored]) -> None:
+        archive = self._connection.node.archive
+        if not links.found or archive is None:
+            return
+        with suppress(WriterStopped):  # then the request is not acked either
+            told = model.Outlinks(page, tuple(links.found.items()), links.left_out)
+            archive.note_outlinks(told)
+
+
+class _Links:
+    """The first `MOST_OUTLINKS` of a page, and how many there are beyond."""
+
+    def __init__(self, letter: str) -> None:
+        self._letter = letter
+        self.found: dict[str, str] = {}
+        """URL to hop letter."""
+        self.left_out = 0
+
+    def add(self, made: Any) -> None:
+        if not isinstance(made, Request) or made.url in self.found:
+            return
+        if len(made.url) > URL_LIMIT or len(self.found) >= MOST_OUTLINKS:
+            self.left_out += 1
+        else:
+            self.found[made.url] = "S" if made.method != "GET" else self._letter
 
 
 def found_of(request: Request) -> Found:
@@ -124,12 +212,7 @@ def _without(request: Request) -> Found:
 
 
 def _step(response: Response, found: Found, request: Request) -> list[Any]:
-    letter = "L"
-    if request.method != "GET":
-        letter = "S"
-    elif response.request is not None:
-        callback = getattr(response.request.callback, "__name__", "")
-        letter = "M" if callback == "_parse_sitemap" else "L"
+    letter = "S" if request.method != "GET" else _letter_of(response.request)
     redirects = request.meta.get("redirect_urls")
     seed = found.seed or (response.url if found.is_seed else "")
     return [
@@ -138,6 +221,12 @@ def _step(response: Response, found: Found, request: Request) -> list[Any]:
         _limited(seed),
         len(redirects) if isinstance(redirects, list) else 0,
     ]
+
+
+def _letter_of(parent: Request | None) -> str:
+    """Of the hop from *parent*'s answer to what it links to."""
+    callback = getattr(parent.callback, "__name__", "") if parent else ""
+    return "M" if callback == "_parse_sitemap" else "L"
 
 
 def _limited(url: str) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from mmap import mmap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Body = bytes | mmap
 """Bytes of a body: in memory, or in a file without a name if they are many.
@@ -172,6 +176,20 @@ class Stored:
     """``sha256:<hex>`` of the payload."""
     original: Original | None
     """What the record refers to if it is a revisit, else ``None``."""
+    url: str = field(default="", compare=False)
+    """WARC-Target-URI of the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlinks:
+    """What the callback of a page yielded requests for."""
+
+    page: Future[Stored]
+    """Where the page is written; done before this is."""
+    links: tuple[tuple[str, str], ...]
+    """Each URL once, with its hop letter, in the order in which they came."""
+    left_out: int = 0
+    """How many more there were."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
+from frontier.discovery import noting_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
@@ -136,7 +137,9 @@ class Scheduler(BaseScheduler):
         self._modes = Modes(self._connection, self._fingerprints)
         self._places = self._connection.places
         shortens = self._by_url and self._recent is not None
-        self._connection.follow_output(self.drop_seen if shortens else None)
+        self._connection.follow_output(
+            self.drop_seen if shortens else None, noting_of(self._connection)
+        )
         self._keeping = Keeping(self._connection, self._modes, self._places)
         self._sweeper = asyncio.create_task(self._sweep_on())
         if self._connection.took_over:

@@ -55,13 +55,18 @@ class SpiderOutput:
     """Stands between a spider's callbacks and the rest of Scrapy.
 
     *drop* counts a request as filtered and returns true if it is seen; without it
-    nothing is made short.
+    nothing is made short. *noting* is given what the callback of a request yields,
+    before that, and what it returns is taken in its place.
     """
 
     def __init__(
-        self, crawler: Crawler, drop: Callable[[Request], bool] | None = None
+        self,
+        crawler: Crawler,
+        drop: Callable[[Request], bool] | None = None,
+        noting: Callable[[Any, Request], Any] | None = None,
     ) -> None:
         self._crawler = crawler
+        self._noting = noting
         self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
         scraper = engine.scraper
@@ -84,6 +89,8 @@ class SpiderOutput:
         """Call the spider; what it yields comes without links that are seen."""
         PARENT.set(request)
         output = await self._call(result, request)
+        if self._noting is not None and isinstance(result, Response):
+            output = self._noting(output, request)
         if not self._may_drop:
             return output
         if not isinstance(result, Response) or self._has_witness():

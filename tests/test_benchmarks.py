@@ -51,6 +51,16 @@ RATIOS = {
         "crawl_mb",
         "crawl_grown_percent_after_a_tenth",
     },
+    "hostile": {
+        "inputs",
+        "hung",
+        "crashed",
+        "escaped",
+        "wrong",
+        "over_memory",
+        "peak_mb",
+        "cpu_s",
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
@@ -124,7 +134,7 @@ def server():
         yield started
 
 
-LONG = {"archive", "crawl", "endurance", "onesite", "ring", "seen", "queue"}
+LONG = {"archive", "crawl", "endurance", "hostile", "onesite", "ring", "seen", "queue"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Which page led to a URL, over which hops: what requests carry, and is believed."""
 
+from contextlib import suppress
+from types import SimpleNamespace
+
 import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
@@ -7,7 +10,14 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import Spider
 
 from frontier.attempts import ROBOTS, UNKNOWN, status_of
-from frontier.discovery import META, extended, found_of
+from frontier.discovery import (
+    META,
+    MOST_OUTLINKS,
+    URL_LIMIT,
+    extended,
+    found_of,
+    noting_of,
+)
 from frontier.model import Found
 from frontier.queues.codec import decode, encode
 from frontier.requests import Recorder, from_record
@@ -90,3 +100,57 @@ def test_of_requests_that_carry_nothing():
 def test_errors_that_nobody_knows_have_a_code_too():
     assert status_of(RuntimeError("x"), sent=False) == UNKNOWN
     assert status_of(IgnoreRequest("Forbidden by robots.txt"), sent=False) == ROBOTS
+
+
+class Archive:
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def note_outlinks(self, outlinks):
+        self.told.append(outlinks)
+
+
+@pytest.fixture
+def noted():
+    """Run an output of a page's callback through; return what the archive got."""
+
+    def noted(output, end=None):
+        request = Request("http://a.example/")
+        connection = SimpleNamespace(
+            stored={request: "its page"},
+            node=SimpleNamespace(archive=Archive()),
+            config=SimpleNamespace(warc_outlinks=True),
+        )
+        links = noting_of(connection)(output, request)
+        with suppress(ZeroDivisionError):
+            for number, _ in enumerate(links):
+                if number == end:
+                    links.close()
+        return connection.node.archive.told
+
+    return noted
+
+
+def test_more_outlinks_than_are_recorded_are_counted(noted):
+    many = (Request(f"http://a.example/{n}") for n in range(MOST_OUTLINKS + 2))
+    long = Request("http://a.example/" + "x" * URL_LIMIT)
+
+    (told,) = noted(iter([long, {"an": "item"}, *many]))
+
+    assert len(told.links) == MOST_OUTLINKS
+    assert told.left_out == 3
+
+
+def test_links_are_recorded_of_a_callback_that_fails_and_of_one_that_is_left(noted):
+    def output():
+        yield Request("http://a.example/1")
+        yield Request("http://a.example/2")
+        1 / 0  # noqa: B018 - it fails
+
+    (failed,), (left,) = noted(output()), noted(output(), end=0)
+
+    assert [url[-1] for url, _ in failed.links] == ["1", "2"]
+    assert [url[-1] for url, _ in left.links] == ["1"]
+    assert noted(iter([{"an": "item"}])) == []

@@ -17,7 +17,8 @@ from frontier.store import keys
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+OUTSIDE = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+PAGES = [*OUTSIDE, *sorted(DOCS.rglob("*.md"))]
 SOURCES = sorted((ROOT / "frontier").rglob("*.py"))
 WIDTH = 100
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from frontier.archive.remote import CdxServers
     from frontier.archive.room import Room
     from frontier.archive.writer import WarcWriter
-    from frontier.model import Exchange
+    from frontier.model import Exchange, Outlinks
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +174,31 @@ class BatchWriter:
         self._count(items, stored)
         return stored
 
+    def write_outlinks(self, found: Sequence[tuple[Outlinks, Stored]]) -> None:
+        """Write a record of its links for each page of *found*.
+
+        Raises:
+            WriterStopped: The disk failed and *stopping* is set.
+        """
+        size = sum(len(url) for links, _ in found for url, _ in links.links)
+        attempt = 0
+        while True:
+            try:
+                if attempt:
+                    self._writer.rollback()
+                self._claim(size)
+                for links, page in found:
+                    self._writer.append_outlinks(links, page)
+                self._settle()
+            except OSError as error:
+                self._wait_for_disk(attempt, error)
+                attempt += 1
+            else:
+                break
+        if attempt:
+            self._disk_works_again()
+        self._count_written()
+
     def _lookup(self, items: list[Item]) -> dict[str, Original]:
         digests = list(dict.fromkeys(key for item in items for key in item.keys))
         if not digests:
@@ -235,9 +260,12 @@ class BatchWriter:
             else:
                 break
         if attempt:
-            self.blocked = False
-            logger.info("WARC files in %s are written again", self._writer.directory)
+            self._disk_works_again()
         return stored
+
+    def _disk_works_again(self) -> None:
+        self.blocked = False
+        logger.info("WARC files in %s are written again", self._writer.directory)
 
     def _claim(self, size: int) -> None:
         """Have room for *size* bytes; or close the file, so that it can be moved."""
@@ -437,8 +465,11 @@ class BatchWriter:
                 counters.originals += 1
                 counters.original_bytes += size
         counters.exchanges += len(items)
-        counters.records = self._writer.tally.records
-        counters.written_bytes = self._writer.tally.bytes
+        self._count_written()
+
+    def _count_written(self) -> None:
+        self.counters.records = self._writer.tally.records
+        self.counters.written_bytes = self._writer.tally.bytes
 
 
 def _delay(attempt: int) -> float:

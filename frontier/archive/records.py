@@ -23,7 +23,7 @@ from frontier.digest import labelled
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.model import Body, Exchange, Original
+    from frontier.model import Body, Exchange, Original, Outlinks, Stored
 
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
@@ -50,6 +50,8 @@ _NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
+"""Hop letter to Heritrix's name for a context that is not known."""
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
 
@@ -283,6 +285,36 @@ def metadata(
     ]
     block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
     identifier = _identify("metadata", url, date, digest_hex)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
+
+
+def outlinks(
+    found: Outlinks, page: Stored, warcinfo_id: str, *, block_digest: bool = True
+) -> Record:
+    """Return the record of the links of *page*, its second of type metadata.
+
+    Lines are those of Heritrix 3's ``MetadataRecordBuilder`` with
+    ``writeMetadataOutlinks``: URL, hop letter, and the context of the link, which a
+    spider does not tell: the constant of its ``LinkContext`` for none. It counts what
+    is left out in its crawl log, as ``dol:N``; here it is ``outlinksLeftOut``.
+    """
+    lines = [
+        f"outlink: {url} {letter} {_CONTEXTS.get(letter, _CONTEXTS['L'])}"
+        for url, letter in dict.fromkeys(
+            (target_uri(url), letter) for url, letter in found.links
+        )
+    ]
+    if found.left_out:
+        lines.append(f"outlinksLeftOut: {found.left_out}")
+    headers = [
+        ("WARC-Date", page.date),
+        ("WARC-Target-URI", page.url),
+        ("WARC-Concurrent-To", page.record_id),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("outlinks", page.record_id)
     return _record("metadata", identifier, headers, block, digested=block_digest)
 
 

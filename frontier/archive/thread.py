@@ -30,7 +30,7 @@ from frontier.archive.batch import (
 )
 from frontier.archive.crawllog import entry_of
 from frontier.errors import WriterStopped
-from frontier.model import Attempt, Exchange
+from frontier.model import Attempt, Exchange, Outlinks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,12 +51,14 @@ BATCH_SIZE = 64
 """Most exchanges that are written between two syncs."""
 OBJECTS = 2048
 """Bytes that an exchange takes beside its own: of many small ones they are most."""
+LINK = 150
+"""Bytes that an outlink takes beside its characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     sequence: int
-    exchange: Exchange | Attempt
+    exchange: Exchange | Attempt | Outlinks
     future: Future[Any]
 
     @property
@@ -65,6 +67,8 @@ class _Job:
         x = self.exchange
         if isinstance(x, Attempt):
             return OBJECTS
+        if isinstance(x, Outlinks):
+            return OBJECTS + sum(LINK + len(url) for url, _ in x.links)
         parts = (x.request_head, x.request_body, x.response_head, x.response_body)
         return OBJECTS + sum(len(part) for part in parts if isinstance(part, bytes))
 
@@ -160,7 +164,9 @@ class ArchiveThread:
         """
         return self._queue_up(exchange)
 
-    def _queue_up(self, given: Exchange | Attempt) -> tuple[int, Future[Any]]:
+    def _queue_up(
+        self, given: Exchange | Attempt | Outlinks
+    ) -> tuple[int, Future[Any]]:
         future: Future[Any] = _promise()
         with self._changed:
             if self._ended or self._stopping.is_set():
@@ -180,6 +186,14 @@ class ArchiveThread:
             WriterStopped: `close` was called, or the thread has failed.
         """
         return self._queue_up(attempt)[0]
+
+    def note_outlinks(self, found: Outlinks) -> int:
+        """Queue the links of a page that was submitted; return its sequence number.
+
+        Raises:
+            WriterStopped: `close` was called, or the thread has failed.
+        """
+        return self._queue_up(found)[0]
 
     def durable(self, sequence: int) -> Future[None]:
         """Return a future that completes when all up to *sequence* is durable.
@@ -239,9 +253,20 @@ class ArchiveThread:
         exchanges = [x for x in given if isinstance(x, Exchange)]
         written = iter(self._batches.write(exchanges) if exchanges else [])
         stored = [next(written) if isinstance(x, Exchange) else None for x in given]
+        here = {id(j.future): at for j, at in zip(batch, stored, strict=True)}
+        found = [
+            (x, here.get(id(x.page)) or x.page.result())
+            for x in given
+            if isinstance(x, Outlinks)
+        ]
+        found = [(links, page) for links, page in found if page.file]
+        if found:
+            self._batches.write_outlinks(found)
         if self._log is not None:
             pairs = zip(given, stored, strict=True)
-            self._log.write([entry_of(*pair) for pair in pairs])
+            self._log.write(
+                [entry_of(x, at) for x, at in pairs if not isinstance(x, Outlinks)]
+            )
         self._complete(stored)
 
     def _take(self) -> bool:

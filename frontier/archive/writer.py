@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.archive.records import Record
-    from frontier.model import Exchange, Original
+    from frontier.model import Exchange, Original, Outlinks
 
 logger = logging.getLogger(__name__)
 
@@ -243,7 +243,25 @@ class WarcWriter:
             date=records.warc_date(exchange.started),
             payload_digest=labelled(digest_hex),
             original=original,
+            url=records.target_uri(exchange.url),
         )
+
+    def append_outlinks(self, found: Outlinks, page: Stored) -> None:
+        """Write the links of *page*, which was appended before.
+
+        The file is never changed for it, so that `rollback` undoes all that was
+        written so since the last `sync`.
+
+        Raises:
+            OSError: Call `rollback`, then try again.
+        """
+        if self._file is not None and self._file.published:
+            self.close()
+        file = self._file or self._open()
+        about = records.outlinks(
+            found, page, self._warcinfo_id, block_digest=self._block_digest
+        )
+        self._write(file, about)
 
     def flush(self) -> None:
         """Hand everything to the operating system; `rollback` spares it now."""

@@ -79,11 +79,16 @@ class Source:
     """Whether its crawl was named, and not made up from its path."""
 
     def __post_init__(self) -> None:
-        """Refuse an id that leads to keys of another crawl.
+        """Refuse an id that leads to keys of another crawl, and a name that is no text.
 
         Raises:
-            SourceBroken: No crawl can have that id.
+            SourceBroken: No crawl can have that id, or the store that name.
         """
+        for text in (self.name, self.url, self.crawl_id):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise SourceBroken(self.url, "its name is not UTF-8") from None
         if not names_a_crawl(self.crawl_id):
             raise SourceBroken(self.url, f"no crawl has the id {self.crawl_id[:80]!r}")
 
@@ -132,7 +137,7 @@ def kind_of(url: str) -> Kind:
     Raises:
         SourceBroken: Its name does not tell.
     """
-    path = unquote(urlsplit(url).path) if is_url(url) else url
+    path = _path_in(url) if is_url(url) else url
     name = re.split(r"[/\\]", path.lower())[-1]
     for end, kind in _KINDS.items():
         if name.endswith(end):
@@ -163,7 +168,7 @@ def sources(
         SourceBroken: *target* itself cannot be used.
     """
     if not is_url(target) and Path(target).is_dir():
-        yield from _below(Path(target), crawl_id or target, bool(crawl_id))
+        yield from _below(Path(target), crawl_id or target, bool(crawl_id), broken)
         return
     if kind_of(target) is not Kind.MANIFEST:
         url = target if is_url(target) else str(Path(target).absolute())
@@ -173,12 +178,19 @@ def sources(
     yield from _listed(target, read, crawl_id, root, broken, MAX_DEPTH)
 
 
-def _below(directory: Path, crawl_id: str, listed: bool) -> Iterator[Source]:
+def _below(
+    directory: Path, crawl_id: str, listed: bool, broken: Callable[[SourceBroken], None]
+) -> Iterator[Source]:
     found = False
     for path in sorted(directory.rglob("*")):
         if path.name.lower().endswith((".warc", ".warc.gz", ".wacz")):
             found = True
-            yield Source(path.name, str(path.absolute()), crawl_id, listed=listed)
+            try:
+                made = Source(path.name, str(path.absolute()), crawl_id, listed=listed)
+            except SourceBroken as error:
+                broken(error)
+                continue
+            yield made
     if not found:
         raise SourceBroken(str(directory), "no .warc, .warc.gz or .wacz is below it")
 
@@ -269,7 +281,10 @@ def _resolved(path: str, manifest: str, root: Path | None) -> str:
     if is_url(manifest):
         if path.startswith("//"):
             raise SourceBroken(path, "neither a URL nor a path")
-        return urljoin(manifest, path)
+        try:
+            return urljoin(manifest, path)
+        except ValueError as error:
+            raise SourceBroken(path, f"no URL: {error}") from None
     here = Path(manifest).resolve().parent
     top = (root or here).resolve()
     try:
@@ -283,7 +298,19 @@ def _resolved(path: str, manifest: str, root: Path | None) -> str:
     return str(found)
 
 
+def _path_in(url: str) -> str:
+    """The path of *url*, unquoted.
+
+    Raises:
+        SourceBroken: It is no URL.
+    """
+    try:
+        return unquote(urlsplit(url).path)
+    except ValueError as error:
+        raise SourceBroken(url, f"no URL: {error}") from None
+
+
 def _basename(path: str) -> str:
     if is_url(path):
-        path = unquote(urlsplit(path).path)
+        path = _path_in(path)
     return re.split(r"[/\\]", path.rstrip("/"))[-1] or path

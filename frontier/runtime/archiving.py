@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from frontier.archive.batch import Counters
     from frontier.canon.rulesets import RuleSet
     from frontier.conf import Config
-    from frontier.model import Attempt, Exchange, Stored
+    from frontier.model import Attempt, Exchange, Outlinks, Stored
     from frontier.store.client import Store
     from frontier.wacz.create import Made
 
@@ -334,6 +334,10 @@ class Archive:
         """Have *attempt* written to the crawl log; `durable` waits for it."""
         if self._logs:
             self._sequence = self._thread.note(attempt)
+
+    def note_outlinks(self, found: Outlinks) -> None:
+        """Have the links of a page written; `durable` waits for it."""
+        self._sequence = self._thread.note_outlinks(found)
 
     def heed(self, store: Store) -> None:
         """Ask the index nothing while *store*, where it is, knows it to be silent."""

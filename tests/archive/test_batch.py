@@ -6,6 +6,7 @@ import shutil
 import stat
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from frontier.archive.batch import BatchWriter
 from frontier.archive.room import Room
 from frontier.digest import sha256_hex
 from frontier.errors import WriterStopped
-from frontier.model import Original
+from frontier.model import Original, Outlinks
 from tests.archive.judges import assert_sound, read_warcio
 from tests.archive.samples import an_exchange, members, names, warc_headers
 
@@ -192,6 +193,38 @@ def test_a_failed_sync_is_undone_and_written_again(
     assert str(tmp_path) in failures[0].getMessage()
     assert "No space left" in failures[0].getMessage()
     assert "written again" in caplog.records[-1].getMessage()
+
+
+def outlinks_of(stored, *links, left_out=0):
+    page = Future()
+    page.set_result(stored)
+    return Outlinks(page, links, left_out), stored
+
+
+def test_outlinks_are_written_once_whatever_the_disk_does(batches, fsyncs, tmp_path):
+    (stored,) = batches.write([an_exchange()])
+    links = ("http://example.com/a#part", "L"), ("http://example.com/\u00fc x", "M")
+    fsyncs.append(OSError(28, "No space left on device"))
+
+    batches.write_outlinks([outlinks_of(stored, *links, left_out=7)])
+    batches.write([an_exchange(1)])
+    batches._writer.close()
+
+    found = read_warcio(tmp_path / NAME)[1:]
+    assert [kind for kind, *_ in found] == [
+        *["response", "request", "metadata"],
+        *["revisit", "request"],
+    ]
+    _, headers, _, block = found[2]
+    assert headers["WARC-Target-URI"] == "http://example.com/0"
+    assert headers["WARC-Concurrent-To"] == stored.record_id
+    assert block == (
+        b"outlink: http://example.com/a L =NAVLINK_MISC\r\n"
+        b"outlink: http://example.com/%C3%BC%20x M =MANIFEST_MISC\r\n"
+        b"outlinksLeftOut: 7\r\n"
+    )
+    assert_sound(tmp_path / NAME)
+    assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
 
 
 def test_what_is_in_a_closed_file_is_not_written_again(

@@ -13,6 +13,7 @@ from frontier.archive.thread import BATCH_SIZE, ArchiveThread
 from frontier.archive.writer import WarcWriter
 from frontier.digest import sha256_hex
 from frontier.errors import WriterStopped
+from frontier.model import Outlinks
 from tests.archive.judges import assert_sound, read_warcio
 from tests.archive.samples import DictIndex, an_exchange, names
 
@@ -74,6 +75,29 @@ def test_a_barrier_completes_after_what_it_waits_for_is_indexed(archive, index):
     barrier.result(SOON)
 
     assert seen == [(True, DIGEST)]
+
+
+def test_a_barrier_waits_for_the_links_of_a_page(archive, index, tmp_path):
+    gate = Gate(index)
+    _, page = archive.submit(an_exchange())
+    assert gate.reached.wait(SOON)
+    _, copy = archive.submit(an_exchange(1))  # of the same batch as its links
+    link = (("http://example.com/x", "L"),)
+    archive.note_outlinks(Outlinks(page, link))
+    sequence = archive.note_outlinks(Outlinks(copy, link))
+    barrier = archive.durable(sequence)
+    assert not barrier.done()
+    assert archive.pending == 4
+
+    gate.opened.set()
+    barrier.result(SOON)
+
+    assert archive.pending_bytes == 0
+    archive.close()
+    assert kinds(tmp_path) == [
+        *["response", "request", "revisit", "request"],
+        *["metadata", "metadata"],
+    ]
 
 
 def test_what_is_durable_already_is_not_waited_for(archive):

@@ -13,6 +13,13 @@ from conftest import Cluster
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.collection.lines import crawl_log
+from tests.archive.judges import (
+    SCRIPTS,
+    assert_sound,
+    read_fastwarc,
+    read_warcio,
+    run,
+)
 from tests.rawsite import RawSite
 
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
@@ -59,7 +66,7 @@ PAGES = {
     "/again": moved(b"/landed"),
     "/landed": page(b"/last", b"/cut"),
     "/last": page(),
-    "/form": page(b"/after"),
+    "/form": page(b"/after", b"/one#seen"),
     "/after": page(),
     "/cut": lambda connection: connection.close(),
 }
@@ -79,6 +86,7 @@ def crawled(tmp_path_factory):
         "FRONTIER_STORE_DIR": cluster.store_dir,
         "FRONTIER_WARC_DIR": cluster.warc_dir,
         "FRONTIER_WACZ_DIR": directory / "waczs",
+        "FRONTIER_WARC_OUTLINKS": "True",
         "ROBOTSTXT_OBEY": "True",
         "RETRY_TIMES": 1,
         "DNS_TIMEOUT": 20,
@@ -101,6 +109,8 @@ def metadata(directory):
             target = record.headers.get("WARC-Target-URI")
             if record.record_type == WarcRecordType.metadata and "urn:" not in target:
                 lines = record.reader.read().decode().splitlines()
+                if lines[0].startswith("outlink: "):
+                    continue
                 facts = dict(line.split(": ", 1) for line in lines)
                 assert record.headers["WARC-Concurrent-To"] in ids.values()
                 assert record.headers["Content-Type"] == "application/warc-fields"
@@ -139,6 +149,57 @@ def test_each_capture_says_how_it_was_found(crawled):
     }
     assert said[f"{origin}/seed"].keys() == {"seed", "fetchTimeMs"}
     assert all(facts["fetchTimeMs"].isdecimal() for facts in said.values())
+
+
+def test_the_outlinks_of_each_page_are_recorded_before_anything_drops_them(crawled):
+    origin, refused, directory, *_ = crawled
+    (path,) = directory.glob("*.warc.gz")
+    assert_sound(path)
+    assert read_fastwarc(path)
+    pages, links = {}, {}
+    for kind, headers, _, block in read_warcio(path):
+        target = headers.get("WARC-Target-URI", "").removeprefix(origin)
+        if kind in ("response", "revisit"):
+            pages[target] = headers["WARC-Record-ID"], headers["WARC-Date"]
+        elif kind == "metadata" and block.startswith(b"outlink: "):
+            about = headers["WARC-Concurrent-To"], headers["WARC-Date"]
+            assert about == pages[target]
+            assert headers["Content-Type"] == "application/warc-fields"
+            lines = block.decode("ascii").splitlines()
+            words = [line.removeprefix("outlink: ").split(" ") for line in lines]
+            assert target not in links
+            links[target] = [(u.removeprefix(origin), hop) for u, hop, _ in words]
+            assert {word[2] for word in words} == {"=NAVLINK_MISC"}
+
+    assert links == {
+        "/seed": [
+            ("/one", "L"),
+            ("/private/a", "L"),
+            ("/gone", "L"),
+            ("/form", "S"),
+            (f"{refused}/x", "L"),
+            ("http://nowhere.invalid/", "L"),
+        ],
+        "/one": [("/moved", "L")],
+        "/landed": [("/last", "L"), ("/cut", "L")],
+        "/form": [("/after", "L"), ("/one", "L")],
+    }
+
+
+def test_indexers_pass_over_records_of_outlinks(crawled):
+    _, _, directory, *_ = crawled
+    (path,) = directory.glob("*.warc.gz")
+
+    done = run(SCRIPTS / "cdxj-indexer", "-p", path)
+
+    assert done.returncode == 0, done.stderr
+    (ours,) = directory.glob("*.cdxj")
+    theirs, lines = (
+        sorted(x.split(" ")[:2] for x in text.splitlines() if x[:4] != "urn:")
+        for text in (done.stdout, ours.read_text())
+    )
+    assert len(lines) == 10
+    assert theirs == lines
 
 
 def test_the_log_has_every_attempt_with_what_heritrix_has_for_it(crawled):

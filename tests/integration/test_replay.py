@@ -32,7 +32,7 @@ class Forms(scrapy.Spider):
             yield scrapy.Request(f"{base}/page", method=method)
 
     def parse(self, response):
-        pass
+        yield response.follow("/page")  # and so an outlink of each
 """
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
 
@@ -62,6 +62,7 @@ def crawled(tmp_path_factory, chosen):
             spider="forms",
             cwd=directory,
             FRONTIER_WACZ_DIR=directory,
+            FRONTIER_WARC_OUTLINKS="True",
         )
         assert cluster.wait() == [0], cluster.text_of("n1")[-3000:]
     (wacz,) = directory.glob("*.wacz")
@@ -99,6 +100,7 @@ def test_each_is_filed_under_its_method(crawled):
     warc = index.with_suffix(".warc.gz")
     kinds = [kind for kind, *_ in read_warcio(warc)]
     assert kinds.count("response") == kinds.count("request") == 7
+    assert kinds.count("metadata") == 2 * 7 + 1  # of the outlinks; of the rules
 
 
 @pytest.mark.compat

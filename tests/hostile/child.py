@@ -1,0 +1,219 @@
+"""Runs inputs, each in a process forked from this one, and watches over them.
+
+Reads lines of JSON, ``{"name": ..., "directory": ..., "url": ...}``, and writes one
+for each: a verdict. That is ``ok``, ``wrong`` (another result than the input says),
+``crashed`` (an exception, a signal), ``escaped``, ``hung`` or ``large``.
+
+What an input may not do is seen by an audit hook (PEP 578), which sees what Python
+does, in threads and in forks, but not what a C library does by itself.
+"""
+
+import contextlib
+import faulthandler
+import gc
+import ipaddress
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from tests.hostile.corpus import Given, load
+from tests.integration import warm
+
+ROOM = 1 << 30
+"""Bytes of addresses that an input may have beyond what its parent has."""
+FILES = 1 << 29
+"""Bytes of the largest file that it may write."""
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+CHANGES = {
+    "os.chmod",
+    "os.link",
+    "os.mkdir",
+    "os.remove",
+    "os.rename",
+    "os.rmdir",
+    "os.symlink",
+    "os.truncate",
+}
+CHANGED = {
+    "os.link": slice(1, 2),
+    "os.rename": slice(2),
+    "os.symlink": slice(1, 2),
+}
+"""Which of their arguments are paths that are changed, where it is not the first."""
+STARTS = {"os.exec", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"}
+DEVICES = ("/dev/null/", "/dev/tty/")
+
+
+class Watch:
+    """An audit hook that writes a line for all that leads out of *directory*."""
+
+    def __init__(self, directory, pipe):
+        self._directory = os.path.realpath(directory / "here")
+        self._bait = os.path.realpath(directory / "bait")
+        self._pipe = pipe
+        self.is_on = False
+
+    def __call__(self, event, given):
+        if not self.is_on:
+            return
+        if event == "open":
+            path, _, flags = given
+            if isinstance(path, str | bytes | os.PathLike):
+                self._file(path, flags & WRITES, "wrote")
+        elif event in CHANGES:
+            for path in given[CHANGED.get(event, slice(1))]:
+                if isinstance(path, str | bytes | os.PathLike):
+                    self._file(path, True, event)
+        elif event == "socket.connect":
+            self._address(given[1])
+        elif event in {"socket.getaddrinfo", "socket.gethostbyname"}:
+            self._name(given[0])
+        elif event in STARTS and given[0] != sys.executable:
+            self._tell(f"{event}: {given[0]!r}")
+        elif event == "pickle.find_class":
+            self._tell(f"unpickled a {given!r}")
+
+    def _file(self, path, writes, what):
+        real = os.path.realpath(os.fsdecode(path))
+        if real == self._bait or real.startswith(self._bait + "/"):
+            self._tell(f"opened {real}")
+        elif writes and not f"{real}/".startswith((f"{self._directory}/", *DEVICES)):
+            self._tell(f"{what}: {real}")
+
+    def _address(self, address):
+        if isinstance(address, tuple):
+            try:
+                ip = ipaddress.ip_address(str(address[0]).partition("%")[0])
+            except ValueError:
+                self._name(address[0])
+                return
+            if not (getattr(ip, "ipv4_mapped", None) or ip).is_loopback:
+                self._tell(f"connected to {address!r}")
+
+    def _name(self, name):
+        if isinstance(name, bytes):
+            name = name.decode("latin-1")
+        try:
+            ipaddress.ip_address(name or "127.0.0.1")
+        except ValueError:
+            if name != "localhost" and not name.endswith(".localhost"):
+                self._tell(f"looked up {name!r}")
+
+    def _tell(self, text):
+        os.write(self._pipe, json.dumps(["escaped", text]).encode() + b"\n")
+
+
+def limit(limits):
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    room = pages * os.sysconf("SC_PAGE_SIZE") + ROOM
+    for what, soft, hard in (
+        (resource.RLIMIT_AS, room, room),
+        (resource.RLIMIT_CPU, limits.cpu, limits.cpu + 2),
+        (resource.RLIMIT_FSIZE, FILES, FILES),
+        (resource.RLIMIT_CORE, 0, 0),
+    ):
+        resource.setrlimit(what, (soft, hard))
+
+
+def run(one, directory, url, pipe):
+    """Be the process of one input, to its end."""
+    os.setsid()
+    watch = Watch(directory, pipe)
+    given = Given(directory, url, watch)
+    temporary = given.directory / "tmp"
+    temporary.mkdir()
+    os.chdir(given.directory)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
+    sys.dont_write_bytecode = True
+    verdict, told = "ok", ""
+    sys.addaudithook(watch)
+    limit(one.limits)
+    watch.is_on = True
+    try:
+        one.run(given)
+    except AssertionError:
+        verdict, told = "wrong", traceback.format_exc()
+    except MemoryError:
+        verdict, told = "large", "MemoryError"
+    except BaseException:  # noqa: BLE001 (each is told)
+        verdict, told = "crashed", traceback.format_exc()
+    watch.is_on = False
+    os.write(pipe, json.dumps([verdict, told[-4000:]]).encode() + b"\n")
+    os._exit(0)
+
+
+def verdict_of(one, given):
+    directory = Path(given["directory"])
+    directory.mkdir()
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reads)
+        run(one, directory, given["url"], writes)
+    os.close(writes)
+    began = time.monotonic()
+    said, is_late = b"", False
+    exited = os.pidfd_open(pid)
+    while True:
+        left = began + one.limits.wall - time.monotonic()
+        ready, _, _ = select.select([reads, exited], [], [], max(0, left))
+        if reads in ready and (data := os.read(reads, 65536)):
+            said += data
+            continue
+        is_late = not ready
+        break
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    if is_late:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    _, status, used = os.wait4(pid, 0)
+    os.close(exited)
+    os.close(reads)
+    lines = [json.loads(line) for line in said.splitlines()]
+    escapes = [text for verdict, text in lines if verdict == "escaped"]
+    verdict, told = lines[-1] if lines else ("crashed", "it ended without a result")
+    if escapes:
+        verdict, told = "escaped", "\n".join(escapes[:20])
+    elif is_late:
+        verdict, told = "hung", f"more than {one.limits.wall:g} seconds"
+    elif os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        is_cpu = number == signal.SIGXCPU or used.ru_utime > one.limits.cpu
+        verdict = "hung" if is_cpu else "crashed"
+        told = signal.Signals(number).name
+    elif verdict == "ok" and used.ru_maxrss > one.limits.memory_mb << 10:
+        verdict, told = "large", f"more than {one.limits.memory_mb} MB"
+    return {
+        "name": one.name,
+        "verdict": verdict,
+        "told": told,
+        "peak_mb": used.ru_maxrss / 1024,
+        "cpu": used.ru_utime + used.ru_stime,
+        "seconds": time.monotonic() - began,
+    }
+
+
+def main():
+    faulthandler.enable()
+    warm.imports()
+    corpus = load(sys.argv[1:])
+    gc.collect()
+    gc.freeze()
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        given = json.loads(line)
+        out.write(json.dumps(verdict_of(corpus[given["name"]], given)) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Has inputs run, one after the other or on several processors."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).parents[2]
+WORDS = [sys.executable, "-W", "ignore", "-m", "tests.hostile.child"]
+
+
+class Runner:
+    """A process that runs inputs, started with the first one (`tests.hostile.child`).
+
+    *modules* have inputs beside those of the corpus.
+
+    *url* is the server for inputs that need a store.
+    """
+
+    def __init__(self, url, modules=()):
+        self._url = url
+        self._modules = modules
+        self._process = None
+        self._count = 0
+
+    def __enter__(self):
+        self._directory = Path(tempfile.mkdtemp(prefix="hostile-"))
+        return self
+
+    def __exit__(self, *_):
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.stdout.close()
+            self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def run(self, name):
+        """What came of the input *name*: see `tests.hostile.child.verdict_of`."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [*WORDS, *self._modules],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        self._count += 1
+        directory = self._directory / f"{os.getpid()}-{id(self)}-{self._count}"
+        given = {"name": name, "directory": str(directory), "url": self._url}
+        self._process.stdin.write(json.dumps(given) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the process that runs inputs has ended with {name}"
+        shutil.rmtree(directory, ignore_errors=True)
+        return json.loads(line)
+
+
+def run_all(names, url):
+    """What came of each of *names*, on all processors."""
+    at_once = os.cpu_count() or 1
+    free = SimpleQueue()
+    runners = [Runner(url) for _ in range(at_once)]
+    for runner in runners:
+        free.put(runner.__enter__())
+
+    def run(name):
+        runner = free.get()
+        try:
+            return runner.run(name)
+        finally:
+            free.put(runner)
+
+    try:
+        with ThreadPoolExecutor(at_once) as pool:
+            return list(pool.map(run, names))
+    finally:
+        for runner in runners:
+            runner.__exit__(None, None, None)

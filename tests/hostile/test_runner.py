@@ -1,0 +1,39 @@
+"""The runner of the corpus sees what an input does that it may not."""
+
+import pytest
+
+VERDICTS = {
+    "nothing": ("ok", ""),
+    "wrong": ("wrong", "AssertionError"),
+    "raises": ("crashed", "ValueError: a fault"),
+    "exits": ("crashed", "without a result"),
+    "aborts": ("crashed", "SIGABRT"),
+    "waits": ("hung", "1 seconds"),
+    "waits-in-another-process": ("hung", "1 seconds"),
+    "counts": ("hung", "SIGXCPU"),
+    "allocates": ("large", "MemoryError"),
+    "allocates-a-little-too-much": ("large", "more than 200 MB"),
+    "writes-beside": ("escaped", "wrote: "),
+    "writes-beside-in-a-fork": ("escaped", "wrote: "),
+    "writes-through-a-link": ("escaped", "wrote: "),
+    "renames-to-beside": ("escaped", "os.rename: "),
+    "takes-the-bait": ("escaped", "opened "),
+    "connects": ("escaped", "169.254.169.254"),
+    "looks-up": ("escaped", "looked up 'metadata.invalid'"),
+    "runs-a-program": ("escaped", "/bin/true"),
+    "prints-an-escape": ("wrong", "is printed"),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_verdict(runner, name):
+    came = runner.run(f"doomed/{name}")
+
+    verdict, told = VERDICTS[name]
+    assert came["verdict"] == verdict, came
+    assert told in came["told"]
+
+
+def test_an_input_after_one_that_is_killed(runner):
+    assert runner.run("doomed/aborts")["verdict"] == "crashed"
+    assert runner.run("doomed/nothing")["verdict"] == "ok"
