@@ -160,11 +160,9 @@ def test_two_nodes_crawl_all_that_is_good_of_hostile_sites(sites, tmp_path):
     figures.mkdir()
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("\n".join(sites.seeds))
-    extensions = json.dumps({"watched.Watched": 1})
     given = {
         "EXTENSIONS": json.dumps({"watched.Watched": 1}),
         "DOWNLOAD_DELAY": "0",
-        "FRONTIER_LINKS_PER_PAGE": "1000",
     }
     options = [word for name in given for word in ("-s", f"{name}={given[name]}")]
     words = ["crawl", "run", "--seeds", str(seeds), "--nodes", "2", *options]
