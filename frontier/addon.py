@@ -26,7 +26,7 @@ from frontier.conf import Config
 from frontier.connection import connection_of, one_message
 from frontier.cookies import CookiesMiddleware
 from frontier.discovery import DiscoveryMiddleware
-from frontier.downloadermiddlewares import CaptureMiddleware
+from frontier.downloadermiddlewares import CaptureMiddleware, HopMiddleware
 from frontier.invocation import developing
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
@@ -93,13 +93,16 @@ class Addon:
             ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
             ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
             ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
+            ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)
         handlers = settings["DOWNLOAD_HANDLERS"]
-        if connection.config.warc_enabled and isinstance(handlers, BaseSettings):
+        if isinstance(handlers, BaseSettings):
+            archives = connection.config.warc_enabled
+            handler = "Handler" if archives else "CheckedHandler"
             for scheme in ("http", "https"):
-                handlers.set(scheme, "frontier.handler.Handler", "addon")
+                handlers.set(scheme, f"frontier.handler.{handler}", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
         replaced: list[tuple[type, type, int]] = [
             (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)

@@ -18,12 +18,13 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
 
 from frontier.errors import ConfigurationError
+from frontier.scrapy_internals import handler_for
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -73,8 +74,7 @@ class Answering:
         return given, maker
 
     def _maker(self, request: Request, response: Response) -> str:
-        engine: Any = self._crawler.engine
-        handler = engine.downloader.handlers._get_handler(urlsplit(request.url).scheme)
+        handler = handler_for(self._crawler, urlsplit(request.url).scheme)
         if RENDERED.isdisjoint(response.flags):
             # Scrapy's own set a protocol; a subclass that makes a response does not.
             if response.protocol and _is_scrapys(type(handler)):
@@ -86,8 +86,7 @@ class Answering:
     def _tell(self, maker: str, response: Response) -> None:
         if maker == MIDDLEWARE or not RENDERED.isdisjoint(response.flags):
             logger.info(
-                "what %s makes is archived as resource records: no server sent it; "
-                "what it was made of is not archived",
+                "what %s makes is archived as resource records: no server sent it",
                 maker,
             )
         else:

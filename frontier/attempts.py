@@ -10,7 +10,8 @@ has in place of an HTTP status:
 ``-4``      nothing came in time
 ``-5``      another error
 ``-7``      the URL cannot be fetched: an unknown scheme
-``-5000``   out of scope, as Scrapy's OffsiteMiddleware finds
+``-5000``   out of scope, as we or Scrapy's OffsiteMiddleware find
+``-5001``   its address is of a class that is not connected to
 ``-5002``   a downloader middleware of the project refused it
 ``-9998``   robots.txt forbids it
 ==========  ==================================================
@@ -39,7 +40,21 @@ from frontier.scrapy_internals import (
 
 UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT = -1, -2, -3, -4
 UNKNOWN, UNFETCHABLE = -5, -7
-OUT_OF_SCOPE, REFUSED, ROBOTS = -5000, -5002, -9998
+OUT_OF_SCOPE, BLOCKED, REFUSED, ROBOTS = -5000, -5001, -5002, -9998
+
+
+class OutOfScope(IgnoreRequest):
+    """A request, mostly a redirect, is out of the crawl's scope."""
+
+
+class AddressRefused(IgnoreRequest):
+    """A request leads to an address that ``FRONTIER_ALLOW_ADDRESSES`` has not."""
+
+    def __init__(self, url: str, kind: str) -> None:
+        super().__init__(f"{url[:200]} leads to a {kind} address")
+        self.kind = kind
+        """The class of the address; see `frontier.urls.addresses`."""
+
 
 _CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
     (UNRESOLVED, (CannotResolveHostError, DNSLookupError)),
@@ -69,6 +84,10 @@ _CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
 
 def status_of(error: BaseException, *, sent: bool) -> int:
     """The code of *error*, with which a request that was *sent*, or not, ended."""
+    if isinstance(error, OutOfScope):
+        return OUT_OF_SCOPE
+    if isinstance(error, AddressRefused):
+        return BLOCKED
     if isinstance(error, IgnoreRequest):
         text = str(error)
         if "robots.txt" in text:

@@ -65,6 +65,10 @@ def _setting(default: Any, parser: parsers.Parser) -> Any:
 class Config:
     """All settings of one node, parsed and checked once."""
 
+    allow_addresses: tuple[str, ...] = _setting(
+        (parsers.SEEDS,), parsers.address_classes
+    )
+    """Classes of addresses that are connected to; ``seeds``: as the seeds' are."""
     crawl_delay_max: float = _setting(300.0, parsers.real(-1.0, 86400.0))
     """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, parsers.boolean)
@@ -162,6 +166,8 @@ class Config:
     """HTTP statuses whose payloads may become revisits."""
     run_id: str = _setting("", parsers.run_id)
     """What all nodes of one run are given; empty: what their launcher says."""
+    schemes: tuple[str, ...] = _setting(("http", "https"), parsers.schemes)
+    """Of the URLs of requests that are taken from the store."""
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, parsers.either(64, 32))
@@ -180,12 +186,16 @@ class Config:
     """Whether acks wait until what they rely on is on the server's disk."""
     store_wait_replicas: int = _setting(0, parsers.whole(0, 16))
     """On how many replicas what acks rely on has to be."""
+    stored_meta: tuple[str, ...] = _setting((), parsers.words)
+    """Keys of ``meta`` that steer where bytes go, and are taken from the store."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
     trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))
     """How often a part of a path may come in a row; 0 for no limit."""
     trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
     """URLs of one page with the same parameters that a node queues; 0 for no limit."""
+    warc_browser: bool = _setting(True, parsers.boolean)
+    """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)
     """Whether each WARC file gets an index beside it when it is closed."""
     warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
@@ -230,6 +240,12 @@ class Config:
     """Whether a WARC file is removed here once it is there."""
     wacz_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the last node makes a WACZ of the finished crawl; `None`: nowhere."""
+    worker_max_bytes: int = _setting(512_000_000, parsers.whole(10**8, 10**13))
+    """Memory of a worker process, in address space."""
+    worker_processes: int = _setting(2, parsers.whole(1, 64))
+    """Most processes of a node that read what may take long."""
+    worker_seconds: float = _setting(10.0, parsers.real(0.0, 3600.0))
+    """Processor time after which one is killed that reads one document."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:
@@ -249,7 +265,9 @@ class Config:
             try:
                 parsed = by_name[name].metadata["parser"](value)
             except (TypeError, ValueError) as error:
-                raise ConfigurationError(f"{name} = {value!r}: {error}") from None
+                raise ConfigurationError(
+                    f"{name} = {parsers.shown(value)}: {error}"
+                ) from None
             values[by_name[name].name] = parsed
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
@@ -291,4 +309,4 @@ def _text(value: Any) -> str:
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{name} is not a setting of frontier{hint}"
+    return f"{name[:200]} is not a setting of frontier{hint}"

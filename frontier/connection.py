@@ -20,6 +20,7 @@ from twisted.logger import globalLogBeginner
 
 from frontier.allowance import Allowance
 from frontier.conf import Config
+from frontier.download.hops import Hops
 from frontier.errors import FrontierError, RunOver
 from frontier.gate import Gate
 from frontier.identity import Fingerprints
@@ -29,9 +30,17 @@ from frontier.limits import Charged, Counted, limits_of
 from frontier.places import Places
 from frontier.runtime.node import Node
 from frontier.runtime.spending import described, reason_of
-from frontier.scrapy_internals import close_now, close_spider, end_with_error, slot_of
+from frontier.scrapy_internals import (
+    close_now,
+    close_spider,
+    end_with_error,
+    in_progress,
+    is_closing,
+    wake_engine,
+)
 from frontier.spideroutput import SpiderOutput
 from frontier.traps import PATH, QUERY
+from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.archive.batch import Counters
+    from frontier.download.browser import BrowserTraffic
     from frontier.model import Stored
     from frontier.queues.partition import Reservation
     from frontier.runtime.owner import Owner
@@ -105,6 +115,10 @@ class Connection:
         """Where the exchange of each request is being written."""
         self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.handler`."""
+        self.hops = Hops(crawler, self)
+        """Decides which requests may be sent, and to what address."""
+        self.browser: BrowserTraffic | None = None
+        """Listens to the pages of a browser, where one may fetch some."""
         self.gate: Gate | None = None
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
@@ -116,6 +130,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
         """Whether the project was scrapy-redis's before; see `frontier.takeover`."""
 
@@ -207,6 +223,7 @@ class Connection:
         """Close the node, if it was opened."""
         if self._opened:
             self._opened = False
+            self.hops.tell()
             await self.node.close()
 
     @property
@@ -225,23 +242,28 @@ class Connection:
             self._crawler.request_fingerprinter, self.config.canon_rules
         )
 
+    @functools.cached_property
+    def workers(self) -> WorkerPool:
+        """Processes for what may take long; none is started before there is a job."""
+        config = self.config
+        pool = WorkerPool(
+            config.worker_processes, config.worker_seconds, config.worker_max_bytes
+        )
+        self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
+        return pool
+
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
-        slot = slot_of(self._crawler)
-        return slot.inprogress if slot is not None else set()
+        return in_progress(self._crawler)
 
     def wake_engine(self) -> None:
         """Have the engine ask for requests now, if all of it is open."""
-        engine = self._crawler.engine
-        slot = slot_of(self._crawler)
-        if slot is not None and slot.closing is None and engine.running:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     @property
     def closing(self) -> bool:
         """Whether the engine waits for what is in progress, and then closes."""
-        slot = slot_of(self._crawler)
-        return slot is not None and slot.closing is not None
+        return is_closing(self._crawler)
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
@@ -307,9 +329,11 @@ class Connection:
             "items": stats.get_value("item_scraped_count", 0),
             "errors": stats.get_value("downloader/exception_count", 0)
             - forbidden
+            - self.hops.refused.total()
             + refused,
             "statuses": statuses,
             "forbidden": forbidden,
+            "refused": self.hops.refused.total(),
             "trapped": sum(
                 stats.get_value(f"frontier/trap/{trap}", 0) for trap in (PATH, QUERY)
             ),

@@ -31,10 +31,10 @@ from scrapy.utils.httpobj import urlparse_cached
 from frontier.connection import connection_of
 from frontier.runtime import cookies as shared
 from frontier.scope import domain_of
-from frontier.scrapy_internals import BaseCookies, takes_no_spider
+from frontier.scrapy_internals import BaseCookies, cookies_by_domain, takes_no_spider
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Self
 
     from scrapy import Request
@@ -89,7 +89,6 @@ class CookiesMiddleware(BaseCookies):
             NotConfigured: ``COOKIES_ENABLED`` is false.
         """
         made = super().from_crawler(crawler)
-        made.crawler = crawler  # as Scrapy does since 2.14
         made._connection = connection_of(crawler)
         return made
 
@@ -129,17 +128,16 @@ class CookiesMiddleware(BaseCookies):
             await asyncio.sleep(shared.FRESH)
         return response
 
-    def _process_cookies(
-        self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
-    ) -> None:
-        every = list(cookies)
-        super()._process_cookies(every, jar=jar, request=request)
+    def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
+        """Put *cookies* into *jar*, and remember which domains they are of."""
+        super().put_into(jar, cookies, request)
         part = self._jar_of(request)
         if part is not None:
+            known = cookies_by_domain(jar)
             part.domains |= {
                 cookie.domain: None
-                for cookie in every
-                if cookie.domain in jar._cookies and _belongs(cookie.domain, part)
+                for cookie in cookies
+                if cookie.domain in known and _belongs(cookie.domain, part)
             }
 
     def _jar_of(self, request: Request) -> _Jar | None:
@@ -286,7 +284,7 @@ def _belongs(domain: str, jar: _Jar) -> bool:
 def _cookies(ours: CookieJar, jar: _Jar) -> Iterator[Cookie]:
     """The cookies of *ours* that belong to *jar* and are still good."""
     for domain in jar.domains:
-        for named in ours._cookies.get(domain, {}).values():
+        for named in cookies_by_domain(ours).get(domain, {}).values():
             yield from (each for each in named.values() if not each.is_expired())
 
 
@@ -318,7 +316,7 @@ def _cookie(field: str, value: str) -> Cookie | None:
         until = int(expires)
     except (ValueError, TypeError, RecursionError):
         return None
-    texts = (domain, path, name, content or "", port or "")
+    texts = (domain, path, name, *(n for n in (content, port) if n is not None))
     if not all(isinstance(text, str) and not _CONTROLS.search(text) for text in texts):
         return None
     return Cookie(
@@ -330,11 +328,11 @@ def _cookie(field: str, value: str) -> Cookie | None:
 
 def _has(ours: CookieJar, field: str) -> bool:
     domain, path, name = json.loads(field)
-    found = ours._cookies.get(domain, {}).get(path, {}).get(name)
+    found = cookies_by_domain(ours).get(domain, {}).get(path, {}).get(name)
     return found is not None and not found.is_expired()
 
 
 def _remove(ours: CookieJar, field: str) -> None:
     domain, path, name = json.loads(field)
-    if name in ours._cookies.get(domain, {}).get(path, {}):
+    if name in cookies_by_domain(ours).get(domain, {}).get(path, {}):
         ours.clear(domain, path, name)

@@ -142,7 +142,7 @@ def parse(text: str) -> PayloadDigest:
     for digest in _readings(value.rstrip("=")):
         if named in {"", digest.algorithm}:
             return digest
-    raise ValueError(f"not a payload digest: {text!r}")
+    raise ValueError(f"not a payload digest: {text[:100]!r}")
 
 
 def _readings(value: str) -> Iterator[PayloadDigest]:

@@ -1,4 +1,7 @@
-"""The capture middleware: nearest the wire, it hands exchanges to the archive."""
+"""Our first downloader middleware, which decides on hops, and our last.
+
+The capture middleware is nearest the wire, and hands exchanges to the archive.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from scrapy.utils.httpobj import urlparse_cached
+
 from frontier.answering import Answering
 from frontier.archive.selection import mime_of
-from frontier.attempts import status_of
+from frontier.attempts import AddressRefused, status_of
 from frontier.capture import exchange_of, exchange_of_made
 from frontier.conditional import Conditional
 from frontier.connection import connection_of, one_message
 from frontier.discovery import found_of
+from frontier.download.browser import BrowserTraffic
+from frontier.download.hops import NETWORK
 from frontier.gate import LeaseGone
 from frontier.model import Attempt
 from frontier.places import DOWNLOAD_SLOT
+from frontier.scope import Scope
 from frontier.scrapy_internals import takes_no_spider
+from frontier.urls.addresses import class_of_host
 from frontier.wire import exchange_of_wire
 
 if TYPE_CHECKING:
@@ -31,6 +40,37 @@ if TYPE_CHECKING:
 
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
+
+
+@takes_no_spider
+class HopMiddleware:
+    """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._hops = connection_of(crawler).hops
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Let *request* pass.
+
+        Raises:
+            OutOfScope: It is out of the spider's scope.
+            AddressRefused: Its host is an address that is not connected to.
+        """
+        hops = self._hops
+        scope = getattr(self._crawler.spider, "scope", None)
+        if isinstance(scope, Scope) and not scope.allows(request.url):
+            hops.require_exempt(request)
+        parts = urlparse_cached(request)
+        if parts.scheme in NETWORK:
+            kind = class_of_host(parts.hostname or "")
+            if kind is not None:
+                await hops.require(request, kind, spelled=True)
 
 
 @takes_no_spider
@@ -52,6 +92,9 @@ class CaptureMiddleware:
         self._conditional = Conditional(self._connection, crawler)
         with one_message():
             self._answering = Answering(crawler, self._connection)
+        config = self._connection.config
+        if config.warc_enabled and config.warc_browser:
+            self._connection.browser = BrowserTraffic(crawler, self._connection)
         self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
@@ -104,7 +147,7 @@ class CaptureMiddleware:
                     started,
                     time.time(),
                     found_of(request),
-                    notes=_tries(request),
+                    notes=(*_tries(request), *_refused(exception)),
                 )
             )
         self._conditional.forget(request)
@@ -169,6 +212,11 @@ def _told(request: Request, exchange: Exchange) -> Exchange:
         fetch_ms=max(0, elapsed),
         notes=_tries(request),
     )
+
+
+def _refused(error: Exception) -> tuple[str, ...]:
+    """Our annotation of the class of an address that was not connected to."""
+    return (f"address:{error.kind}",) if isinstance(error, AddressRefused) else ()
 
 
 def _tries(request: Request) -> tuple[str, ...]:

@@ -125,12 +125,12 @@ class RedisDupeFilter(RFPDupeFilter):
         if self._recent is not None:
             key = self._key(request)
             if key is None:
-                key = fingerprint = self._fingerprint(request)
+                key = fingerprint = self._identify(request)
             if self._recent.add(key):
                 self._count("frontier/seen/recent")
                 return True
         try:
-            verdict = self._cascade.ask(fingerprint or self._fingerprint(request))
+            verdict = self._cascade.ask(fingerprint or self._identify(request))
         except FrontierError as error:
             self._fail(error)
             return False
@@ -160,7 +160,7 @@ class RedisDupeFilter(RFPDupeFilter):
         except FrontierError as error:
             logger.error("what was seen is kept: %s", error)  # noqa: TRY400
 
-    def _fingerprint(self, request: Request) -> bytes:
+    def _identify(self, request: Request) -> bytes:
         if self._by_url and _is_plain(request):
             fingerprint = self._identity.of_get(request.url)
             if fingerprint is not None:

@@ -26,6 +26,7 @@ FrontierError
 │   ├── UnknownNode         the crawl has no such node
 │   ├── NodeReplaced        another process takes part under this node's id
 │   └── NodeLives           a live node is not removed without force
+├── WorkerFailed            what a server sent is too much for a worker process
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
@@ -293,6 +294,15 @@ class NodeLives(CoordinationError):
         )
         self.crawl_id = crawl_id
         self.node_id = node_id
+
+
+class WorkerFailed(FrontierError):
+    """A worker process was killed at a limit, or its job has failed."""
+
+    def __init__(self, job: str, reason: str) -> None:
+        super().__init__(f"{job}: {reason}")
+        self.job = job
+        self.reason = reason
 
 
 class CodecError(FrontierError):

@@ -20,14 +20,15 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
+from frontier.download.addresses import look_before_handler
 from frontier.places import shards_of
 from frontier.queues.partition import split_name
-from frontier.scrapy_internals import stand_before_handlers
+from frontier.scrapy_internals import Slots, stand_before_handlers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -63,9 +64,7 @@ class Gate:
     def __init__(self, crawler: Crawler, connection: Connection) -> None:
         self._crawler = crawler
         self._connection = connection
-        engine: Any = crawler.engine
-        downloader = engine.downloader
-        self._slots = downloader.slots
+        self._slots = Slots(crawler)
         self._next: dict[str, float] = {}
         self._allowance = connection.allowance
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
@@ -120,8 +119,14 @@ class Gate:
                 return
 
     async def _send_now(self, request: Request) -> Response:
+        await look_before_handler(self._crawler, self._connection.hops, request)
         self._connection.sent[request] = time.time()
-        response: Response = await self._send(request)
+        browser = self._connection.browser
+        if browser is None:
+            response: Response = await self._send(request)
+        else:
+            async with browser.recorded(request):
+                response = await self._send(request)
         self._connection.answered[request] = response
         return response
 
@@ -193,5 +198,4 @@ class Gate:
 
     def _delay(self, request: Request) -> float:
         """Of the request's slot at present: AutoThrottle and others change it."""
-        slot = self._slots.get(request.meta.get("download_slot"))
-        return float(slot.delay) if slot is not None else 0.0
+        return self._slots.delay(request.meta.get("download_slot")) or 0.0

@@ -13,6 +13,7 @@ what Scrapy makes of them. What always holds:
 2.  Whatever came of an answer is archived (`frontier.framing`).
 3.  A connection on which more came than an answer is not used again.
 4.  The handler never waits: bodies go to disk in another thread.
+5.  It connects to addresses that are allowed (`frontier.download.addresses`).
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from twisted.internet.defer import Deferred
 
 from frontier.capture import truncation
 from frontier.connection import connection_of
+from frontier.download.addresses import Checked, CheckedAgent, refusing
 from frontier.framing import Parser, undone
 from frontier.scrapy_internals import (
     BaseHandler,
+    BaseReader,
     DownloadCancelledError,
     DownloadTimeoutError,
     LenientFactory,
     LenientProtocol,
-    ResponseReader,
-    ScrapysAgent,
     as_scrapy_awaits,
     settled,
     wrap_twisted_exceptions,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
     from twisted.python.failure import Failure
-    from twisted.web.client import Agent, HTTPConnectionPool
+    from twisted.web.client import HTTPConnectionPool
     from twisted.web.iweb import IResponse
 
     Guard = Callable[[], Coroutine[Any, Any, None] | None]
@@ -60,7 +61,36 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Handler(BaseHandler):
+class CheckedHandler(BaseHandler):
+    """Downloads http and https as Scrapy does, from addresses that are allowed.
+
+    That of nodes without an archive.
+    """
+
+    checks_addresses = True
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._connection = connection_of(crawler)
+
+    def checked(self, request: Request) -> Checked:
+        """The look at the connections of *request*."""
+        return Checked(self._connection.hops, request)
+
+    @as_scrapy_awaits
+    async def download_request(self, request: Request) -> Response:
+        """Download *request*.
+
+        Raises:
+            AddressRefused: Its host leads to addresses that are not connected to.
+        """
+        agent: CheckedAgent = self.make_agent(CheckedAgent)
+        agent.checked = self.checked(request)
+        with refusing(agent.checked), wrap_twisted_exceptions():
+            return await maybe_deferred_to_future(agent.download_request(request))
+
+
+class Handler(CheckedHandler):
     """Downloads http and https as Scrapy does, and leaves a `Wire` behind.
 
     Scrapy's own way to send is repeated here for one reason: its agent's class
@@ -69,11 +99,9 @@ class Handler(BaseHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._pool._factory = _Factory
-        connection = connection_of(crawler)
-        self._connection = connection
-        self._wires = connection.wires
-        self._spools = SpoolDirectory(connection.config)
+        self.connect_by(_Factory)
+        self._wires = self._connection.wires
+        self._spools = SpoolDirectory(self._connection.config)
 
     @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
@@ -83,8 +111,9 @@ class Handler(BaseHandler):
         agent.wire = wire
         agent.guard = partial(self._guard, request)
         agent.spool = self._spools.new()
+        agent.checked = self.checked(request)
         try:
-            with wrap_twisted_exceptions():
+            with refusing(agent.checked), wrap_twisted_exceptions():
                 response = await maybe_deferred_to_future(
                     agent.download_request(request)
                 )
@@ -99,7 +128,7 @@ class Handler(BaseHandler):
         wire.body = await agent.spool.take(response.body)
         wire.complete = True
         if wire.codings:
-            body = undone(response.body, wire.codings, agent._maxsize)
+            body = undone(response.body, wire.codings, agent.maxsize)
             response = response.replace(body=body)
         return response
 
@@ -115,62 +144,23 @@ class Handler(BaseHandler):
         await self._spools.close()
 
 
-class _Agent(ScrapysAgent):
+class _Agent(CheckedAgent):
     """Scrapy's, with a wire that its connection writes to and a spool for the body."""
 
     wire: Wire
     guard: Guard
     spool: Spool
 
-    def _get_agent(self, request: Request, timeout: float) -> Agent:
-        agent: Any = super()._get_agent(request, timeout)
-        limit = request.meta.get("download_maxsize", self._maxsize)
+    def prepare(self, agent: Any, request: Request) -> None:
+        super().prepare(agent, request)
+        limit = request.meta.get("download_maxsize", self.maxsize)
         part = {"wire": self.wire, "spool": self.spool, "maxsize": limit}
         agent._pool = _Pool(agent._pool, self.guard, part)
         if request.meta.get("proxy"):
             self.wire.proxied = True
-        chosen: Agent = agent
-        return chosen
 
-    def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        deliver = txresponse.deliverBody
-
-        def deliver_to_spool(reader: Any) -> None:
-            reader.__class__ = _Reader  # as Scrapy does with its parser
-            reader._bodybuf = self.spool
-            deliver(reader)
-
-        txresponse.deliverBody = deliver_to_spool
-        return super()._cb_bodyready(txresponse, request)
-
-
-class _Reader(ResponseReader):
-    """Hands the body to a spool, and slows the server down where that is slow."""
-
-    _bodybuf: Any
-    _ends = False
-
-    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
-        super().connectionMade()
-        self._bodybuf.attach(self.transport)
-
-    def _finish_response(self, *args: Any, **kwargs: Any) -> None:
-        """Finish when the spool has all of the body, which may be now."""
-        self._ends = True
-
-        def finish() -> None:
-            if not self._finished.called:
-                super(_Reader, self)._finish_response(*args, **kwargs)
-
-        self._bodybuf.whenever_written(finish)
-
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
-        if not self._ends:
-            super().dataReceived(data)
-
-    def connectionLost(self, *args: Any) -> None:  # noqa: N802 (Twisted's name)
-        if not self._ends:
-            super().connectionLost(*args)
+    def reader_for(self, reader: Any) -> Any:
+        return BaseReader.instead(reader, self.spool)
 
 
 class _Pool:

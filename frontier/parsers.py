@@ -21,6 +21,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from frontier.model import Order
 
+ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
+"""Classes of network addresses; see `frontier.urls.addresses`."""
 TIERS = ("recent", "bloom", "set")
 QUEUE_KEYS = ("host", "domain", "ip", "url")
 RULES = ("mime", "status", "url")
@@ -45,6 +47,12 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 Parser = Callable[[Any], Any]
+
+
+def shown(value: Any) -> str:
+    """*value* as a message has it: its first 200 characters."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def boolean(value: Any) -> bool:
@@ -197,9 +205,9 @@ def archive_rules(value: Any) -> tuple[str, ...]:
         if kind == "url":
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(
-                    f"{rule!r} is no regular expression: {error}"
+                    f"{shown(rule)} is no regular expression: {error}"
                 ) from None
     return tuple(map(str, given))
 
@@ -247,6 +255,21 @@ def addresses(value: Any) -> tuple[str, ...]:
         except ValueError as error:
             raise ValueError(f"{address!r} is no URL: {error}") from None
     return tuple(map(str, given))
+
+
+def schemes(value: Any) -> tuple[str, ...]:
+    """Schemes of URLs, between commas or spaces if they are one text."""
+    found = tuple(scheme.lower() for scheme in words(value))
+    for scheme in found:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+            raise ValueError(f"{scheme!r} must be the scheme of a URL, such as ftp")
+    return found
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """Names, between commas or spaces if they are one text."""
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else map(str, value)
+    return tuple(name for name in given if name)
 
 
 def modules(value: Any) -> tuple[str, ...]:
@@ -320,3 +343,18 @@ def canon_rules(value: Any) -> str:
             f"must be one of {known}, or a file of rules that ends in .toml"
         )
     return text
+
+
+SEEDS = "seeds"
+"""What leaves it to the seeds which addresses are allowed."""
+
+
+def address_classes(value: Any) -> tuple[str, ...]:
+    """Classes of network addresses, sorted; or ``seeds``, or ``all`` of them."""
+    words = value.split() if isinstance(value, str) else [str(word) for word in value]
+    chosen = {word for text in words for word in text.split(",") if word}
+    if chosen == {"all"}:
+        chosen = set(ADDRESSES)
+    if chosen != {SEEDS} and (not chosen or chosen - set(ADDRESSES)):
+        raise ValueError(f"must be 'seeds', 'all', or some of {', '.join(ADDRESSES)}")
+    return tuple(sorted(chosen))

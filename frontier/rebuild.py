@@ -14,6 +14,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 from frontier.archive.records import target_uri
 from frontier.archive.stored import stored_urls
 from frontier.coordination.crawls import lost_partitions, mark_now, open_call
-from frontier.errors import CodecError, ConfigurationError
+from frontier.errors import ConfigurationError
 from frontier.journal.entries import (
     OPEN,
     SUFFIX,
@@ -36,10 +37,12 @@ from frontier.journal.entries import (
     read,
     read_header,
 )
+from frontier.journal.writer import left_open
 from frontier.queues.codec import decode
 from frontier.queues.partition import split_name
 from frontier.queues.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
 from frontier.queues.pusher import Pusher
+from frontier.runtime.restoring import fault_of
 from frontier.runtime.shape import FILTER_PROBE, seen_shape, settled
 from frontier.seen.stored import checked_shape
 from frontier.store.client import Call
@@ -100,10 +103,7 @@ def journals_of(
         for path in paths:
             if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
                 header = read_header(path)
-                if header and (header.namespace, header.crawl_id) == (
-                    namespace,
-                    crawl_id,
-                ):
+                if header and header.crawl == (namespace, crawl_id):
                     found.append((path, header))
     if not found:
         where = ", ".join(map(str, directories))
@@ -177,7 +177,22 @@ class Rebuild:
         self.outcome.ready = self._ready()
         self._sender.end()
         self._end()
+        self._close_journals()
         return self.outcome
+
+    def _close_journals(self) -> None:
+        """Close those that their nodes left open: nothing of them is lacking.
+
+        Where that cannot be done, the next node there compares them with the store.
+        """
+        with contextlib.suppress(OSError):
+            for directory in sorted({path.parent for path in self._paths}):
+                for left in left_open(directory):
+                    header = read_header(left.path)
+                    if header is not None and header.crawl == self._header.crawl:
+                        left.close()
+                    else:
+                        left.release()
 
     def _begin(self) -> None:
         if self._shape.native:
@@ -266,7 +281,7 @@ class Rebuild:
                 self.outcome.acked += 1
             else:
                 self.outcome.pushed += 1
-                if fault := _fault(entry):
+                if fault := fault_of(entry):
                     self.outcome.bad.append(Bad(str(path), 0, len(entry.item), fault))
 
     def _find_done(self, path: Path) -> None:
@@ -300,7 +315,7 @@ class Rebuild:
 
     def _pushes(self, path: Path, *, unqueued: bool = False) -> Iterator[Pushed]:
         for entry in self._entries(path):
-            if not isinstance(entry, Pushed) or _fault(entry):
+            if not isinstance(entry, Pushed) or fault_of(entry):
                 continue
             if entry.queue or unqueued:
                 yield entry
@@ -365,15 +380,3 @@ class _Sender:
             done = self._pusher.pushed(partition, reply, pushes)
         for push, verdict in zip(pushes, done.verdicts, strict=True):
             self.marked += push.mode != FORCE and verdict in (NEW, FORCE)
-
-
-def _fault(entry: Pushed) -> str:
-    """Why *entry* cannot be restored; empty if it can."""
-    if not entry.queue:
-        return ""
-    try:
-        split_name(entry.queue)
-        decode(entry.item)
-    except CodecError as error:
-        return str(error)
-    return ""

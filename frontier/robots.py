@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 
 from frontier.connection import connection_of
-from frontier.scrapy_internals import BaseRobots, crawl_delay
+from frontier.scrapy_internals import BaseRobots, Slots, crawl_delay
 
 if TYPE_CHECKING:
     from typing import Self
@@ -37,6 +36,7 @@ class RobotsTxtMiddleware(BaseRobots):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        self._counts: Any = crawler.stats
         self._most = connection_of(crawler).config.crawl_delay_max
         self._floors: dict[str, float] = {}
         self._capped: set[str] = set()
@@ -55,19 +55,14 @@ class RobotsTxtMiddleware(BaseRobots):
         super().process_request_2(rp, request)
         if rp is None or self._most <= 0:
             return
-        agent = self._robotstxt_useragent or request.headers.get(
-            b"User-Agent", self._default_useragent
-        )
-        delay = crawl_delay(rp, agent or b"*")
+        delay = crawl_delay(rp, self.agent_of(request) or b"*")
         if delay is not None and delay > 0:
             self._keep(delay, request)
 
     def _keep(self, delay: float, request: Request) -> None:
         """Leave the slot of *request* alone for at least *delay* seconds each time."""
-        downloader: Any = (
-            self.crawler.engine.downloader if self.crawler.engine else None
-        )
-        key = downloader.get_slot_key(request)
+        slots = Slots(self.crawler)
+        key = slots.key(request)
         if delay > self._most:
             if key not in self._capped:
                 self._capped.add(key)
@@ -79,34 +74,29 @@ class RobotsTxtMiddleware(BaseRobots):
                     self._most,
                 )
             delay = self._most
-        own = downloader.per_slot_settings.get(key, {})
-        usual = own.get("delay", self.crawler.settings.getfloat("DOWNLOAD_DELAY"))
+        usual = slots.chosen_delay(key)
+        if usual is None:
+            usual = self.crawler.settings.getfloat("DOWNLOAD_DELAY")
         if key in self._floors or delay <= usual:
             return
         if not self._floors:  # now, so that it comes after AutoThrottle's
             self.crawler.signals.connect(self._raise, signals.response_downloaded)
         self._floors[key] = delay
-        self._stats.inc_value("frontier/robots/crawl_delays")
-        # For a slot that does not exist yet, and for one that does.
-        downloader.per_slot_settings[key] = {**own, "delay": delay, "jitter": 0.0}
-        if key in downloader.slots:
-            downloader.slots[key].jitter = 0.0
-        self._raise(request)
+        self._counts.inc_value("frontier/robots/crawl_delays")
+        slots.slow_down(key, delay)
 
     def _raise(self, request: Request) -> None:
         """Have the slot of *request* keep its least delay, whatever lowered it."""
-        downloader: Any = (
-            self.crawler.engine.downloader if self.crawler.engine else None
-        )
-        key = downloader.get_slot_key(request)
-        slot, floor = downloader.slots.get(key), self._floors.get(key)
-        if slot is not None and floor is not None and slot.delay < floor:
-            slot.delay = floor
+        slots = Slots(self.crawler)
+        key = slots.key(request)
+        now, floor = slots.delay(key), self._floors.get(key)
+        if now is not None and floor is not None and now < floor:
+            slots.slow_down(key, floor)
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """The rules for *request*'s host, fetched once; ``None`` if there are none."""
-        pending = self._parsers.get(urlparse_cached(request).netloc)
-        if not isinstance(pending, Deferred):
+        pending = self.fetching(request)
+        if pending is None:
             return await super().robot_parser(request)
         mine: Deferred[RobotParser | None] = Deferred()
 

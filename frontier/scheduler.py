@@ -48,7 +48,7 @@ from frontier.queues.push import (
     TEST,
     Push,
 )
-from frontier.requests import Recorder, from_record, host_of
+from frontier.requests import WITH_PROXY, Allowed, Recorder, from_record, host_of
 from frontier.seen.recent import Recent
 from frontier.spideroutput import PARENT
 from frontier.startfeed import feed_of
@@ -121,7 +121,7 @@ class Scheduler(BaseScheduler):
     async def _open(self, spider: Spider) -> None:
         self._spider = spider
         self._stats = self._crawler.stats
-        self._recorder = Recorder(spider)
+        self._recorder = Recorder(spider, Allowed.of(self._config))
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))
         self._tally = Tally(self._crawler)
@@ -261,7 +261,7 @@ class Scheduler(BaseScheduler):
         record = self._codec.decode(reservation.item)
         claim = claim_of(record, self._config.partitions)
         if claim is None:
-            return from_record(record, self._spider)
+            return from_record(record, self._spider, self._recorder.allowed)
         request: Request | None = self._node.claims.take(claim, reservation)
         if request is None:
             self._do_aside(self._node.recover(reservation))
@@ -366,7 +366,26 @@ class Scheduler(BaseScheduler):
     # Inside.
 
     def _item(self, request: Request) -> bytes:
+        steering = self._recorder.allowed.steering(request.meta)
+        if steering and self._was_set_here(request, steering):
+            request = _without(request, steering)
         return self._codec.encode(self._recorder.record(request))
+
+    def _was_set_here(self, request: Request, names: frozenset[str]) -> bool:
+        """Whether a middleware has set *names*, after the store gave what it is from.
+
+        What comes from the store has none of them. The next node sets its own.
+        """
+        urls = {request.url, *request.meta.get("redirect_urls", ())[-1:]}
+        origins = [r for r in self._delivered if r.url in urls]
+        if (parent := PARENT.get()) is not None:
+            origins.append(parent)
+        return any(
+            origin in self._delivered
+            and origin not in self._keeping.claims
+            and all(origin.meta.get(n) == request.meta[n] for n in names)
+            for origin in origins
+        )
 
     def _is_trapped(self, request: Request) -> bool:
         if self._modes.is_start(request):
@@ -444,7 +463,17 @@ class Scheduler(BaseScheduler):
         """Complete what has left the engine."""
         self.publish()
         for request in [r for r in self._delivered if r not in in_progress]:
-            self._node.acks.complete(self._delivered.pop(request))
+            reservation = self._delivered.pop(request)
+            if (reason := self._connection.unread.get(request)) is not None:
+                self._do_aside(self._bury_unread(reservation, reason))
+            else:
+                self._node.acks.complete(reservation)
+
+    async def _bury_unread(self, reservation: Reservation, reason: str) -> None:
+        """Give up a page that could not be read, when what it gave is stored."""
+        await self._node.outbox.flush()
+        await self._node.archived()
+        await self._node.acks.bury(reservation, reason)
 
     def _on_idle(self) -> None:
         if not self._connection.opened or self._node.finished:
@@ -461,6 +490,17 @@ class Scheduler(BaseScheduler):
         """Figures of this node, for the crawl's report."""
         self.publish()
         return self._connection.report()
+
+
+def _without(request: Request, names: frozenset[str]) -> Request:
+    """A copy of *request* without *names* in its ``meta``."""
+    bare = request.copy()
+    gone = names | WITH_PROXY if "proxy" in names else names
+    for name in gone:
+        bare.meta.pop(name, None)
+    if "proxy" in names:
+        bare.headers.pop(b"Proxy-Authorization", None)
+    return bare
 
 
 def _queued(pushes: Sequence[Push], verdicts: str) -> tuple[list[Push], str]:

@@ -1,6 +1,7 @@
 """What Scrapy has no public name for, and what its versions do in different ways.
 
-The rest of the frontier has no check of a version. Tried on 2.13.4, 2.14.2, 2.15.2,
+The rest of the frontier has no check of a version, and no private name of Scrapy's
+(`tests/test_scrapy_internals.py`). Tried on 2.13.4, 2.14.2, 2.15.2,
 2.16.0, 2.17.0, 2.18.0 and 2.19.0 (`make compat`). What differs:
 
 =======  =======================================================================
@@ -29,11 +30,11 @@ import contextlib
 import functools
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import scrapy
 from scrapy import crawler as crawler_module
-from scrapy import signals
+from scrapy import exceptions, signals
 from scrapy.core.downloader.handlers import http11
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.cookies import (
@@ -44,6 +45,7 @@ from scrapy.downloadermiddlewares.robotstxt import (
 )
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_unicode
 from twisted.internet import error as txerror
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
@@ -52,19 +54,34 @@ from twisted.web.client import ResponseFailed, _HTTP11ClientFactory
 from twisted.web.error import SchemeNotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Coroutine,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
+    from http.cookiejar import Cookie
+    from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.http.cookies import CookieJar
     from scrapy.robotstxt import RobotParser
+
+    Call = Callable[[Any, Request], Coroutine[Any, Any, Any]]
+    Handle = Callable[[Any, Request, Any], Coroutine[Any, Any, None]]
 
 logger = logging.getLogger(__name__)
 
 __all__ = [
     "AsyncCrawlerProcess",
+    "BaseAgent",
     "BaseCookies",
     "BaseHandler",
+    "BaseReader",
     "BaseRobots",
     "CannotResolveHostError",
     "DownloadCancelledError",
@@ -74,20 +91,25 @@ __all__ = [
     "LenientFactory",
     "LenientParser",
     "LenientProtocol",
-    "ResponseReader",
-    "ScrapysAgent",
+    "Slots",
     "UnsupportedURLSchemeError",
     "as_scrapy_awaits",
     "close_now",
     "close_spider",
+    "cookies_by_domain",
     "crawl_delay",
     "end_with_error",
+    "handler_for",
+    "in_progress",
+    "is_closing",
     "serve_start_requests",
     "settled",
-    "slot_of",
+    "spider_middlewares",
     "stand_before_handlers",
+    "stand_before_spider",
     "started",
     "takes_no_spider",
+    "wake_engine",
     "wrap_twisted_exceptions",
 ]
 
@@ -109,47 +131,11 @@ if TYPE_CHECKING:  # what the newest has
     )
     from scrapy.core.downloader.handlers.http11 import _ScrapyAgent as ScrapysAgent
     from scrapy.crawler import AsyncCrawlerProcess
-    from scrapy.exceptions import (
-        CannotResolveHostError,
-        DownloadCancelledError,
-        DownloadConnectionRefusedError,
-        DownloadFailedError,
-        DownloadTimeoutError,
-        ResponseDataLossError,
-        UnsupportedURLSchemeError,
-    )
-    from scrapy.utils._download_handlers import (
-        get_dataloss_msg,
-        wrap_twisted_exceptions,
-    )
 else:
     ScrapysAgent = getattr(http11, "_ScrapyAgent", None) or http11.ScrapyAgent
     AsyncCrawlerProcess = getattr(
         crawler_module, "AsyncCrawlerProcess", crawler_module.CrawlerProcess
     )
-    try:  # 2.15
-        from scrapy.exceptions import (
-            CannotResolveHostError,
-            DownloadCancelledError,
-            DownloadConnectionRefusedError,
-            DownloadFailedError,
-            DownloadTimeoutError,
-            ResponseDataLossError,
-            UnsupportedURLSchemeError,
-        )
-        from scrapy.utils._download_handlers import (
-            get_dataloss_msg,
-            wrap_twisted_exceptions,
-        )
-    except ImportError:
-        CannotResolveHostError = txerror.DNSLookupError
-        DownloadCancelledError = CancelledError
-        DownloadConnectionRefusedError = txerror.ConnectionRefusedError
-        DownloadFailedError = ResponseFailed
-        DownloadTimeoutError = txerror.TimeoutError
-        UnsupportedURLSchemeError = SchemeNotSupported
-        ResponseDataLossError = None
-        wrap_twisted_exceptions = contextlib.nullcontext
     try:  # 2.18
         LenientFactory = http11._LenientHTTP11ClientFactory
         LenientProtocol = http11._LenientHTTP11ClientProtocol
@@ -176,9 +162,43 @@ else:
             noisy = False
 
 
+def _exception(name: str, before: type[Exception]) -> type[Exception]:
+    """Scrapy's exception *name*, and *before* 2.15 Twisted's that it stands for."""
+    found: type[Exception] = getattr(exceptions, name, before)
+    return found
+
+
+CannotResolveHostError = _exception("CannotResolveHostError", txerror.DNSLookupError)
+DownloadCancelledError = _exception("DownloadCancelledError", CancelledError)
+DownloadConnectionRefusedError = _exception(
+    "DownloadConnectionRefusedError", txerror.ConnectionRefusedError
+)
+DownloadFailedError = _exception("DownloadFailedError", ResponseFailed)
+DownloadTimeoutError = _exception("DownloadTimeoutError", txerror.TimeoutError)
+UnsupportedURLSchemeError = _exception("UnsupportedURLSchemeError", SchemeNotSupported)
+_ResponseDataLossError = getattr(exceptions, "ResponseDataLossError", None)
+
+try:  # 2.15
+    from scrapy.utils._download_handlers import (
+        get_dataloss_msg,
+        wrap_twisted_exceptions,
+    )
+except ImportError:
+    wrap_twisted_exceptions = contextlib.nullcontext  # type: ignore[assignment]
+
+
+class Spiders(NamedTuple):
+    """Scrapy's own way to call a spider."""
+
+    call: Call
+    handle: Handle
+    on_error: Callable[..., Any]
+    """What is done with an exception of a spider's."""
+
+
 PASSES_SPIDER = not hasattr(crawler_module, "AsyncCrawlerProcess")
 """Whether Scrapy passes the spider to components, and awaits Deferreds alone."""
-ResponseReader = http11._ResponseReader
+_ResponseReader = http11._ResponseReader
 
 
 async def settled(result: Any) -> Any:
@@ -260,6 +280,10 @@ class BaseHandler(HTTP11DownloadHandler):
         """Build the handler of *crawler*."""
         return cls(crawler)
 
+    def connect_by(self, factory: Any) -> None:
+        """Have connections made by *factory*, a class like `LenientFactory`."""
+        self._pool._factory = factory
+
     def make_agent(self, cls: Any) -> Any:
         """An agent of *cls* for one request, as Scrapy's own handler makes its."""
         spider = self._crawler.spider
@@ -280,22 +304,105 @@ class BaseHandler(HTTP11DownloadHandler):
 
     def warn_of_loss(self, error: BaseException, url: str) -> None:
         """Say once that a body is not whole, where Scrapy's reader has not."""
-        if ResponseDataLossError is None or not isinstance(
-            error, ResponseDataLossError
-        ):
+        lost = _ResponseDataLossError
+        if lost is None or not isinstance(error, lost):
             return
         if not self._fail_on_dataloss_warned:
             self._fail_on_dataloss_warned = True
             logger.warning(get_dataloss_msg(url))
 
 
-if TYPE_CHECKING or not PASSES_SPIDER:
-    BaseCookies = ScrapysCookiesMiddleware
-    BaseRobots = ScrapysRobotsTxtMiddleware
-else:
+class BaseAgent(ScrapysAgent):
+    """Scrapy's agent, which sends one request, with places for what is done here."""
 
-    class BaseCookies(ScrapysCookiesMiddleware):
-        """Scrapy's, with the methods that it has since 2.14."""
+    @property
+    def maxsize(self) -> int:
+        """Of a body, in bytes, unless the request says; 0 for no limit."""
+        return int(self._maxsize)
+
+    def prepare(self, agent: Any, request: Request) -> None:
+        """Change *agent*, Twisted's, which is to send *request*."""
+
+    def reader_for(self, reader: Any) -> Any:
+        """What is to read the body in place of *reader*, Scrapy's."""
+        return reader
+
+    def _get_agent(self, request: Request, timeout: float) -> Any:
+        agent = super()._get_agent(request, timeout)
+        self.prepare(agent, request)
+        return agent
+
+    def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
+        deliver = txresponse.deliverBody
+        txresponse.deliverBody = lambda reader: deliver(self.reader_for(reader))
+        return super()._cb_bodyready(txresponse, request)
+
+
+class BaseReader(_ResponseReader):
+    """Scrapy's reader of a body, which goes to a store that may take its time."""
+
+    _bodybuf: Any
+    _ends = False
+
+    @classmethod
+    def instead(cls, reader: Any, store: Any) -> Any:
+        """*reader*, Scrapy's, as one of this class: its body goes to *store*."""
+        reader.__class__ = cls  # as Scrapy does with its parser
+        reader._bodybuf = store
+        return reader
+
+    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+        """Let the store slow the server down."""
+        super().connectionMade()
+        self._bodybuf.attach(self.transport)
+
+    def _finish_response(self, *args: Any, **kwargs: Any) -> None:
+        """Finish when the store has all of the body, which may be now."""
+        self._ends = True
+
+        def finish() -> None:
+            if not self._finished.called:
+                super(BaseReader, self)._finish_response(*args, **kwargs)
+
+        self._bodybuf.whenever_written(finish)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Keep *data*, unless the body has ended."""
+        if not self._ends:
+            super().dataReceived(data)
+
+    def connectionLost(self, *args: Any) -> None:  # noqa: N802 (Twisted's name)
+        """End the body, unless it has ended."""
+        if not self._ends:
+            super().connectionLost(*args)
+
+
+class BaseCookies(ScrapysCookiesMiddleware):
+    """Scrapy's, with the methods that it has since 2.14."""
+
+    crawler: Crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*.
+
+        Raises:
+            NotConfigured: ``COOKIES_ENABLED`` is false.
+        """
+        made = super().from_crawler(crawler)
+        made.crawler = crawler  # as Scrapy does since 2.14
+        return made
+
+    def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
+        """Put *cookies*, which came with *request* or its response, into *jar*."""
+        super()._process_cookies(cookies, jar=jar, request=request)
+
+    def _process_cookies(
+        self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
+    ) -> None:
+        self.put_into(jar, list(cookies), request)
+
+    if PASSES_SPIDER and not TYPE_CHECKING:
 
         def process_request(self, request: Request) -> Any:
             """Set the cookies of *request*."""
@@ -305,8 +412,28 @@ else:
             """Take the cookies of *response*."""
             return super().process_response(request, response, None)
 
-    class BaseRobots(ScrapysRobotsTxtMiddleware):
-        """Scrapy's, with the methods that it has since 2.14."""
+
+def cookies_by_domain(jar: CookieJar) -> Mapping[str, Any]:
+    """The cookies of *jar* by domain, path and name."""
+    found: Mapping[str, Any] = jar._cookies
+    return found
+
+
+class BaseRobots(ScrapysRobotsTxtMiddleware):
+    """Scrapy's, with the methods that it has since 2.14."""
+
+    def agent_of(self, request: Request) -> str | bytes | None:
+        """The name that rules are looked up by."""
+        return self._robotstxt_useragent or request.headers.get(
+            b"User-Agent", self._default_useragent
+        )
+
+    def fetching(self, request: Request) -> Deferred[RobotParser | None] | None:
+        """What fires when the rules for *request*'s host are there, if not yet."""
+        found = self._parsers.get(urlparse_cached(request).netloc)
+        return found if isinstance(found, Deferred) else None
+
+    if PASSES_SPIDER and not TYPE_CHECKING:
 
         def __init__(self, crawler: Crawler) -> None:
             super().__init__(crawler)
@@ -339,10 +466,29 @@ def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
     return None if delay is None else float(delay)
 
 
-def slot_of(crawler: Crawler) -> Any:
+def _slot_of(crawler: Crawler) -> Any:
     """The engine's slot: what is in progress, and whether it closes; or `None`."""
     engine: Any = crawler.engine
     return engine._slot
+
+
+def in_progress(crawler: Crawler) -> set[Request]:
+    """The requests that the engine has not done with."""
+    slot = _slot_of(crawler)
+    return slot.inprogress if slot is not None else set()
+
+
+def is_closing(crawler: Crawler) -> bool:
+    """Whether the engine waits for what is in progress, and then closes."""
+    slot = _slot_of(crawler)
+    return slot is not None and slot.closing is not None
+
+
+def wake_engine(crawler: Crawler) -> None:
+    """Have the engine ask for requests now, if all of it is open."""
+    slot, engine = _slot_of(crawler), crawler.engine
+    if slot is not None and slot.closing is None and engine and engine.running:
+        slot.nextcall.schedule()
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:
@@ -407,6 +553,67 @@ def stand_before_handlers(
 
     handlers.download_request = lambda request, _: deferred_from_coro(send(request))
     return original
+
+
+def handler_for(crawler: Crawler, scheme: str) -> Any:
+    """The download handler that *crawler* has for *scheme*; ``None`` without one."""
+    engine: Any = crawler.engine
+    return engine.downloader.handlers._get_handler(scheme)
+
+
+def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders:
+    """Have *call* called to call the spider, and *handle* for what it yields."""
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    before = Spiders(
+        scraper.call_spider_async,
+        scraper.handle_spider_output_async,
+        scraper.handle_spider_error,
+    )
+    scraper.call_spider_async = call
+    scraper.handle_spider_output_async = handle
+    return before
+
+
+def spider_middlewares(crawler: Crawler) -> Sequence[Any]:
+    """All spider middlewares, Scrapy's own too, in their order."""
+    engine: Any = crawler.engine
+    found: Sequence[Any] = engine.scraper.spidermw.middlewares
+    return found
+
+
+class Slots:
+    """The downloader's slots: who waits for a turn, and how long turns are apart."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        engine: Any = crawler.engine
+        self._downloader: Any = engine.downloader
+
+    def key(self, request: Request) -> str:
+        """The slot of *request*."""
+        return str(self._downloader.get_slot_key(request))
+
+    def delay(self, key: str | None) -> float | None:
+        """Seconds between the turns of *key* at present; ``None`` if it has none yet.
+
+        AutoThrottle and others change it.
+        """
+        slot = self._downloader.slots.get(key)
+        return None if slot is None else float(slot.delay)
+
+    def chosen_delay(self, key: str) -> float | None:
+        """The delay that ``DOWNLOAD_SLOTS`` gives to *key*."""
+        delay = self._downloader.per_slot_settings.get(key, {}).get("delay")
+        return None if delay is None else float(delay)
+
+    def slow_down(self, key: str, delay: float) -> None:
+        """Give *key* at least *delay*, without jitter, whether it exists or not."""
+        settings = self._downloader.per_slot_settings
+        settings[key] = {**settings.get(key, {}), "delay": delay, "jitter": 0.0}
+        slot = self._downloader.slots.get(key)
+        if slot is not None:
+            slot.jitter = 0.0
+            slot.delay = max(slot.delay, delay)
 
 
 async def started(crawler: Crawler) -> AsyncIterator[Any]:

@@ -15,6 +15,7 @@ from frontier.places import DOWNLOAD_SLOT
 from frontier.queues.codec import encode
 from frontier.queues.partition import queue_name
 from frontier.queues.push import TEST, Push
+from frontier.requests import Allowed, is_callback
 from frontier.seedlines import Seed, SeedFault, is_plain
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class SeedPushes:
         salt: bytes = b"",
         is_seen: bool = True,
         is_scrapys: bool = False,
+        allowed: Allowed | None = None,
     ) -> None:
         self._places = places
         self._fingerprint = fingerprint
@@ -51,6 +53,7 @@ class SeedPushes:
         self._salt = salt or (b"" if is_seen else START_SALT)
         self._is_seen = is_seen
         self._is_scrapys = is_scrapys
+        self._allowed = allowed or Allowed()
 
     def of(self, seed: Seed) -> list[tuple[int, Push]]:
         """What is to be pushed for *seed*: partitions, and what to each.
@@ -66,6 +69,9 @@ class SeedPushes:
                 return self._made(seed, seed.url, fingerprint, item)
         if seed.callback:
             self._require_method(seed.callback)
+        where, why = self._allowed.refused(seed.url, seed.meta)
+        if where:
+            raise SeedFault(f"is not taken by nodes: {where} {why}")
         try:
             request = Request(
                 seed.url,
@@ -111,9 +117,9 @@ class SeedPushes:
             raise SeedFault(
                 f"has a callback, but the project here has no spider {self._name}"
             )
-        if not callable(getattr(self._spider, name, None)):
+        if not is_callback(self._spider, name):
             raise SeedFault(
-                f"has the callback {name!r}, which the spider {self._name} has not"
+                f"has the callback {name!r}, which is none of the spider {self._name}"
             )
 
 

@@ -35,9 +35,10 @@ def read_seeds(given: str) -> list[str]:
     path = Path(given)
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(
-            f"the seeds file {given!r} cannot be read: {error.strerror}"
+            f"the seeds file {given[:200]!r} cannot be read: {reason}"
         ) from None
     return _checked([(f"{given}:{n}", line) for n, line in enumerate(lines, 1)], given)
 

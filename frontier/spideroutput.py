@@ -33,6 +33,8 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.defer import aiter_errback
 
+from frontier.scrapy_internals import spider_middlewares, stand_before_spider
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -69,12 +71,8 @@ class SpiderOutput:
         self._noting = noting
         self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
-        scraper = engine.scraper
         self._crawl = engine.crawl
-        self._on_error = scraper.handle_spider_error
-        self._handle = scraper.handle_spider_output_async
-        scraper.handle_spider_output_async = self.handle
-        chain = scraper.spidermw.middlewares
+        chain = spider_middlewares(crawler)
         settings = crawler.settings
         self._counts_depth = any(isinstance(m, DepthMiddleware) for m in chain)
         self._deepest = settings.getint("DEPTH_LIMIT") or 10**9
@@ -82,8 +80,8 @@ class SpiderOutput:
         self._may_drop = drop is not None and not has_others
         if settings.getbool("DEPTH_STATS_VERBOSE"):
             self._may_drop = False
-        self._call = scraper.call_spider_async
-        scraper.call_spider_async = self.call
+        before = stand_before_spider(crawler, self.call, self.handle)
+        self._call, self._handle, self._on_error = before
 
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""

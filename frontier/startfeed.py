@@ -23,6 +23,7 @@ from scrapy import FormRequest, Request, signals
 
 from frontier.errors import StoreRefused
 from frontier.inspection.untrusted import printable
+from frontier.requests import Allowed
 from frontier.runtime.seeder import GRACE_MS, LOCK_MS
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
@@ -58,6 +59,7 @@ class StartFeed:
         self._node = node
         self._spider = spider
         self._key = key
+        self._allowed = Allowed.of(node.config)
         self._encoding = settings.get("REDIS_ENCODING") or "utf-8"
         self._batch = settings.getint("REDIS_START_URLS_BATCH_SIZE") or BATCH
         self._kind = "list"
@@ -163,6 +165,12 @@ class StartFeed:
         for request in found:
             if not isinstance(request, Request):
                 raise TypeError(f"{request!r} is no request")
+            # What a spider's own method puts into meta is the project's.
+            where, why = self._allowed.refused(
+                request.url, {} if make else request.meta
+            )
+            if where:
+                raise ValueError(f"{where} {why}")
         if not found:
             raise ValueError("there is no url in it")
         return found

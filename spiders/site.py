@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import scrapy
 
 from frontier.connection import one_message
-from frontier.links import links_of
+from frontier.pages import Document
 from frontier.scope import Scope
 from frontier.seeds import read_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
 
     from scrapy.http import Response
 
@@ -31,11 +31,12 @@ class SiteSpider(scrapy.Spider):
             self.start_urls = read_seeds(seeds)
             self.scope = Scope(scope, self.start_urls)
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        """Yield the page, if it is one, and what it leads to."""
-        if isinstance(response, scrapy.http.HtmlResponse):
-            title = response.xpath("normalize-space(//title)").get()
-            yield {"url": response.url, "status": response.status, "title": title}
-        for url in links_of(response):
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        """Yield what the page leads to, and the page itself, if it is one."""
+        document = Document(self.crawler, response)
+        async for url in document.links():
             if self.scope.allows(url):
                 yield response.follow(url)
+        if isinstance(response, scrapy.http.HtmlResponse):
+            title = document.title
+            yield {"url": response.url, "status": response.status, "title": title}

@@ -24,10 +24,47 @@ PACKAGES = {
     "yauzl": "^3",
     "fflate": "^0.8",
 }
+INDEXER = {
+    "@webrecorder/wabac": "2.27.3",
+    "warcio": "2.4.11",
+    "esbuild": "^0.25",
+    "client-zip": "^2",
+    "css-selector-parser": "^3",
+    "fetch-socks": "^1",
+    "get-folder-size": "^5",
+    "ioredis": "^5",
+    "iso-639-1": "^3",
+    "js-levenshtein": "^1",
+    "js-yaml": "^4.3",
+    "normalize-url": "^9",
+    "p-queue": "^7.3",
+    "robots-parser": "^3",
+    "sax": "^1",
+    "undici": "^7.28",
+    "uuid": "^14",
+    "yargs": "^17.7",
+}
+"""What Browsertrix's indexer needs of what its crawler needs."""
+BROWSERS = (
+    "@aws-sdk/client-s3",
+    "@aws-sdk/lib-storage",
+    "@puppeteer/replay",
+    "browsertrix-behaviors",
+    "pixelmatch",
+    "pngjs",
+    "puppeteer-core",
+    "sharp",
+    "ws",
+)
+"""What it imports by way of other modules, and never calls."""
+NOTHING = """
+const thing = class {};
+module.exports = new Proxy({}, {get: (_, n) => n === "__esModule" ? true : thing});
+"""
 SCRIPT = Path(__file__).with_name("wabac.ts")
 REQUIRE = (
-    'import {createRequire} from "node:module"; '
-    "const require = createRequire(import.meta.url);"
+    'import {createRequire as makeRequire} from "node:module"; '
+    "const require = makeRequire(import.meta.url);"
 )
 PLACE = Path(__file__).parents[1] / ".venv" / "foreign"
 
@@ -109,6 +146,52 @@ def wabac(work):
         return answers["members"], answers["found"]
 
     return ask
+
+
+def browsertrix(work):
+    """A way to run Browsertrix's indexer in *work*, a directory, with options.
+
+    Its source is in no registry: ``BROWSERTRIX_SOURCE`` names a checkout.
+    """
+    source = os.environ.get("BROWSERTRIX_SOURCE")
+    if not source:
+        pytest.skip("BROWSERTRIX_SOURCE names no checkout of browsertrix-crawler")
+    place = work / "browsertrix"
+    (place / "dist" / "util").mkdir(parents=True)
+    shutil.copytree(Path(source) / "src", place / "src")
+    shutil.copytree(Path(source) / "html", place / "html")
+    shutil.copy(Path(source) / "package.json", place)
+    needed = node(INDEXER, {"warcio": "2.4.11"})
+    (place / "node_modules").symlink_to(needed / "node_modules")
+    (place / "nothing.cjs").write_text(NOTHING)
+    subprocess.run(
+        [
+            "node_modules/.bin/esbuild",
+            "src/indexer.ts",
+            "--bundle",
+            "--platform=node",
+            "--format=esm",
+            "--loader:.html=text",
+            "--outfile=dist/util/indexer.mjs",  # it looks for package.json from there
+            f"--banner:js={REQUIRE}",
+            *(f"--alias:{name}=./nothing.cjs" for name in BROWSERS),
+        ],
+        cwd=place,
+        check=True,
+        capture_output=True,
+    )
+
+    def run(*options):
+        done = subprocess.run(
+            ["node", place / "dist" / "util" / "indexer.mjs", *options],
+            cwd=work,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
 
 
 def _made(kind, named, make):

@@ -22,6 +22,7 @@ FACES = {
     "cookies",
     "dashboard",
     "discovery",
+    "download",
     "downloadermiddlewares",
     "dupefilter",
     "extensions",
@@ -34,8 +35,8 @@ FACES = {
     "keeping",
     "launch",
     "limits",
-    "links",
     "modes",
+    "pages",
     "pipelines",
     "places",
     "requests",
@@ -52,7 +53,7 @@ FACES = {
     "tls",
     "wire",
 }
-SERVICES = {"archive", "coordination", "journal", "queues", "seen"}
+SERVICES = {"archive", "coordination", "journal", "queues", "seen", "workers"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
@@ -71,6 +72,7 @@ LAYERS = [
         "seedlines",
         "seeds",
         "traps",
+        "urls",
     },
     {"store"},
     SERVICES,
@@ -86,9 +88,10 @@ GUARDED = {
     "twisted": FACES,
     "w3lib": FACES | {"canon"},  # whose rules "scrapy" are
     "ada_url": {"canon"},
-    "surt": {"cdx"},
-    "warcio": {"archive"},
+    "surt": set(),  # AGPL
+    "warcio": set(),
     "fastwarc": {"archive"},
+    "lxml": {"urls"},
     "fsspec": {"archive"},
     "urllib3": {"archive"},
     "uhashring": {"ring"},

@@ -136,6 +136,8 @@ def test_settings_of_others_are_left_alone():
         ("QUEUE_KEY", "hosts"),
         ("QUEUE_KEY", ["host"]),
         ("SEEN_RECENT_SIZE", -1),
+        ("SCHEMES", "http https:"),
+        ("SCHEMES", "1http"),
         ("SEEN_TIERS", ""),
         ("SEEN_TIERS", "set,set"),
         ("SEEN_TIERS", ["bloom", "cuckoo"]),
@@ -276,6 +278,14 @@ def test_warcinfo_says_who_crawled_and_how():
 def test_what_cannot_be_in_a_warcinfo_is_refused(wrong):
     with pytest.raises(ConfigurationError, match="FRONTIER_WARC_INFO"):
         read(warc_info=wrong)
+
+
+def test_schemes_and_names_are_between_commas_or_spaces():
+    config = read(SCHEMES="HTTP, ftp  s3", STORED_META="proxy")
+
+    assert (config.schemes, config.stored_meta) == (("http", "ftp", "s3"), ("proxy",))
+    assert read(SCHEMES=["data"], STORED_META="").schemes == ("data",)
+    assert read().schemes == ("http", "https")
 
 
 def test_lists_are_normalised():

@@ -440,3 +440,12 @@ async def test_a_url_whose_verdict_gets_lost_is_new(crawler, wire, until):
         assert await asking is False
         assert await asyncio.to_thread(dupefilter.request_seen, request)
         dupefilter.close("finished")
+
+
+def test_under_a_command_for_developers_it_is_scrapys_own_filter(crawler, monkeypatch):
+    monkeypatch.setattr("frontier.dupefilter.developing", lambda: "shell")
+    made = RedisDupeFilter.from_crawler(crawler())
+    made.open()
+
+    assert not made.request_seen(Request("http://a.example/"))
+    assert made.request_seen(Request("http://a.example/"))

@@ -44,7 +44,10 @@ def gate(node, sent):
         sent.append(time.monotonic())
         return request
 
-    handlers = SimpleNamespace(download_request_async=send)
+    handlers = SimpleNamespace(
+        download_request_async=send,
+        _get_handler=lambda _: SimpleNamespace(checks_addresses=True),
+    )
     slots = {"host": SimpleNamespace(delay=DELAY)}
     downloader = SimpleNamespace(slots=slots, handlers=handlers)
     crawler = SimpleNamespace(
@@ -54,9 +57,11 @@ def gate(node, sent):
     connection = SimpleNamespace(
         node=node,
         allowance=SimpleNamespace(is_divided=False),
+        hops=None,
         reservations={},
         sent={},
         answered={},
+        browser=None,
     )
     return Gate(crawler, connection)
 

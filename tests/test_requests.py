@@ -1,12 +1,23 @@
+import functools
 import sys
 
 import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.spiders import CrawlSpider, CSVFeedSpider, SitemapSpider, XMLFeedSpider
+from scrapy_redis.spiders import RedisCrawlSpider, RedisSpider
 
 from frontier.errors import CodecError, NotSerializable
 from frontier.queues.codec import decode, encode
-from frontier.requests import MAX_HOST, Recorder, from_record, queue_key
+from frontier.requests import (
+    MAX_HOST,
+    STEERING,
+    Allowed,
+    Recorder,
+    from_record,
+    is_callback,
+    queue_key,
+)
 
 URL = "http://a.example/path?q=1"
 
@@ -266,3 +277,122 @@ def test_both_spellings_of_a_default_port_share_a_queue():
         assert queue_key("http://a.example:80/x", kind) == queue_key(
             "https://a.example/y", kind
         )
+
+
+class Mixin:
+    def of_mixin(self, response):
+        pass
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def within(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return within
+
+
+class Hostile(Site, Mixin):
+    @classmethod
+    def update_settings(cls, settings):
+        pass
+
+    def closed(self, reason):
+        pass
+
+    def start_requests(self):
+        yield Request(URL)
+
+    @decorated
+    def decorated(self, response):
+        pass
+
+    async def slow(self, response):
+        pass
+
+    partial = functools.partialmethod(Site.parse_page)
+    made = property(lambda self: self.parse_page)
+
+    class Inner:
+        pass
+
+
+@pytest.mark.parametrize("part", ["callback", "errback"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(set(dir(Spider)) - {"parse", "_parse"}),
+        *("closed", "start_requests", "partial", "made", "Inner", "text", "later"),
+        *("missing", "", b"parse", 7),
+    ],
+)
+def test_nothing_but_a_callback_of_the_spider_is_called(part, name):
+    spider = Hostile()
+    spider.later = spider.parse_page
+
+    with pytest.raises(CodecError, match=f"its {part} .* is no callback"):
+        from_record({"url": URL, part: name}, spider)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("parse", "_parse", "parse_page", "_private", "_Site__mangled", "alias"),
+        *("of_class", "static", "of_mixin", "decorated", "slow"),
+    ],
+)
+def test_what_the_spider_wrote_is_called(name):
+    assert from_record({"url": URL, "callback": name}, Hostile()).callback is not None
+
+
+@pytest.mark.parametrize(
+    ("cls", "names"),
+    [
+        (CrawlSpider, {"_callback", "_errback", "parse_with_rules"}),
+        (SitemapSpider, {"_parse_sitemap"}),
+        (XMLFeedSpider, {"parse_nodes", "parse_node", "adapt_response"}),
+        (CSVFeedSpider, {"parse_rows", "parse_row", "adapt_response"}),
+        (RedisCrawlSpider, {"_callback", "_errback"}),
+        (RedisSpider, set()),
+    ],
+)
+def test_of_a_class_of_scrapys_its_callbacks_are_called_and_nothing_else(cls, names):
+    class Mine(cls):
+        name = "mine"
+
+    found = {name for name in dir(Mine) if is_callback(Mine, name)}
+    assert names | {"parse", "_parse"} <= found
+    for name in found:
+        first = getattr(Mine, name).__code__.co_varnames[1]
+        assert first in ("response", "failure")
+
+
+def test_a_request_whose_callback_would_not_come_back_is_not_stored():
+    spider = Hostile()
+    for function in (spider.closed, spider.log, Hostile.update_settings):
+        with pytest.raises(NotSerializable, match="not one that a stored request may"):
+            Recorder(spider).record(Request(URL, callback=function))
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://a.example/", "data:,x"])
+def test_schemes_are_those_that_are_allowed(spider, url):
+    with pytest.raises(CodecError, match="not one of FRONTIER_SCHEMES"):
+        from_record({"url": url}, spider)
+    with pytest.raises(NotSerializable, match="FRONTIER_SCHEMES"):
+        Recorder(spider).record(Request(url))
+
+    allowed = Allowed(frozenset({"ftp", "file", "data"}))
+    record = Recorder(spider, allowed).record(Request(url))
+    assert from_record(record, spider, allowed).url == Request(url).url
+
+
+@pytest.mark.parametrize("name", sorted(STEERING))
+def test_what_steers_where_bytes_go_is_taken_only_if_it_is_allowed(spider, name):
+    record = {"url": URL, "meta": {name: "http://127.0.0.1:1/", "depth": 1}}
+    with pytest.raises(CodecError, match=f"its meta {name} .*FRONTIER_STORED_META"):
+        from_record(record, spider)
+    with pytest.raises(NotSerializable, match="FRONTIER_STORED_META"):
+        Recorder(spider).record(Request(**record))
+
+    allowed = Allowed(meta=frozenset({name}))
+    assert from_record(record, spider, allowed).meta == record["meta"]

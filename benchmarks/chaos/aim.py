@@ -8,7 +8,8 @@ those of others, so that is what is waited for.
     same moment; of eight, half of each have journals; every second has a cluster.
 2.  The push that is waited for queues a page to which only one other leads.
 3.  In a plan that is `safe` no page may be lost. In the others it may: the node that
-    knew of the push is dead, and its page is acked at another server.
+    knew of the push is dead and had no journal, and its page is acked at another
+    server.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class AimedPlan:
     @property
     def safe(self) -> bool:
         """Whether nothing may be lost."""
-        return not (self.dies and self.store is StoreKind.CLUSTER)
+        return self.journals or not (self.dies and self.store is StoreKind.CLUSTER)
 
     def lines(self) -> list[str]:
         """The plan, for people."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 
-from frontier.links import links_of
+from frontier.pages import links_of
 from frontier.scope import Scope
 from frontier.seeds import read_seeds
 

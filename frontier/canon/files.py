@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 20
 """Of a rule file."""
+MAX_LINE = 4_000
+"""Characters of a line: what is read for a key of many parts grows as their square."""
 MAX_RULES = 1_000
 KINDS = ("strip", "regex", "transcode")
 _WHERE = ("site", "match")
@@ -68,6 +70,7 @@ def read(path: Path) -> dict[str, Any]:
         raise RulesBroken(str(path), 0, f"has more than {MAX_BYTES:,} bytes")
     try:
         text = data.decode("utf-8")
+        _require_short_lines(str(path), text)
         given = tomllib.loads(text)
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -76,8 +79,18 @@ def read(path: Path) -> dict[str, Any]:
         found = re.search(r"line (\d+)", str(error))
         line = int(found[1]) if found else text.count("\n") + 1
         raise RulesBroken(str(path), line, f"is no TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a huge number, or a deep array
+        raise RulesBroken(str(path), 0, f"is no TOML: {error}") from None
     _Checker(str(path), text).check(given)
     return given
+
+
+def _require_short_lines(path: str, text: str) -> None:
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MAX_LINE:
+            raise RulesBroken(
+                path, number, f"has a line of more than {MAX_LINE:,} characters"
+            )
 
 
 def recorded(where: str, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -196,11 +209,8 @@ class _Checker:
             if key not in rule:
                 self._fail(at, kinds[0], f"needs a {key} beside {kinds[0]}")
         for key in ("source", "target"):
-            if key in rule:
-                try:
-                    codecs.lookup(rule[key])
-                except LookupError:
-                    self._fail(at, key, f"knows no character set {rule[key]!r}")
+            if key in rule and not _is_charset(rule[key]):
+                self._fail(at, key, f"knows no character set {rule[key]!r}")
         if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
             self._fail(at, "transcode", "needs a group: what is escaped anew")
         for key in ("from", "until"):
@@ -212,7 +222,7 @@ class _Checker:
     def _check_pattern(self, at: int, key: str, text: str) -> None:
         try:
             re.compile(text)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             self._fail(at, key, f"has no regular expression: {error}")
         reason = cautious(text)
         if reason is not None:
@@ -240,6 +250,14 @@ class _Checker:
                 begin = number
                 break
         raise RulesBroken(self._path, begin, reason)
+
+
+def _is_charset(name: str) -> bool:
+    """Whether *name* is a character set, and not ``zlib`` or ``rot13``."""
+    try:
+        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
+    except (LookupError, ValueError):
+        return False
 
 
 def _list(names: set[str]) -> str:

@@ -72,6 +72,9 @@ def main() -> None:
     except FrontierError as error:
         complain(str(error))
         sys.exit(exit_code_of(error))
+    except UnicodeEncodeError as error:  # a name that the system took as bytes
+        complain(f"{error.object[:200]!r} is not UTF-8")
+        sys.exit(ExitCode.USAGE)
     except OSError as error:
         # Else Python tries to write what is left, and reports that as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,7 @@
-"""What commands print: results on stdout, everything else on stderr."""
+"""What commands print: results on stdout, everything else on stderr.
+
+Nothing that a terminal obeys gets through from a name, a URL or another's message.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,8 @@ def show(renderables: Iterable[RenderableType]) -> None:
     """Print *renderables*; lines of text are not broken, so that paths stay whole."""
     console = results()
     for renderable in renderables:
+        if isinstance(renderable, Text):
+            renderable.plain = _harmless(renderable.plain)  # as long, so styles stay
         console.print(renderable, soft_wrap=isinstance(renderable, Text))
 
 
@@ -40,9 +45,15 @@ def show_json(value: dict[str, Any]) -> None:
 
 def say(message: str) -> None:
     """Print *message* on stderr."""
-    print(message, file=sys.stderr, flush=True)
+    print(_harmless(message), file=sys.stderr, flush=True)
 
 
 def complain(message: str) -> None:
     """Print *message* as one line on stderr."""
     say(f"frontier: {' '.join(message.split())}")
+
+
+def _harmless(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -24,6 +25,7 @@ from frontier.inspection.untrusted import printable
 
 if TYPE_CHECKING:
     from frontier.rebuild import Outcome
+    from frontier.store.client import BlockingStore
 
 MAX_NAMED = 20
 """Bad entries that are named; the rest are counted."""
@@ -43,6 +45,14 @@ def rebuild(
             metavar="DIR", help="WARC files of nodes whose journals are lost."
         ),
     ] = None,
+    missing: Annotated[
+        bool,
+        typer.Option(
+            "--missing",
+            help="The crawl is there: only push what the store lacks of nodes that "
+            "are gone. Others may run.",
+        ),
+    ] = False,
     redis_url: RedisUrl = "",
     store_dir: StoreDir = STORE_DIR,
     namespace: Namespace = NAMESPACE,
@@ -55,6 +65,12 @@ def rebuild(
     """
     from frontier.rebuild import Rebuild
 
+    if missing:
+        if warc is not None:
+            raise typer.BadParameter("--warc does not go with --missing")
+        with connected(redis_url, store_dir) as store:
+            _push_missing(store, namespace, crawl_id, journal, as_json=as_json)
+        return
     with connected(redis_url, store_dir, create=True) as store:
         made = Rebuild(store, namespace, crawl_id, journal, warc)
         with bar("journals", 3 * made.outcome.journals) as progress:
@@ -68,6 +84,36 @@ def rebuild(
         show_json(asdict(outcome))
     else:
         show([facts(_rows(outcome))])
+
+
+def _push_missing(
+    store: BlockingStore,
+    namespace: str,
+    crawl_id: str,
+    directories: list[Path],
+    *,
+    as_json: bool,
+) -> None:
+    from frontier.runtime.restoring import restore
+    from frontier.seen.stored import stored_crawl
+
+    found = restore(store, stored_crawl(store, namespace, crawl_id), directories)
+    for journal in found:
+        for line in journal.told():
+            say(printable(line))
+    said = {
+        "crawl_id": crawl_id,
+        "journals": len(found),
+        "pushed": sum(journal.pushed for journal in found),
+        "left_out": sum(journal.unsure + len(journal.bad) for journal in found),
+    }
+    if as_json:
+        show_json(said)
+    else:
+        rows = [(key.replace("_", " "), f"{said[key]:,}") for key in list(said)[1:]]
+        show([facts([("crawl", crawl_id), *rows])])
+    if said["left_out"]:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _rows(outcome: Outcome) -> list[tuple[str, str]]:

@@ -199,6 +199,9 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         rows.append(("", f"{seen.lost:,} of {seen.partitions:,} partitions are lost"))
     if totals.forbidden:
         rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
+    if totals.refused:
+        text = "not sent: out of scope, or to addresses not allowed"
+        rows.append(("", f"{totals.refused:,} of them {text}"))
     if totals.trapped:
         rows.append(("", f"{totals.trapped:,} more links kept out as traps"))
     if totals.reclaimed:

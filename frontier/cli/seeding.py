@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frontier.queues.push import Push
+    from frontier.requests import Allowed
     from frontier.runtime.seeder import Seeder, SeedLock
     from frontier.seeding import SeedPushes
     from frontier.seen.stored import StoredCrawl
@@ -198,9 +199,20 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         name=crawl.spider,
         salt=salt or b"",
         is_seen=crawl.config.seen_start,
+        allowed=_allowed(),
         is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
         and crawl.config.canon_rules == SCRAPY,
     )
+
+
+def _allowed() -> Allowed:
+    """What nodes with the settings of the project here take from the store."""
+    from scrapy.utils.project import get_project_settings
+
+    from frontier.conf import Config
+    from frontier.requests import Allowed
+
+    return Allowed.of(Config.from_settings(get_project_settings()))
 
 
 def _spider(name: str) -> type[Any] | None:

@@ -22,6 +22,7 @@ MAX_SIZE = 10**12
 """Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
 what is conserved are sums of these."""
 REVISIT = "warc/revisit"
+_SIZE = re.compile(r"[0-9]{1,15}")
 _SIZE_COLUMN = {7: 6, 9: 0, 11: 8}
 """By how many columns a line has; 0 for none."""
 _DATE = re.compile(
@@ -162,7 +163,7 @@ def _capture(
 
 
 def _size(value: object) -> int:
-    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
+    if isinstance(value, str) and _SIZE.fullmatch(value):
         value = int(value)
     if value is None or value == "-":
         return 0

@@ -28,6 +28,7 @@ COUNTS = (
     "items",
     "errors",
     "forbidden",
+    "refused",
     "trapped",
     "new",
     "local",

@@ -101,6 +101,8 @@ class Figures:
     of status 429 or 5xx; each try counts."""
     forbidden: int = 0
     """Requests that robots.txt does not allow, and that were not sent."""
+    refused: int = 0
+    """Requests that were not sent: out of scope, or to addresses not connected to."""
     trapped: int = 0
     """URLs that were not queued because they look like a trap."""
     new: int = 0

@@ -46,6 +46,13 @@ class Header(NamedTuple):
     node_id: str
     shape: Mapping[str, Any]
     """The settings that the crawl was created with."""
+    process: str = ""
+    """What the store knows the process by, whose pushes have numbers."""
+
+    @property
+    def crawl(self) -> tuple[str, str]:
+        """Namespace and name of the crawl."""
+        return self.namespace, self.crawl_id
 
 
 class Pushed(NamedTuple):
@@ -58,6 +65,8 @@ class Pushed(NamedTuple):
     queue: str
     """Empty if it was marked as seen only."""
     item: bytes
+    number: int = 0
+    """Of the push; grows within a partition. 0 if it is not known."""
 
 
 class Acked(NamedTuple):
@@ -174,14 +183,16 @@ def _header(version: Any, *rest: Any) -> Header:
     if version != VERSION:
         raise ValueError(f"version {str(version)[:20]} is not {VERSION}")
     header = Header(*rest)
-    if not all(isinstance(text, str) for text in header[:4]):
+    if not all(isinstance(text, str) for text in (*header[:4], header.process)):
         raise ValueError("a name is no text")
     if not isinstance(header.shape, dict):
         raise TypeError("the settings are none")
     return header
 
 
-def _pushed(partition: Any, mode: Any, mark: Any, queue: Any, item: Any) -> Pushed:
+def _pushed(
+    partition: Any, mode: Any, mark: Any, queue: Any, item: Any, number: Any = 0
+) -> Pushed:
     _require_partition(partition)
     if mode not in ("t", "m", "f"):
         raise ValueError("its mode is not known")
@@ -195,7 +206,9 @@ def _pushed(partition: Any, mode: Any, mark: Any, queue: Any, item: Any) -> Push
         raise ValueError("its queue is none")
     if not isinstance(item, bytes) or (queue and len(item) < 3):
         raise ValueError("its item is none")
-    return Pushed(partition, mode, mark, queue, item)
+    if type(number) is not int or number < 0:
+        raise ValueError("its number is none")
+    return Pushed(partition, mode, mark, queue, item, number)
 
 
 def _acked(partition: Any, digest: Any) -> Acked:

@@ -6,8 +6,9 @@ What always holds:
 2.  A future of `durable` completes when everything that was put before it is on
     disk, or fails with `WriterStopped`.
 3.  A file that is being written is locked and called ``.open``. One that lost its
-    writer is cut back to its last whole entry by the next node that starts on
-    the directory.
+    writer is cut back to its last whole entry and closed by the next node that starts
+    on the directory; one of that node's crawl only when somebody has compared it with
+    the store (see `Left`).
 4.  What an `OSError` leaves half done is cut off and written again, until it
     works or the journal is closed.
 """
@@ -34,11 +35,12 @@ from frontier.journal.entries import (
     Pushed,
     digest_of,
     frame,
+    read_header,
     whole_bytes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class Journal:
         self._kept = 0
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            mend(directory)
+            mend(directory, besides=header)
             self._open()
         except OSError as error:
             raise ArchiveError(
@@ -243,43 +245,85 @@ class Journal:
             _sync_directory(self._directory)
 
 
-def mend(directory: Path) -> list[tuple[Path, int]]:
+class Left:
+    """A journal that lost its writer. Locked: nobody else looks at it meanwhile."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self.path = path
+        self._file: int | None = file
+
+    def close(self) -> tuple[Path, int]:
+        """Cut it back to its last whole entry, take ``.open`` off its name, unlock it.
+
+        Returns its new path, and how many bytes were cut off. A file without any
+        entry is deleted.
+
+        Raises:
+            OSError: It cannot be read or changed.
+        """
+        path = self.path
+        final = path.with_name(path.name[: -len(OPEN)])
+        try:
+            end = whole_bytes(path)
+            cut = path.stat().st_size - end
+            if end:
+                if cut and self._file is not None:
+                    os.ftruncate(self._file, end)
+                    os.fsync(self._file)
+                path.rename(final)
+            else:
+                path.unlink()
+            _sync_directory(path.parent)
+        finally:
+            self.release()
+        logger.warning("%s was left open; %d bytes cut off", path, cut)
+        return final, cut
+
+    def release(self) -> None:
+        """Unlock it, and leave it as it is."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def left_open(directory: Path) -> Iterator[Left]:
+    """The journals in *directory* that lost their writers, by name.
+
+    Raises:
+        OSError: The directory, or one of them, cannot be read.
+    """
+    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
+        try:
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # closed by its writer, or by another node
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_there = os.path.samestat(path.stat(), os.fstat(file))
+        except (BlockingIOError, FileNotFoundError):
+            is_there = False
+        if is_there:
+            yield Left(path, file)
+        else:
+            os.close(file)
+
+
+def mend(directory: Path, *, besides: Header | None = None) -> list[tuple[Path, int]]:
     """Close the journals in *directory* that lost their writers.
 
-    Returns the path of each, and how many bytes after its last whole entry were
-    cut off. A file without any is deleted.
+    Those of the crawl of *besides* are left as they are. Returns what `Left.close`
+    does, of each.
 
     Raises:
         OSError: A file cannot be read or changed.
     """
     mended = []
-    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
-        try:
-            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # closed by its writer, or mended by another node
-        try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not os.path.samestat(path.stat(), os.fstat(file)):
-                    continue
-            except (BlockingIOError, FileNotFoundError):
-                continue
-            end = whole_bytes(path)
-            cut = os.fstat(file).st_size - end
-            final = path.with_name(path.name[: -len(OPEN)])
-            if end:
-                os.ftruncate(file, end)
-                os.fsync(file)
-                path.rename(final)
-            else:
-                path.unlink()
-            logger.warning("%s was left open; %d bytes cut off", path, cut)
-            mended.append((final, cut))
-        finally:
-            os.close(file)
-    if mended:
-        _sync_directory(directory)
+    for left in left_open(directory):
+        header = read_header(left.path)
+        if header and besides and header.crawl == besides.crawl:
+            left.release()
+        else:
+            mended.append(left.close())
     return mended
 
 

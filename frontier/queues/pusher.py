@@ -38,6 +38,11 @@ KNOWN = 600.0
 EMPTY = Layout()
 
 
+def new_pusher() -> str:
+    """A name for the pushes of one process, which no other has."""
+    return secrets.token_urlsafe(6)
+
+
 class Pusher:
     """Numbers the pushes of one process to the partitions of one crawl."""
 
@@ -46,6 +51,7 @@ class Pusher:
         keys: CrawlKeys,
         shape: SeenShape,
         clock: Callable[[], float] = time.monotonic,
+        process: str = "",
     ) -> None:
         self._keys = keys
         self._shape = shape
@@ -54,7 +60,7 @@ class Pusher:
         self._numbers = itertools.count(1)
         self._sent: dict[int, Turn] = {}
         self._confirmed: dict[int, tuple[int, float]] = {}
-        self.process = secrets.token_urlsafe(6)
+        self.process = process or new_pusher()
         """What the store knows this process by."""
 
     def plan(self, partition: int, pushes: Sequence[Push]) -> Plan:
@@ -98,9 +104,7 @@ class Pusher:
     def ask(self) -> dict[int, Call]:
         """The calls that ask partitions for the last number that they have."""
         return {
-            partition: Call.command(
-                "HGET", self._keys.partition(partition).pushers, self.process
-            )
+            partition: last_push(self._keys, partition, self.process)
             for partition in self._confirmed
             if self.confirmed(partition)
         }
@@ -110,10 +114,7 @@ class Pusher:
 
         *replies* are those to the calls of `ask`.
         """
-        has = {
-            partition: int((reply or b"0").split(b" ", 1)[0])
-            for partition, reply in replies.items()
-        }
+        has = {partition: number_of(reply) for partition, reply in replies.items()}
         return {p: number for p, number in has.items() if number < self.confirmed(p)}
 
     def went_back(self, forgotten: Mapping[int, int]) -> None:
@@ -141,3 +142,13 @@ class Pusher:
         """
         names = [self._keys.partition(partition).pushers for partition in self._sent]
         return [Call.command("HDEL", name, self.process) for name in names]
+
+
+def last_push(keys: CrawlKeys, partition: int, process: str) -> Call:
+    """The call that asks *partition* for the last push of *process*."""
+    return Call.command("HGET", keys.partition(partition).pushers, process)
+
+
+def number_of(reply: bytes | None) -> int:
+    """The number in the *reply* to `last_push`; 0 if there is none."""
+    return int((reply or b"0").split(b" ", 1)[0])

@@ -20,7 +20,7 @@ from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.queues.partition import Scan, scan_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from frontier.coordination.lease import Leases
     from frontier.runtime.inbox import Inbox
@@ -50,6 +50,7 @@ class Ending:
         idle: Callable[[], bool],
         on_finished: Callable[[], None],
         rank: Callable[[], int] = lambda: 0,
+        last_look: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -60,6 +61,8 @@ class Ending:
         self._idle = idle
         self._on_finished = on_finished
         self._rank = rank
+        self._last_look = last_look
+        """Whether a journal has what the store lacks, which is then pushed."""
         self.ended_here = False
         """Whether it was this node that ended the crawl."""
 
@@ -80,6 +83,9 @@ class Ending:
                 total = await self._scan()
                 if total is None or total != pushed:
                     pushed = total
+                    continue
+                if self._last_look is not None and await self._last_look():
+                    pushed = None
                     continue
                 ended = await crawls.finish(
                     self._patience.once, self._keys, ttl=self._ttl

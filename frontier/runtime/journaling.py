@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from frontier.journal.entries import Header, Pushed
 from frontier.journal.writer import Journal
 from frontier.queues.push import CLAIM, GONE, TEST
+from frontier.queues.pusher import new_pusher
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 class Journaling:
     """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
 
-    def __init__(self, journal: Journal | None = None) -> None:
+    def __init__(self, journal: Journal | None = None, process: str = "") -> None:
         self._journal = journal
+        self.process = process or new_pusher()
+        """What the store is to know the process by, whose pushes are noted."""
 
     @classmethod
     async def begin(
@@ -36,18 +39,20 @@ class Journaling:
         directory = config.journal_dir
         if directory is None:
             return cls()
-        header = Header(keys.namespace, keys.crawl_id, spider, config.node_id, shape)
-        return cls(await asyncio.to_thread(Journal, directory, header))
+        names = (keys.namespace, keys.crawl_id, spider, config.node_id)
+        process = new_pusher()
+        header = Header(*names, shape, process)
+        return cls(await asyncio.to_thread(Journal, directory, header), process)
 
-    def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
-        """Note that the store has *pushes*."""
+    def pushed(self, partition: int, number: int, pushes: Sequence[Push]) -> None:
+        """Note that the store has *pushes*, since the one of *number*."""
         if self._journal is not None:
             for push in pushes:
                 if push.mode in GONE:  # a rebuild finds out by itself
                     continue
                 mode = TEST if push.mode == CLAIM else push.mode
                 self._journal.pushed(
-                    Pushed(partition, mode, push.mark, push.queue, push.item)
+                    Pushed(partition, mode, push.mark, push.queue, push.item, number)
                 )
 
     def acked(self, partition: int, queue: str, item: bytes) -> None:

@@ -51,8 +51,10 @@ MOMENT = 30.0
 """Seconds between a death and a failover, beside those until a death is noticed."""
 AROUND_A_FAILOVER = (
     "node %s died around a failover of the store: links that it stored in the last "
-    "moment before may be lost, though the pages that have them count as done "
-    "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep them)"
+    "moment before may be lost, though the pages that have them count as done; its "
+    "journal has them, if there is one (FRONTIER_JOURNAL_DIR): start a node on its "
+    "machine, or run frontier crawl rebuild --missing "
+    "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep such links)"
 )
 NAMED = 5
 """Partitions that one line of the log names."""
@@ -65,8 +67,11 @@ class Deaths:
     (decision 0028). A node that closes gives up its weight before it goes.
     """
 
-    def __init__(self, patience: Patience, ttl: float) -> None:
+    def __init__(
+        self, patience: Patience, ttl: float, on_death: Callable[[], None]
+    ) -> None:
         self._patience = patience
+        self._on_death = on_death
         self._window = MOMENT + ttl
         self._lived: set[str] = set()
         self._died: dict[str, float] = {}
@@ -77,6 +82,8 @@ class Deaths:
         there = {member.node_id for member in view.members}
         gone = self._lived - there if view.state == "open" else ()
         self._died |= dict.fromkeys(gone, now)
+        if gone:
+            self._on_death()
         self._lived = {member.node_id for member in view.members if member.weight}
         for name, when in list(self._died.items()):
             changed = self._patience.changed
@@ -106,6 +113,7 @@ class Keeper:
         busy: Callable[[], bool],
         on_finished: Callable[[], None],
         on_order: Callable[[str], None] = lambda _: None,
+        on_death: Callable[[], None] = lambda: None,
         before_release: Callable[[], Awaitable[None]] | None = None,
         lending: Lending | None = None,
     ) -> None:
@@ -124,7 +132,7 @@ class Keeper:
         self._before_release = before_release
         self._lending = lending
         self._told = -1
-        self._deaths = Deaths(patience, ttl)
+        self._deaths = Deaths(patience, ttl, on_death)
         self._hurried = asyncio.Event()
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, ttl / 5)

@@ -187,6 +187,7 @@ class Node:
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies = parts.cookies
+        self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
         for loop in (*parts.loops(), self._watch, self._pulse):
@@ -472,7 +473,8 @@ class Node:
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
-        return self.inbox.idle and not self.outbox.pending and not self._owner.is_busy()
+        busy = self._owner.is_busy() or self._parts.restoring.busy
+        return self.inbox.idle and not self.outbox.pending and not busy
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""

@@ -69,10 +69,11 @@ class Outbox:
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_risen: Callable[[list[tuple[int, str]]], list[Call]],
-        journal: Callable[[int, Sequence[Push]], None] | None = None,
+        journal: Callable[[int, int, Sequence[Push]], None] | None = None,
+        process: str = "",
     ) -> None:
         self._patience = patience
-        self.pusher = Pusher(keys, shape)
+        self.pusher = Pusher(keys, shape, process=process)
         self._on_verdicts = on_verdicts
         self._on_risen = on_risen
         self._journal = journal
@@ -101,6 +102,11 @@ class Outbox:
         self._some.set()
         if self.pending >= MAX_PER_FLIGHT:
             self._urgent.set()
+
+    def put_again(self, partition: int, push: Push) -> None:
+        """Add *push*, which somebody has made before; it gets no verdict."""
+        self._repeated = True
+        self.put(partition, push._replace(tag=AGAIN))
 
     def expect(self, putting: Coroutine[Any, Any, None]) -> None:
         """Run *putting*, which puts one push later; it is pending from now on."""
@@ -152,7 +158,6 @@ class Outbox:
         something is forgotten that is not kept here any more.
         """
         self.pusher.went_back(forgotten)
-        self._repeated = True
         kept, self._kept, self._kept_count = self._kept, deque(), 0
         count = 0
         for one in kept:
@@ -161,7 +166,7 @@ class Outbox:
                 self._kept_count += len(one.pushes)
                 continue
             for push in one.pushes:
-                self.put(one.partition, push._replace(tag=AGAIN))
+                self.put_again(one.partition, push)
             count += len(one.pushes)
         gone = sum(self._let_go.get(p, 0) > last for p, last in forgotten.items())
         return count, gone
@@ -274,7 +279,8 @@ class Outbox:
                 self._stored[partition] += len(pushes)
                 self.pending -= len(pushes)
                 if self._journal is not None:
-                    self._journal(partition, pushes)
+                    number = self.pusher.confirmed(partition)
+                    self._journal(partition, number, pushes)
                 self._keep(partition, pushes)
                 self._tell(pushes, done.verdicts)
             batches = again

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.model import Member
+from frontier.parsers import SEEDS
 from frontier.runtime.acks import Acks
+from frontier.runtime.address_classes import AddressClasses
 from frontier.runtime.addresses import Addresses
 from frontier.runtime.advice import Advice
 from frontier.runtime.budget import Budget
@@ -28,6 +30,7 @@ from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
+from frontier.runtime.restoring import Restoring
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
@@ -111,10 +114,22 @@ class Parts:
             on_verdicts=node.on_verdicts,
             on_risen=node.on_risen,
             journal=journal.pushed,
+            process=journal.process,
+        )
+        self.restoring = Restoring(
+            patience,
+            keys,
+            self.outbox,
+            directory=config.journal_dir,
+            partitions=config.partitions,
+            journaled=journal.durable,
         )
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
         self.addresses = Addresses(patience, keys)
+        allowed = frozenset(config.allow_addresses)
+        given = None if SEEDS in allowed else allowed
+        self.address_classes = AddressClasses(patience, keys, given)
         self.cookies = Cookies(patience, keys)
         self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
@@ -195,7 +210,7 @@ class Parts:
                 on_allowed=owner.on_ready,
                 on_limit=node.on_limit,
             )
-        setback = Setback(
+        self._setback = Setback(
             store,
             keys,
             self.leases,
@@ -204,7 +219,7 @@ class Parts:
             order=config.order,
             on_forgotten=owner.on_forgotten,
         )
-        patience.on_change(setback.examine)
+        patience.on_change(self._examine)
         self.keeper = Keeper(
             patience,
             keys,
@@ -215,9 +230,10 @@ class Parts:
             order=config.order,
             ttl=ttl,
             report=owner.report,
-            busy=owner.is_busy,
+            busy=lambda: owner.is_busy() or self.restoring.busy,
             on_finished=node.on_finished,
             on_order=node.on_order,
+            on_death=self.restoring.look,
             before_release=self.manners.flush,
             lending=self.lending,
         )
@@ -232,6 +248,7 @@ class Parts:
             idle=node.is_idle,
             on_finished=node.on_finished,
             rank=lambda: self.membership.rank,
+            last_look=self.restoring.look_now,
         )
         self.budget: Budget | None = None
         """Who looks after the memory of the sets, if there is a limit."""
@@ -245,6 +262,10 @@ class Parts:
                 max_bytes=config.seen_set_max_bytes,
             )
 
+    async def _examine(self) -> None:
+        await self._setback.examine()
+        self.restoring.look(closed=True)
+
     def _on_acked(self, done: list[Reservation]) -> None:
         self.starts.end(done)
         if self.quotas is not None:
@@ -257,6 +278,7 @@ class Parts:
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
+        loops.append(self.restoring.run)
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare

@@ -54,6 +54,7 @@ def crawl_shape(
         ConfigurationError: Their fingerprinter is no class.
     """
     return {
+        "FRONTIER_ALLOW_ADDRESSES": list(config.allow_addresses),
         "FRONTIER_PARTITIONS": config.partitions,
         "FRONTIER_QUEUE_KEY": config.queue_key,
         "FRONTIER_HOST_SHARDS": config.host_shards,

@@ -27,6 +27,7 @@ def _read(name: str) -> Script:
     return Script(name, source, digest)
 
 
+ADDRESS_SAY = _read("address_say")
 COLLECTION_BEGIN = _read("collection_begin")
 COLLECTION_CANCEL = _read("collection_cancel")
 COLLECTION_CLAIM = _read("collection_claim")

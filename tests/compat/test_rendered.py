@@ -1,5 +1,6 @@
 """Pages that a real browser renders: what the archive says of them."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from frontier.download.browser import AS_TEXT
 from tests.archive.judges import assert_sound, read_fastwarc, read_warcio
 from tests.rawsite import RawSite
 
@@ -16,6 +18,9 @@ CHROMIUM = Path("/usr/bin/chromium")
 DEADLINE = 180
 HANDLER = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
 SCRIPT = b"document.getElementById('made').textContent = 'made by ' + 'a script';"
+LATIN = "/* \u00e9 */".encode("latin-1")
+IMAGE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+CODED = "fetch('/told', {method: 'POST', body: 'a=1'}); // \u00e9".encode()
 RENDERED = "made by a script"
 LINKS = 4
 
@@ -30,7 +35,9 @@ def page(number):
     return answer(
         b"text/html",
         b"<!doctype html><title>Page %d</title><p id=made></p>%b"
-        b"<script src=/script.js></script>" % (number, links),
+        b"<link rel=stylesheet href=/latin.css><img src=/image.png>"
+        b"<script src=/script.js></script><script src=/coded.js></script>"
+        % (number, links),
     )
 
 
@@ -38,6 +45,14 @@ PAGES = {
     **{f"/page/{n}": page(n) for n in range(LINKS)},
     "/robots.txt": answer(b"text/plain", b"User-agent: *\nDisallow: /forbidden\n"),
     "/script.js": answer(b"text/javascript", SCRIPT),
+    "/latin.css": answer(b"text/css; charset=iso-8859-1", LATIN),
+    "/image.png": answer(b"image/png", IMAGE),
+    "/coded.js": answer(
+        b"text/javascript; charset=utf-8",
+        gzip.compress(CODED),
+        more=b"Content-Encoding: gzip\r\nX-oDD: 1\r\nX-oDD: 2\r\n",
+    ),
+    "/told": answer(b"application/json", b"{}"),
     "/plain": answer(b"text/html", b"<p>sent by a server</p>"),
     "/moved": answer(b"text/html", b"", b"302 Found", b"Location: /page/0\r\n"),
     "/forbidden": answer(b"text/html", b"<p>not for robots</p>"),
@@ -63,11 +78,28 @@ class Rendered(scrapy.Spider):
     name = "rendered"
 
     async def start(self):
-        yield scrapy.Request(self.base + "/page/0", meta={{"playwright": True}})
+        yield scrapy.Request(self.base + "/page/0", meta={{
+            "playwright": True,
+            "playwright_page_init_callback": self.prepare,
+            "playwright_page_event_handlers": {{"response": "heard"}},
+        }})
         yield scrapy.Request(self.base + "/plain")
         yield scrapy.Request(self.base + "/moved", meta={{"playwright": True}})
 
+    heard_of = 0
+
+    async def prepare(self, page, request):
+        assert request.url.endswith("/page/0")
+        self.prepared = True
+
+    def heard(self, response):
+        self.heard_of += 1
+
     def parse(self, response):
+        if "playwright_page_event_handlers" in response.meta:
+            assert self.prepared and self.heard_of >= 4
+            assert response.meta["playwright_page_init_callback"] == self.prepare
+            yield {{"heard": True}}
         text = "".join(response.css("p::text").getall())
         yield {{"url": response.url, "text": text}}
         if response.url.endswith("/plain"):  # plain Scrapy knows the rules only now
@@ -127,17 +159,55 @@ def test_scrapy_playwright(crawled, tmp_path):
     for path in sorted((tmp_path / "warcs").glob("*.warc.gz")):
         assert_sound(path)
         assert read_fastwarc(path)
-        for kind, headers, _, body in read_warcio(path):
+        for kind, headers, http, body in read_warcio(path):
             if kind in ("response", "revisit", "resource", "request"):
                 target = headers["WARC-Target-URI"].removeprefix(site.origin)
-                records.setdefault(target, []).append((kind, headers, body))
+                records.setdefault(target, []).append((kind, headers, http, body))
+
     for number in range(LINKS):
-        for kind, headers, body in records.pop(f"/page/{number}"):
-            assert kind == "resource"
-            assert headers["Content-Type"] == "text/html"
-            assert headers["X-Frontier-Made-By"] == HANDLER
-            assert RENDERED.encode() in body
+        found = records.pop(f"/page/{number}")
+        kinds = {kind for kind, *_ in found}  # /moved leads to one that is stored
+        assert kinds - {"revisit"} == {"resource", "response", "request"}
+        for kind, headers, _, body in found:
+            if kind == "resource":
+                assert headers["Content-Type"] == "text/html"
+                assert headers["X-Frontier-Made-By"] == HANDLER
+                assert RENDERED.encode() in body
+            elif kind == "response":  # the bytes of the server
+                assert body == PAGES[f"/page/{number}"].partition(b"\r\n\r\n")[2]
+                assert headers["WARC-IP-Address"] == "127.0.0.1"
+    originals = {}
+    for path in ("/script.js", "/image.png", "/coded.js"):
+        found = records.pop(path)
+        kinds = [kind for kind, *_ in found if kind != "request"]
+        assert len(kinds) == kinds.count("response") + kinds.count("revisit")
+        assert len(kinds) == len(found) / 2 >= LINKS + 1
+        originals[path] = [each for each in found if each[0] == "response"]
+    assert {each[3] for each in originals["/image.png"]} == {IMAGE}
+    assert {each[3] for each in originals["/script.js"]} == {SCRIPT}
+    for _, headers, http, body in originals["/coded.js"]:
+        assert body == CODED
+        assert headers["X-Frontier-Framing"] == AS_TEXT
+        assert ("X-Archive-Orig-Content-Encoding", "gzip") in http
+        assert ("Content-Length", str(len(CODED))) in http
+        assert [each for each in http if each[0] == "X-oDD"] == [
+            ("X-oDD", "1"),
+            ("X-oDD", "2"),
+        ]
+    for kind, headers, _, body in records.pop("/latin.css"):
+        assert kind == "resource"  # of text of which the bytes are gone
+        assert headers["Content-Type"] == "text/css; charset=utf-8"
+        assert body == LATIN.decode("latin-1").encode()
+    told = records.pop("/told")
+    assert b"a=1" in {body for kind, *_, body in told if kind == "request"}
+    for kind, headers, http, body in records.pop("/moved"):
+        assert kind in ("response", "request")
+        if kind == "response":
+            assert ("Location", "/page/0") in http
+            assert body == b""  # it was empty, as its length says
+            assert "WARC-Truncated" not in headers
     for path in ("/plain", "/robots.txt"):
         kinds = {kind for kind, *_ in records.pop(path)}
         assert {"response", "request"} <= kinds <= {"response", "revisit", "request"}
+    records.pop("/favicon.ico", None)
     assert not records

@@ -15,7 +15,7 @@ from frontier.store.keys import CrawlKeys
 SPIDER = """
 import scrapy
 
-from frontier.links import links_of
+from frontier.pages import links_of
 
 
 class LocalSpider(scrapy.Spider):

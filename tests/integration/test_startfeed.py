@@ -40,6 +40,7 @@ class OwnSpider(RedisSpider):
         yield {"url": response.url, "method": response.request.method, "job": None}
 """
 KEY = "fed:start_urls"
+PROXY = '{"proxy": "http://127.0.0.1:1"}'
 
 
 @pytest.fixture
@@ -99,6 +100,7 @@ def test_entries_are_fetched_once_while_the_crawl_runs(cluster, feed, put, kind)
     entries = [*urls[2:], "nonsense"]
     entries.append(json.dumps({"url": urls[0], "meta": {"job": "7"}}))
     entries.append(json.dumps({"url": urls[1], "method": "post", "a": "b"}))
+    entries += ["file:///etc/hostname", f'{{"url": "{urls[0]}", "meta": {PROXY}}}']
     for entry in entries:
         if kind == "zset":
             put("ZADD", KEY, 1, entry)
@@ -111,6 +113,8 @@ def test_entries_are_fetched_once_while_the_crawl_runs(cluster, feed, put, kind)
     assert fetched(feed) == sorted(urls)
     text = cluster.text_of("node-1") + cluster.text_of("node-2")
     assert text.count("makes no request and is left out: 'nonsense'") == 1
+    assert text.count("its scheme 'file' is not one of FRONTIER_SCHEMES") == 1
+    assert text.count("its meta proxy is not one of FRONTIER_STORED_META") == 1
     lines = [
         json.loads(line)
         for node in ("node-1", "node-2")

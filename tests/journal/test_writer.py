@@ -96,8 +96,9 @@ def test_a_live_journal_is_left_alone(journal, tmp_path):
 def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
     directory = tmp_path / "j"
     directory.mkdir()
-    whole = frame(HEADER) + frame(a_push(1))
+    whole = frame(HEADER._replace(crawl_id="site-0")) + frame(a_push(1))
     (directory / "a.journal.open").write_bytes(whole + frame(a_push(2))[:-1])
+    (directory / "same.journal.open").write_bytes(frame(HEADER) + frame(a_push(2)))
     (directory / "b.journal.open").write_bytes(b"\xffJ")
     (directory / "else.open").write_bytes(b"not ours")
     journal()
@@ -106,6 +107,7 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
     assert not (directory / "b.journal").exists()
     assert not (directory / "b.journal.open").exists()
     assert (directory / "else.open").read_bytes() == b"not ours"
+    assert (directory / "same.journal.open").exists(), "compared with the store first"
 
 
 KILLED = """

@@ -84,7 +84,7 @@ class Parts:
                 zip(pushes, verdicts, strict=True)
             ),
             on_risen=self._on_risen,
-            journal=lambda partition, pushes: self.journal.extend(
+            journal=lambda partition, _, pushes: self.journal.extend(
                 (partition, push.queue, push.item) for push in pushes
             ),
         )

@@ -1,0 +1,1 @@
+"""What is between a request and its answer: what may be sent, to whom, and how."""

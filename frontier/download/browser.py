@@ -1,0 +1,407 @@
+"""The traffic of a browser that scrapy-playwright drives, as exchanges.
+
+The document that such a handler gives was sent by no server. What it was made of was:
+Playwright tells of every answer that a page gets, with status, header lines, address,
+and a body without its codings. It takes text apart into characters and puts it
+together again as UTF-8: a byte order mark, bytes that are no text, and any other
+charset are gone.
+
+What always holds:
+
+1.  A ``response`` record is made of a body of which it is known that the server sent
+    it: its size is what came over the wire, or it is of a type that is no text. Where
+    a coding was undone, so that sizes say nothing, text that was declared to be UTF-8,
+    and in which no byte was replaced, is, too; its framing says that it is text. Other
+    text is a ``resource`` record, made by the handler.
+2.  What came from no server, as of a service worker or of a route that a spider
+    fulfils, is not recorded.
+3.  A page is closed only after the bodies of what it has finished are here, or
+    `PATIENCE` is over; the spider's own handlers and methods are called as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+from scrapy.utils.misc import load_object
+
+from frontier.archive.selection import mime_of
+from frontier.discovery import extended, found_of
+from frontier.model import Exchange, Found, Made
+from frontier.scrapy_internals import handler_for
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from frontier.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+HANDLERS = "scrapy_playwright.handler"
+"""The module of the handler whose pages are listened to, subclasses included."""
+INIT = "playwright_page_init_callback"
+"""Key of ``meta`` for what the handler calls with each page before it is used."""
+PATIENCE = 10.0
+"""Seconds for which a page that is to be closed waits for bodies."""
+BODILESS = frozenset({204, 205, 304})
+AS_TEXT = "text as a browser decoded it"
+"""The framing of text of which only the charset says that it is what was sent."""
+_BINARY = re.compile(
+    r"(image/(?!svg)|audio/|video/|font/|application/(octet-stream|pdf|wasm|zip|gzip"
+    r"|font|x-font|vnd\.ms-fontobject))(?!.*\+xml)"
+)
+_UTF_8 = re.compile(rb"charset[ \t]*=[ \t]*\"?utf-?8\b", re.IGNORECASE)
+_UNTRUE = re.compile(
+    rb"^(transfer-encoding|content-encoding)(?=[ \t]*:)", re.IGNORECASE | re.MULTILINE
+)
+_LENGTH = re.compile(rb"^(content-length)(?=[ \t]*:)", re.IGNORECASE | re.MULTILINE)
+_CODED = re.compile(
+    rb"^content-encoding[ \t]*:[ \t]*(?!identity[ \t\r])[^ \t\r]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TYPE = re.compile(rb"^(content-type[ \t]*:)[^\r\n]*", re.IGNORECASE | re.MULTILINE)
+_REPLACED = "\ufffd".encode()
+_VERSIONS = {"h2": "h2", "http/2.0": "h2", "http/2": "h2", "h3": "h3"}
+_Lines = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What Playwright tells of an answer and of its request."""
+
+    url: str
+    method: str
+    asked: _Lines
+    sent: bytes
+    status: int
+    reason: str
+    lines: _Lines
+    body: bytes | None
+    """Without codings; ``None`` if it could not be had."""
+    size: int
+    """Bytes of the body on the wire, codings included; -1 if it is not known."""
+    started: float
+    elapsed_ms: int
+    ip: str | None = None
+    protocols: tuple[str, ...] = ()
+    too_long: bool = False
+    """Whether the body was not asked for because of its size."""
+
+
+def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
+    """The exchange that *answer* tells of.
+
+    With *maker*, the handler, where its body is not known to be what a server sent.
+    """
+    head = _head(f"HTTP/1.1 {answer.status} {_reason(answer)}".rstrip(), answer.lines)
+    body, truncated = answer.body, None
+    if body is None:
+        is_empty = answer.status in BODILESS or answer.method == "HEAD"
+        if not (is_empty or answer.size == 0):
+            truncated = "length" if answer.too_long else "unspecified"
+        body = b""
+    exchange = Exchange(
+        url=answer.url,
+        started=answer.started,
+        request_head=_request_head(answer),
+        request_body=answer.sent,
+        response_head=_without_codings(head, body, truncated),
+        response_body=body,
+        status=answer.status,
+        ip=answer.ip,
+        truncated=truncated,
+        protocols=answer.protocols,
+        fetch_ms=answer.elapsed_ms,
+        notes=("browser",),
+    )
+    if not body or (len(body) == answer.size and not _CODED.search(head)):
+        return exchange
+    mime = mime_of(head)
+    if _BINARY.match(mime):
+        return exchange
+    kind = _TYPE.search(head)
+    if kind and _UTF_8.search(kind[0]) and _REPLACED not in body:
+        return replace(exchange, framing=AS_TEXT)
+    said = (mime or "text/plain").encode("latin-1")
+    return replace(
+        exchange,
+        response_head=_TYPE.sub(
+            lambda line: line[1] + b" " + said + b"; charset=utf-8",
+            exchange.response_head,
+        ),
+        made=Made(maker, answer.url),
+        protocols=(),
+    )
+
+
+class BrowserTraffic:
+    """Listens to the pages of one crawler's scrapy-playwright handler."""
+
+    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+        self._crawler = crawler
+        self._connection = connection
+        self._pages: WeakKeyDictionary[Any, _Page] = WeakKeyDictionary()
+        self._told = False
+
+    @asynccontextmanager
+    async def recorded(self, request: Request) -> AsyncIterator[None]:
+        """Record what the browser gets while the handler has *request*.
+
+        And afterwards, for as long as the spider keeps the page and *request* is not
+        acked.
+        """
+        handler = self._handler(request)
+        if handler is None:
+            yield
+            return
+        used: list[_Page] = []
+        meta, given = request.meta, request.meta.get(INIT)
+
+        async def begin(page: Any, asked: Request) -> None:
+            listener = self._pages.get(page)
+            if listener is None:
+                listener = self._pages[page] = _Page(self, page)
+            listener.serves(request, handler)
+            used.append(listener)
+            if given:
+                await load_object(given)(page, asked)
+
+        meta[INIT] = begin
+        try:
+            yield
+        finally:
+            if given is None:
+                meta.pop(INIT, None)
+            else:
+                meta[INIT] = given
+            for listener in used:
+                await listener.settle()
+
+    def _handler(self, request: Request) -> Any:
+        """The handler of *request*, if it has a browser fetch that, in this thread."""
+        node = self._connection.node
+        wanted = request.meta.get("playwright") and request.meta.get("archive", True)
+        if not wanted or node.archive is None:
+            return None
+        handler = handler_for(self._crawler, urlsplit(request.url).scheme)
+        if not any(cls.__module__ == HANDLERS for cls in type(handler).__mro__):
+            return None
+        if getattr(handler.config, "use_threaded_loop", False):
+            self._tell("it runs in a thread of its own")
+            return None
+        return handler
+
+    def take(self, request: Request, exchange: Exchange, *, is_own: bool) -> None:
+        """Have *exchange* archived, which the page of *request* led to."""
+        archive = self._connection.node.archive
+        if archive is None:
+            return
+        found = found_of(request)
+        if not is_own:
+            seed = found.seed or (request.url if found.is_seed else "")
+            found = Found(request.url, extended(found.hops, "E"), seed)
+        exchange = replace(exchange, found=found)
+        stats = self._crawler.stats
+        if not archive.selection.takes(exchange):
+            stats.inc_value("frontier/archive/excluded")
+            return
+        if exchange.truncated is not None:
+            stats.inc_value("frontier/archive/truncated")
+        if exchange.made is not None:
+            stats.inc_value("frontier/archive/resources")
+        stats.inc_value("frontier/archive/browser")
+        archive.submit(exchange)
+
+    def lost(self, error: BaseException) -> None:
+        """Count an answer of which nothing could be told; say so, once."""
+        self._crawler.stats.inc_value("frontier/archive/browser_lost")
+        self._tell(f"{type(error).__name__}: {error}")
+
+    def _tell(self, why: str) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning("not all of the browser's traffic is archived: %s", why)
+
+    @property
+    def maxsize(self) -> int:
+        """Bytes of a body on the wire above which it is not asked for."""
+        return self._crawler.settings.getint("DOWNLOAD_MAXSIZE") or 2**63
+
+
+class _Page:
+    """One page, and what of its answers is yet to be had."""
+
+    def __init__(self, traffic: BrowserTraffic, page: Any) -> None:
+        self._traffic = traffic
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._request: Request
+        self._handler: Any = None
+        page.on("requestfinished", self._note)
+        page.on("requestfailed", self._note)
+        close = page.close
+
+        async def close_when_settled(*args: Any, **kwargs: Any) -> Any:
+            await self.settle()
+            return await close(*args, **kwargs)
+
+        page.close = close_when_settled
+
+    def serves(self, request: Request, handler: Any) -> None:
+        """Take what comes from now on for what *request* has led to."""
+        self._request, self._handler = request, handler
+
+    async def settle(self) -> None:
+        """Return when all that came is with the archive, or `PATIENCE` is over."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=PATIENCE)
+
+    def _note(self, asked: Any) -> None:
+        if not asked.url.lower().startswith(("http://", "https://")):
+            return
+        task = asyncio.ensure_future(self._record(asked, self._request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _record(self, asked: Any, request: Request) -> None:
+        try:
+            answer = await _answer(asked, self._traffic.maxsize, self._is_proxied())
+            if answer is None:
+                return
+            kind = type(self._handler)
+            maker = f"{kind.__module__}.{kind.__qualname__}"
+            is_own = asked.is_navigation_request() and asked.frame.parent_frame is None
+            exchange = exchange_of_answer(answer, maker)
+            self._traffic.take(request, exchange, is_own=is_own)
+        except Exception as error:  # noqa: BLE001 - it is Playwright's, or the archive's
+            self._traffic.lost(error)
+
+    def _is_proxied(self) -> bool:
+        """Whether the address that Playwright tells may be a proxy's."""
+        config = self._handler.config
+        given = self._request.meta.get("playwright_context_kwargs") or {}
+        contexts = [*config.startup_context_kwargs.values(), given]
+        remote = config.cdp_url or config.connect_url
+        return bool(
+            remote
+            or config.launch_options.get("proxy")
+            or any("proxy" in each for each in contexts)
+            or any("proxy" in arg for arg in config.launch_options.get("args") or ())
+        )
+
+
+async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
+    """What is known of the answer to *asked*; ``None`` if no server sent one."""
+    response = await asked.response()
+    if response is None or response.from_service_worker:
+        return None
+    told = await asyncio.gather(
+        asked.sizes(),
+        response.server_addr(),
+        asked.headers_array(),
+        response.headers_array(),
+        response.security_details(),
+        _version(response),
+        return_exceptions=True,
+    )
+    sizes, address, sent, got, security, version = told
+    if address is None:
+        return None
+    size = sizes["responseBodySize"] if isinstance(sizes, dict) else -1
+    body = None
+    if size <= most:
+        try:
+            body = await response.body()
+        except Exception as error:  # noqa: BLE001 - of redirects there is none
+            logger.debug("no body of %s: %s", asked.url, error)
+    timing = asked.timing
+    ended = timing["responseEnd"]
+    protocols = [version] if isinstance(version, str) and version else []
+    if isinstance(security, dict) and security.get("protocol"):
+        protocols.append(security["protocol"].lower().replace(" ", "/"))
+    ip = address.get("ipAddress") if isinstance(address, dict) else None
+    return Answer(
+        url=asked.url,
+        method=asked.method,
+        asked=_lines(sent, asked.headers),
+        sent=asked.post_data_buffer or b"",
+        status=response.status,
+        reason=response.status_text,
+        lines=_lines(got, response.headers),
+        body=body,
+        size=size,
+        started=timing["startTime"] / 1000 if timing["startTime"] > 0 else time.time(),
+        elapsed_ms=round(ended) if ended >= 0 else -1,
+        ip=ip.strip("[]") if ip and not is_proxied else None,
+        protocols=tuple(protocols),
+        too_long=size > most,
+    )
+
+
+async def _version(response: Any) -> str:
+    """The WARC-Protocol of *response*; older versions of Playwright do not tell it."""
+    if not hasattr(response, "http_version"):
+        return ""
+    version = str(await response.http_version()).lower()
+    known = _VERSIONS.get(version, version)
+    return known if known in {"http/1.0", "http/1.1", "h2", "h3"} else ""
+
+
+def _lines(given: Any, otherwise: dict[str, str]) -> _Lines:
+    """Header lines without those that HTTP/2 has for the request and status line."""
+    pairs = (
+        list(otherwise.items())
+        if isinstance(given, BaseException)
+        else [(each["name"], each["value"]) for each in given]
+    )
+    return [(name, value) for name, value in pairs if not name.startswith(":")]
+
+
+def _head(first: str, lines: _Lines) -> bytes:
+    text = "".join(
+        f"{line}\r\n"
+        for line in (first, *(f"{name}: {value}" for name, value in lines))
+        if "\r" not in line and "\n" not in line
+    )
+    return (text + "\r\n").encode("utf-8", "replace")
+
+
+def _reason(answer: Answer) -> str:
+    """As the server has it; that of HTTP/2, which has none, is the standard one."""
+    if answer.reason:
+        return answer.reason
+    try:
+        return HTTPStatus(answer.status).phrase
+    except ValueError:
+        return ""
+
+
+def _request_head(answer: Answer) -> bytes:
+    parts = urlsplit(answer.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines, names = answer.asked, {name.lower() for name, _ in answer.asked}
+    if "host" not in names:
+        lines = [("Host", parts.netloc.rpartition("@")[2]), *lines]
+    if answer.sent and "content-length" not in names:
+        lines = [*lines, ("Content-Length", str(len(answer.sent)))]
+    return _head(f"{answer.method} {target} HTTP/1.1", lines)
+
+
+def _without_codings(head: bytes, body: bytes, truncated: str | None) -> bytes:
+    """*head* for a *body* whose codings were undone, as `archive.coding` has it."""
+    changed = _UNTRUE.sub(rb"X-Archive-Orig-\1", head)
+    if not body or truncated or changed == head:
+        return changed
+    changed = _LENGTH.sub(rb"X-Archive-Orig-\1", changed)
+    return changed[:-2] + b"Content-Length: %d\r\n\r\n" % len(body)

@@ -1,0 +1,160 @@
+"""Each hop of a request is decided on: a link, a redirect, a meta refresh, a sitemap's.
+
+What always holds:
+
+1.  Every request passes `frontier.downloadermiddlewares.HopMiddleware` before anything
+    is sent for it, whoever made it: a redirect is a request like any, and so is that
+    for robots.txt.
+2.  Of a spider whose `scope` is a `frontier.scope.Scope` no request is sent that is
+    out of it, but its seeds, and robots.txt, which RFC 9309 (2.3.1.2) has followed to
+    other hosts.
+3.  What the URL's host spells is compared with ``FRONTIER_ALLOW_ADDRESSES`` here, and
+    to what its name leads where the connection is made (`frontier.download.addresses`).
+4.  What is refused is counted by its reason, told once for each, and is in the crawl
+    log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scrapy.http.request import NO_CALLBACK
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+
+from frontier.attempts import AddressRefused, OutOfScope
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from frontier.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+SEED = "frontier_seed"
+"""Key of ``meta`` of a robots.txt: whether it is fetched for a seed."""
+NETWORK = ("http", "https", "ftp")
+"""Schemes whose hosts are on the network."""
+SCOPE = "scope"
+STATS = {
+    SCOPE: "frontier/refused/scope",
+    "public": "frontier/refused/public",
+    "private": "frontier/refused/private",
+    "loopback": "frontier/refused/loopback",
+    "link-local": "frontier/refused/link_local",
+    "metadata": "frontier/refused/metadata",
+    "reserved": "frontier/refused/reserved",
+}
+"""Reason to stat."""
+
+
+class Hops:
+    """What the components that decide on hops share in one process."""
+
+    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+        self._crawler = crawler
+        self._connection = connection
+        self.refused: Counter[str] = Counter()
+        """Requests that were not sent, by reason."""
+
+    def is_seed(self, request: Request) -> bool:
+        """Whether the operator asked for the URL of *request*, and no page did.
+
+        A seed is a request that was queued, that no response led to (Scrapy's depth
+        of it is 0), and that is no redirect.
+        """
+        meta = request.meta
+        if SEED in meta and request.callback is NO_CALLBACK:
+            return bool(meta[SEED])
+        if (
+            meta.get("depth")
+            or meta.get("redirect_urls")
+            or request.callback is NO_CALLBACK
+        ):
+            return False
+        if request not in self._connection.reservations:
+            return False
+        return bool(meta.get("is_start_request")) or self._has_depths()
+
+    def _has_depths(self) -> bool:
+        """Whether Scrapy counts depths, so that 0 says something."""
+        return self._crawler.get_spider_middleware(DepthMiddleware) is not None
+
+    def require_exempt(self, request: Request) -> None:
+        """Let *request* pass though its URL is out of scope, if it may.
+
+        Raises:
+            OutOfScope: It may not.
+        """
+        if request.callback is NO_CALLBACK and SEED in request.meta:
+            return  # robots.txt, which has rules for what is in scope
+        if not self.is_seed(request):
+            self._refuse(request, SCOPE)
+            raise OutOfScope(f"{request.url[:200]} is out of the crawl's scope")
+
+    async def require(self, request: Request, kind: str, *, spelled: bool) -> None:
+        """Let *request*, which leads to an address of the class *kind*, pass.
+
+        Raises:
+            AddressRefused: Such addresses are not connected to.
+        """
+        if not await self.permits(request, kind, spelled=spelled):
+            raise self.refusal(request, kind)
+
+    async def permits(self, request: Request, kind: str, *, spelled: bool) -> bool:
+        """Whether *request*, which leads to the class *kind*, may be sent."""
+        if not self._connection.opened:
+            return False  # nothing is known, and nothing is to be sent
+        classes = self._connection.node.address_classes
+        if classes.known(kind):
+            return True
+        is_seed = self.is_seed(request)
+        return await classes.permits(kind, is_seed=is_seed, spelled=spelled)
+
+    def allows(self, kind: str) -> bool:
+        """Whether the class *kind* is connected to, as far as is known here."""
+        if not self._connection.opened:
+            return False
+        return kind in self._connection.node.address_classes.allowed
+
+    def refusal(self, request: Request, kind: str) -> AddressRefused:
+        """The error of *request*, counted and told."""
+        self._refuse(request, kind)
+        return AddressRefused(request.url, kind)
+
+    def _refuse(self, request: Request, reason: str) -> None:
+        self._crawler.stats.inc_value(STATS[reason])
+        self.refused[reason] += 1
+        if self.refused[reason] > 1:
+            return
+        redirected = request.meta.get("redirect_urls")
+        source = redirected[-1] if redirected else None
+        hop = f", to which {str(source)[:200]} redirects," if source else ""
+        if reason != SCOPE:
+            logger.warning(
+                "%s%s is not fetched: it leads to a %s address "
+                "(FRONTIER_ALLOW_ADDRESSES); others like it are counted",
+                request.url[:200],
+                hop,
+                reason,
+            )
+        elif redirected and request.meta.get("is_start_request"):
+            logger.warning(
+                "%s%s is out of scope, and so is what it leads to; if it belongs to "
+                "the crawl, make it a seed",
+                request.url[:200],
+                hop,
+            )
+
+    def tell(self) -> None:
+        """Say how many requests were refused, in one line."""
+        if self.refused:
+            parts = ", ".join(f"{n:,} {why}" for why, n in self.refused.most_common())
+            logger.warning(
+                "%d requests were not sent: out of scope, or to addresses that "
+                "FRONTIER_ALLOW_ADDRESSES does not have (%s)",
+                self.refused.total(),
+                parts,
+            )

@@ -1,0 +1,184 @@
+"""Classes of network addresses, and the spellings in which URLs have them.
+
+What always holds:
+
+1.  Each address has one class. What is not known to be public is not: an address of
+    a block that is not listed as global unicast is `RESERVED`.
+2.  An IPv6 address in which an IPv4 address travels (mapped, translated, 6to4,
+    NAT64, Teredo) has the class of that one.
+3.  A host is read as `connect(2)` reads it: with fewer parts than four, in octal, in
+    hexadecimal, as one number.
+
+The blocks are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries.
+The addresses of metadata services are those that clouds document: AWS (EC2, ECS, EKS),
+Azure, Google, Oracle, Alibaba, Scaleway. They give credentials to whoever asks.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import unicodedata
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+from frontier.parsers import ADDRESSES
+
+PUBLIC, PRIVATE, LOOPBACK = "public", "private", "loopback"
+LINK_LOCAL, METADATA, RESERVED = "link-local", "metadata", "reserved"
+CLASSES = ADDRESSES
+SAID = (PUBLIC, PRIVATE, LOOPBACK)
+"""The classes that a seed can allow; the others are never allowed by one."""
+
+_METADATA = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",  # AWS, Azure, Google, Oracle, DigitalOcean, OpenStack
+        "169.254.170.2",  # AWS ECS: credentials of a task
+        "169.254.170.23",  # AWS EKS: credentials of a pod
+        "169.254.42.42",  # Scaleway
+        "100.100.100.200",  # Alibaba
+        "192.0.0.192",  # Oracle, classic
+        "168.63.129.16",  # Azure: the host's own service
+        "fd00:ec2::254",  # AWS
+        "fd00:ec2::23",  # AWS EKS
+        "fd00:42::42",  # Scaleway
+        "fd20:ce::254",  # Google
+    )
+)
+_NAMES = {
+    "localhost": LOOPBACK,
+    "localhost.localdomain": LOOPBACK,
+    "localhost4": LOOPBACK,
+    "localhost6": LOOPBACK,
+    "ip6-localhost": LOOPBACK,
+    "ip6-loopback": LOOPBACK,
+    "metadata.google.internal": METADATA,
+    "metadata.goog": METADATA,
+    "instance-data.ec2.internal": METADATA,
+}
+"""Names that say where they lead, whoever resolves them."""
+
+
+def _blocks(kinds: dict[str, str]) -> tuple[tuple[IPv4Network | IPv6Network, str], ...]:
+    return tuple(
+        (ip_network(block), kind)
+        for kind, blocks in kinds.items()
+        for block in blocks.split()
+    )
+
+
+_BLOCKS_4 = _blocks(
+    {
+        # 0.0.0.0 leads to the machine itself.
+        LOOPBACK: "127.0.0.0/8 0.0.0.0/8",
+        LINK_LOCAL: "169.254.0.0/16",
+        PRIVATE: "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 198.18.0.0/15",
+        RESERVED: "192.0.0.0/24 192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 "
+        "192.88.99.0/24 224.0.0.0/4 240.0.0.0/4",
+    }
+)
+_BLOCKS_6 = _blocks(
+    {
+        LOOPBACK: "::1/128 ::/128",
+        LINK_LOCAL: "fe80::/10",
+        PRIVATE: "fc00::/7 fec0::/10 64:ff9b:1::/48",
+        RESERVED: "2001::/23 2001:db8::/32 3fff::/20",
+    }
+)
+_GLOBAL = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
+_COMPATIBLE = IPv6Network("::/96")
+_TEREDO = IPv6Network("2001::/32")
+_NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)")
+
+
+def class_of(address: IPv4Address | IPv6Address) -> str:
+    """The class of *address*: one of `CLASSES`."""
+    if address in _METADATA:
+        return METADATA
+    if isinstance(address, IPv4Address):
+        for block, kind in _BLOCKS_4:
+            if address in block:
+                return kind
+        return PUBLIC
+    carried = carried_by(address)
+    if carried is not None:
+        return class_of(carried)
+    for block, kind in _BLOCKS_6:
+        if address in block:
+            return kind
+    return PUBLIC if address in _GLOBAL else RESERVED
+
+
+def carried_by(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address to which *address* leads, if it leads to one."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _TEREDO and address.teredo is not None:
+        return address.teredo[1]
+    if address in _NAT64 or address in _TRANSLATED:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    if address in _COMPATIBLE and int(address) > 0xFFFF:  # not :: and ::1
+        return IPv4Address(int(address))
+    return None
+
+
+def address_in(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that *host*, as a URL has it, spells; ``None`` if it is a name.
+
+    >>> str(address_in("0177.1"))
+    '127.0.0.1'
+    """
+    text = _folded(host)
+    if ":" in text:
+        try:
+            return ip_address(text.strip("[]").partition("%")[0])
+        except ValueError:
+            return None
+    if not text or not _NUMBER.fullmatch(text.rpartition(".")[2]):
+        return None
+    if not all(_NUMBER.fullmatch(part) for part in text.split(".")):
+        return None
+    try:
+        return IPv4Address(socket.inet_aton(text))
+    except (OSError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=10_000)
+def class_of_host(host: str) -> str | None:
+    """The class that *host* says by itself; ``None`` for a name that says none.
+
+    Not ``None`` for each spelling of an address, for ``localhost`` and all names
+    below it (RFC 6761, section 6.3), and for names of metadata services.
+    """
+    address = address_in(host)
+    if address is not None:
+        return class_of(address)
+    name = _folded(host)
+    return _NAMES.get(name) or (LOOPBACK if name.endswith(".localhost") else None)
+
+
+@lru_cache(maxsize=10_000)
+def class_of_peer(text: str) -> str:
+    """The class of an address as a socket or a resolver tells it."""
+    address = address_in(text)
+    return RESERVED if address is None else class_of(address)
+
+
+def _folded(host: str) -> str:
+    """*host* in lower case, with ASCII digits and dots, without the last dot."""
+    if not host.isascii():
+        host = unicodedata.normalize("NFKC", host).replace("\u3002", ".")
+    return host.strip().lower().removesuffix(".")

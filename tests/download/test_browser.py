@@ -1,0 +1,171 @@
+"""What of a browser's answers is known to be what a server sent."""
+
+import pytest
+
+from frontier.archive.policy import may_be_revisit
+from frontier.archive.records import capture
+from frontier.digest import sha256_hex
+from frontier.download.browser import AS_TEXT, Answer, exchange_of_answer
+from tests.archive.samples import NOON, warc_headers
+
+MAKER = "scrapy_playwright.handler.Handler"
+INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
+
+
+def exchange(kind, body, size, *lines, **changes):
+    """Of an answer of type *kind* whose body had *size* bytes on the wire."""
+    facts = {
+        "url": "http://example.com/a?b",
+        "method": "GET",
+        "asked": [("Accept", "*/*")],
+        "sent": b"",
+        "status": 200,
+        "reason": "Fine",
+        "lines": [("Content-Type", kind), *lines],
+        "body": body,
+        "size": size,
+        "started": NOON,
+        "elapsed_ms": 7,
+    }
+    return exchange_of_answer(Answer(**{**facts, **changes}), MAKER)
+
+
+def kinds(made):
+    digest = sha256_hex(made.response_body)
+    records = capture(made, digest, INFO, "c")
+    return [warc_headers(b"".join(x.parts))["WARC-Type"] for x in records]
+
+
+GZIP = ("Content-Encoding", "gzip")
+LATIN = "text/css; charset=iso-8859-1"
+UTF_8 = "text/css; Charset = UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "size", "lines"),
+    [
+        (LATIN, b"a", 1, []),
+        ("text/html", b"<p>", 3, []),
+        ("image/png", b"\x89PNG", 99, [GZIP]),
+        ("image/png", b"\x89PNG", 99, [("Transfer-Encoding", "chunked")]),
+        ("application/pdf", b"%PDF", -1, []),
+        ("text/css", b"", 0, []),
+    ],
+)
+def test_a_body_that_is_what_was_sent_is_a_response(kind, body, size, lines):
+    made = exchange(kind, body, size, *lines)
+
+    assert kinds(made) == ["response", "request"]
+    assert not made.framing
+    assert may_be_revisit(made) == bool(body)
+
+
+@pytest.mark.parametrize("lines", [[GZIP], [("Transfer-Encoding", "chunked")]])
+def test_text_that_was_declared_to_be_utf_8_is_one_and_says_so(lines):
+    made = exchange(UTF_8, "é".encode(), 30, *lines)
+
+    assert kinds(made) == ["response", "request"]
+    assert made.framing == AS_TEXT
+    assert not may_be_revisit(made)  # a mark at its start may be lost
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "size", "lines"),
+    [
+        (LATIN, "é".encode(), 1, []),
+        (LATIN, b"ascii", 30, [GZIP]),
+        ("text/html", b"<p>", 30, [GZIP]),
+        ("image/svg+xml", b"<svg>", 30, [GZIP]),
+        (UTF_8, "a\ufffd".encode(), 2, []),
+    ],
+)
+def test_text_of_which_that_is_not_known_is_a_resource_of_utf_8(
+    kind, body, size, lines
+):
+    made = exchange(kind, body, size, *lines)
+
+    assert kinds(made) == ["resource"]
+    assert made.made.by == MAKER
+    (record,) = capture(made, sha256_hex(body), INFO, "c")
+    mime = kind.partition(";")[0]
+    assert warc_headers(b"".join(record.parts))["Content-Type"] == (
+        f"{mime}; charset=utf-8"
+    )
+
+
+def test_a_size_says_nothing_where_a_coding_was_undone():
+    made = exchange(LATIN, b"ascii", 5, GZIP)
+
+    assert kinds(made) == ["resource"]
+
+
+def test_the_head_says_what_the_stored_body_would_make_untrue():
+    made = exchange(
+        "image/png",
+        b"\x89PNG",
+        99,
+        GZIP,
+        ("content-length", "99"),
+        ("X-oDD", "1"),
+        ("X-oDD", "2"),
+    )
+
+    assert made.response_head == (
+        b"HTTP/1.1 200 Fine\r\n"
+        b"Content-Type: image/png\r\n"
+        b"X-Archive-Orig-Content-Encoding: gzip\r\n"
+        b"X-Archive-Orig-content-length: 99\r\n"
+        b"X-oDD: 1\r\n"
+        b"X-oDD: 2\r\n"
+        b"Content-Length: 4\r\n\r\n"
+    )
+
+
+def test_a_length_that_is_still_true_stays():
+    made = exchange("image/png", b"\x89PNG", 4, ("Content-Length", "4"))
+
+    assert made.response_head.endswith(b"\r\nContent-Length: 4\r\n\r\n")
+    assert made.response_head.count(b"Length") == 1
+
+
+def test_a_form_is_a_request_with_its_body():
+    made = exchange("text/html", b"x", 1, method="POST", sent=b"a=1")
+
+    assert made.request_head == (
+        b"POST /a?b HTTP/1.1\r\nHost: example.com\r\nAccept: */*\r\n"
+        b"Content-Length: 3\r\n\r\n"
+    )
+    assert made.request_body == b"a=1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "truncated"),
+    [
+        ({"status": 302, "size": 10}, "unspecified"),
+        ({"size": 10, "too_long": True}, "length"),
+        ({"size": -1}, "unspecified"),
+        ({"status": 302, "size": 0}, None),
+        ({"status": 204, "size": -1}, None),
+        ({"status": 304, "size": -1}, None),
+        ({"method": "HEAD", "size": -1}, None),
+    ],
+)
+def test_a_body_that_could_not_be_had_is_cut(changes, truncated):
+    made = exchange("text/html", None, **{"size": 0, **changes})
+
+    assert kinds(made) == ["response", "request"]
+    assert made.response_body == b""
+    assert made.truncated == truncated
+
+
+def test_a_line_break_in_a_header_makes_no_header():
+    made = exchange("text/html", b"x", 1, ("X-Bad", "a\r\nX-More: b"))
+
+    assert b"X-More" not in made.response_head
+
+
+def test_http_2_has_no_reason_and_gets_the_standard_one():
+    made = exchange("text/html", b"x", 1, reason="", protocols=("h2", "tls/1.3"))
+
+    assert made.response_head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert made.protocols == ("h2", "tls/1.3")

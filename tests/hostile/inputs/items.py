@@ -1,0 +1,196 @@
+"""Items of the queue, and cookies, as whoever may write to the store leaves them."""
+
+import json
+import struct
+import zlib
+
+import msgpack
+
+from frontier.cookies import _cookie
+from frontier.errors import CodecError
+from frontier.queues.codec import VERSION, decode, encode
+from tests.hostile.corpus import hostile, hostile_each, refused
+from tests.hostile.making import nested
+
+HEAD = b"0" + bytes([VERSION])
+
+
+def ext(code, content):
+    return msgpack.ExtType(code, msgpack.packb(content))
+
+
+def holding(value):
+    return HEAD + msgpack.packb({"url": "http://a.example/", "meta": {"x": value}})
+
+
+def tuples(depth):
+    value = 1
+    for _ in range(depth):
+        value = ext(1, [value])
+    return value
+
+
+REFUSED = {
+    "empty": b"",
+    "another-version": b"0\xfe" + msgpack.packb({"url": "http://a.example/"}),
+    "a-pickle": b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.",
+    "no-msgpack": HEAD + b"\xc1",
+    "no-map": HEAD + msgpack.packb([1]),
+    "no-url": HEAD + msgpack.packb({"meta": {}}),
+    "url-of-a-number": HEAD + msgpack.packb({"url": 7}),
+    "an-array-of-4-billion": HEAD + b"\xdd\xff\xff\xff\xff",
+    "a-map-of-4-billion": HEAD + b"\xdf\xff\xff\xff\xff",
+    "text-of-4-gb": HEAD + b"\xdb\xff\xff\xff\xff",
+    "bytes-of-4-gb": HEAD + b"\xc6\xff\xff\xff\xff",
+    "arrays-of-a-million-levels": HEAD + b"\x91" * 10**6,
+    "maps-of-a-million-levels": HEAD + b"\x81\xa1a" * 10**6,
+    "tuples-of-100-levels": holding(tuples(100)),
+    "an-extension-of-nobody": holding(ext(99, [])),
+    "a-set-of-lists": holding(ext(2, [[1]])),
+    "a-date-of-words": holding(ext(5, "yesterday")),
+    "a-zone-that-climbs": holding(
+        ext(4, ["2026-01-01T00:00:00", "../../etc/passwd", 0])
+    ),
+    "a-zone-of-an-absolute-path": holding(
+        ext(4, ["2026-01-01T00:00:00", "/etc/passwd", 0])
+    ),
+    "a-number-of-a-megabyte": holding(ext(16, b"\x7f" * 10**6)),
+    "a-decimal-of-words": holding(ext(6, "many")),
+    "a-uuid-of-one-byte": holding(ext(17, b"x")),
+    "a-factory-of-nobody": holding(ext(9, ["os.system", {}])),
+    "a-timedelta-of-infinity": holding(ext(14, [float("inf"), 0, 0])),
+    "a-bytearray-of-a-number": holding(ext(7, 10**12)),
+    "a-deque-of-a-number": holding(ext(11, 7)),
+    "a-path-of-a-list": holding(ext(19, ["x"])),
+}
+
+
+@hostile_each("item", REFUSED)
+def _(given, data):
+    with refused(CodecError):
+        decode(data)
+
+
+@hostile("item/a-decimal-of-10-to-the-10-to-the-18")
+def _(given):
+    found = decode(holding(ext(6, "1E+999999999999999999")))
+    assert len(str(found["meta"]["x"])) < 100  # and nobody may make an int of it
+
+
+CLASSES = {
+    "a-class-of-os": ["os", "system", {}],
+    "a-class-of-subprocess": ["subprocess", "Popen", {"args": "touch owned"}],
+    "a-class-of-main": ["__main__", "Given", {}],
+    "a-class-with-dots": ["frontier.errors", "os.system", {}],
+    "a-module-of-a-path": ["../../evil", "Evil", {}],
+    "a-module-of-a-megabyte": ["a" * 10**6, "Evil", {}],
+    "a-module-of-a-number": [7, "Evil", {}],
+    "a-builtin": ["builtins", "eval", "__import__('os')"],
+    "a-class-of-two-parts": ["os", "system"],
+}
+
+
+@hostile_each("item", CLASSES)
+def _(given, named):
+    from frontier.itemclasses import ItemClasses
+    from frontier.queues.codec import Codec
+
+    given.file("evil.py", "open('owned', 'w').write('x')")
+    codec = Codec(ItemClasses(("spiders",)))
+    with refused(CodecError):
+        codec.decode(holding(ext(18, named)))
+    assert not (given.directory / "owned").exists()
+
+
+COOKIES = {
+    "field-of-words": ("domain", "0 []"),
+    "field-of-a-number": ("7", "0 []"),
+    "field-of-100000-levels": (nested("[", "]", 100_000), "0 []"),
+    "field-of-two": ('["a","/"]', "0 []"),
+    "value-of-words": ('["a.example","/","n"]', "soon"),
+    "value-of-a-list-of-lists": ('["a.example","/","n"]', "0 [[],[],[],[],[],[],[]]"),
+    "value-with-line-ends": (
+        '["a.example","/","n"]',
+        '0 ["a\\r\\nX: y", false, true, true, false, null, false]',
+    ),
+    "name-with-line-ends": (
+        '["a.example","/","n\\r\\nX"]',
+        '0 ["v", false, true, true, false, null, false]',
+    ),
+    "expires-of-5000-digits": ('["a.example","/","n"]', "9" * 5_000 + " []"),
+    "a-value-of-a-megabyte": (
+        '["a.example","/","n"]',
+        json.dumps(["v" * 10**6, False, True, True, False, None, False]),
+    ),
+}
+
+
+@hostile_each("cookie", COOKIES)
+def _(given, field, value):
+    assert _cookie(field, value) is None
+
+
+@hostile("item/one-of-every-byte-changed")
+def _(given):
+    """Every single byte of a good item, changed in four ways: read, or refused."""
+    good = encode(
+        {
+            "url": "http://a.example/",
+            "method": "POST",
+            "body": b"x",
+            "meta": {"a": (1,)},
+        }
+    )
+    item = b"0" + good[1:]
+    for at in range(2, len(item)):
+        for value in (0, 0x7F, 0xC1, 0xFF):
+            odd = item[:at] + bytes([value]) + item[at + 1 :]
+            try:
+                found = decode(odd)
+            except CodecError:
+                continue
+            assert isinstance(found["url"], str)
+
+
+@hostile("item/every-length-of-a-good-one")
+def _(given):
+    item = HEAD + msgpack.packb({"url": "http://a.example/", "meta": {"a": [1] * 100}})
+    for size in range(len(item)):
+        with refused(CodecError):
+            decode(item[:size])
+
+
+@hostile("item/an-int-of-1024-bytes-that-is-printed")
+def _(given):
+    found = decode(holding(ext(16, b"\x7f" + b"\xff" * 1_023)))
+    with refused(ValueError, "Exceeds"):
+        for _ in range(3):  # Python refuses what would take the square of its length
+            found = str(found["meta"]["x"] ** 2)
+
+
+def block(body, count, version=1, level=6):
+    return struct.pack(">BI", version, count) + zlib.compress(body, level)
+
+
+BLOCKS = {
+    "empty": b"",
+    "four-bytes": b"\1\0\0\0",
+    "another-version": block(msgpack.packb([b"0"]), 1, version=9),
+    "no-zlib": struct.pack(">BI", 1, 1) + b"garbage",
+    "cut": block(msgpack.packb([b"0"] * 10), 10)[:-3],
+    "a-bomb": block(bytes(100 << 20), 1, level=9),
+    "a-bomb-of-nils": block(b"\xdd\0\xff\xff\xff" + b"\xc0" * (16 << 20), 16 << 20),
+    "four-billion-items": block(b"\xdd\xff\xff\xff\xff", 2**32 - 1),
+    "fewer-than-it-says": block(msgpack.packb([b"0"]), 2),
+    "items-of-numbers": block(msgpack.packb([1, 2]), 2),
+    "a-map": block(msgpack.packb({1: 2}), 1),
+    "arrays-of-a-million-levels": block(b"\x91" * 10**6, 1),
+}
+
+
+@hostile_each("block", BLOCKS)
+def _(given, data):
+    from frontier.queues.blocks import unpack
+
+    with refused(CodecError):
+        unpack(data)

@@ -1,0 +1,135 @@
+"""Journals, and the command that rebuilds a crawl from them."""
+
+import struct
+import zlib
+
+import msgpack
+
+from frontier.cli.exits import ExitCode
+from frontier.conf import Config
+from frontier.hashing import LEAST_MARK
+from frontier.journal.entries import Bad, Header, Pushed, frame, read
+from frontier.queues.codec import encode
+from frontier.runtime.shape import crawl_shape
+from tests.hostile.corpus import hostile, hostile_each
+from tests.hostile.making import frame as framed
+
+SHAPE = crawl_shape(Config(partitions=4))
+NAME = "x-20260101000000000-00001-n.journal"
+HEAD = frame(Header("frontier", "x", "site", "n", {}))
+GOOD = frame(Pushed(0, "t", LEAST_MARK, "0:a", b"0\0" + b"item"))
+
+
+def array(count):
+    """An array that says it has *count* members, and has one."""
+    return b"\xdd" + struct.pack(">I", count) + b"\xa1p"
+
+
+SKIPPED = {  # bytes between two good entries, which cost themselves only
+    "zeros": bytes(10_000),
+    "text": b"not a journal at all\n" * 100,
+    "marks-without-number": b"\xffJ" * 100_000,
+    "a-frame-of-4-gb": framed(b"x", 2**32 - 1),
+    "a-frame-that-is-cut": GOOD[:-3],
+    "another-checksum": GOOD[:-1] + b"\0",
+    "no-msgpack": framed(b"\xc1" * 100),
+    "an-array-of-4-billion": framed(array(2**32 - 1)),
+    "a-map-of-4-billion": framed(b"\x92\xa1p\xdf\xff\xff\xff\xff"),
+    "text-of-4-gb": framed(b"\x92\xa1p\xdb\xff\xff\xff\xff"),
+    "arrays-of-a-million-levels": framed(b"\x91" * 10**6 + b"\xc0"),
+    "maps-of-a-million-levels": framed(b"\x81\xa1a" * 10**6 + b"\xc0"),
+    "an-extension": framed(msgpack.packb(["p", msgpack.ExtType(5, b"x")])),
+    "a-timestamp": framed(b"\x92\xa1p\xd7\xff" + bytes(8)),
+    "a-partition-below-zero": framed(
+        msgpack.packb(["p", -1, "t", LEAST_MARK, "", b""])
+    ),
+    "a-partition-of-true": framed(
+        msgpack.packb(["p", True, "t", LEAST_MARK, "0:a", b"item"])
+    ),
+    "a-mark-that-is-none": framed(msgpack.packb(["p", 0, "t", 7, "0:a", b"item"])),
+    "a-mark-of-a-fraction": framed(msgpack.packb(["p", 0, "t", 1.5, "0:a", b"item"])),
+    "a-queue-with-a-brace": framed(
+        msgpack.packb(["p", 0, "t", LEAST_MARK, "{x}:lease", b"item"])
+    ),
+    "a-queue-of-2-mb": framed(
+        msgpack.packb(["p", 0, "t", LEAST_MARK, "0:" + "a" * (2 << 20), b"item"])
+    ),
+    "a-mode-of-a-list": framed(msgpack.packb(["p", 0, ["t"], LEAST_MARK, "0:a", b"i"])),
+    "a-kind-of-nobody": framed(msgpack.packb(["z", 1])),
+    "an-entry-that-is-empty": framed(msgpack.packb([])),
+    "an-entry-of-a-number": framed(msgpack.packb(7)),
+    "text-that-is-not-utf-8": framed(b"\x96\xa1p\0\xa1\xff\0\xa10\xc4\x01i"),
+}
+
+
+@hostile_each("journal", SKIPPED)
+def _(given, odd):
+    path = given.file(NAME, HEAD + GOOD + odd + GOOD)
+    found = list(read(path))
+    assert isinstance(found[0], Header)
+    assert sum(isinstance(each, Pushed) for each in found) == 2
+    assert sum(each.length for each in found if isinstance(each, Bad)) == len(odd)
+
+
+def item(url="http://a.example/"):
+    return b"0" + encode({"url": url})
+
+
+@hostile("journal/rebuild-skips-what-is-no-entry")
+def _(given):
+    name = f"h{given.unique}"
+    head = frame(Header(name, "x", "site", "n", SHAPE))
+    good = frame(Pushed(0, "t", LEAST_MARK, "0:a.example", item()))
+    path = given.file(f"j/{NAME}", head + b"".join(SKIPPED.values()) + good)
+    words = ["crawl", "rebuild", "--crawl", "x", "--journal", path.parent]
+    said = given.command(*words, "--namespace", name)
+    assert said.err.count("skipped ") >= 3, said
+    assert "1 pushes" in said.out, said
+    assert given.redis("LLEN", f"{{{name}:x:0}}ready:0:a.example") in (0, 1)
+
+
+SHAPES = {
+    "nothing": {},
+    "partitions-of-words": SHAPE | {"FRONTIER_PARTITIONS": "many"},
+    "partitions-of-10-to-the-9": SHAPE | {"FRONTIER_PARTITIONS": 10**9},
+    "partitions-of-a-list": SHAPE | {"FRONTIER_PARTITIONS": [4]},
+    "a-capacity-of-10-to-the-18": SHAPE | {"FRONTIER_BLOOM_CAPACITY": 10**18},
+    "tiers-of-nobody": SHAPE | {"FRONTIER_SEEN_TIERS": ["evil"]},
+    "a-number-for-a-name": SHAPE | {7: "4"},
+}
+
+
+@hostile_each("journal", {f"a-header-with-{n}": (s,) for n, s in SHAPES.items()})
+def _(given, shape):
+    name = f"h{given.unique}"
+    payload = msgpack.packb(["h", 1, name, "x", "site", "n", shape])
+    path = given.file(f"j/{NAME}", framed(payload) + GOOD)
+    words = ["crawl", "rebuild", "--crawl", "x", "--journal", path.parent]
+    said = given.command(*words, "--namespace", name)
+    assert said.code != ExitCode.OK, said
+    assert said.err.startswith("frontier: ") or "skipped" in said.err
+
+
+@hostile("journal/names-with-escapes")
+def _(given):
+    name = f"h{given.unique}"
+    head = frame(Header(name, "x", "\x1b]0;owned\x07", "\x1b[2Jn", SHAPE))
+    path = given.file(
+        f"j/{NAME}", head + frame(Pushed(0, "t", LEAST_MARK, "0:\x1b", item()))
+    )
+    words = ["crawl", "rebuild", "--crawl", "x", "--journal", path.parent]
+    given.command(*words, "--namespace", name)
+    said = given.command("crawl", "status", "--namespace", name)
+    assert said.code in {ExitCode.OK, ExitCode.NOT_FOUND}, said
+
+
+@hostile("journal/a-file-of-frames-that-overlap")
+def _(given):
+    """Heads that each claim 4 MB of what follows: their checksums take time."""
+    heads = b"".join(
+        struct.pack(">2sII", b"\xffJ", 4 << 20, zlib.crc32(b"")) for _ in range(500)
+    )
+    path = given.file(NAME, HEAD + heads + bytes(5 << 20))
+    found = list(read(path))
+    assert isinstance(found[0], Header)
+    assert isinstance(found[1], Bad)

@@ -1,0 +1,162 @@
+"""What a stored request may steer, and that projects with a proxy run as they are."""
+
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from conftest import until
+
+from frontier.inspection.snapshot import snapshot
+from frontier.queues.codec import encode
+from frontier.queues.letters import counted, letters
+from frontier.queues.push import TEST, Push
+from frontier.runtime.seeder import Seeder
+from frontier.runtime.shape import seen_shape
+from frontier.seen.stored import stored_crawl
+
+HOST = "http://site.example"
+PAGES = 12
+SPIDER = """
+import scrapy
+
+
+class ProxySetter:
+    def process_request(self, request, spider=None):
+        request.meta.setdefault("proxy", "{proxy}")
+
+
+class ProxiedSpider(scrapy.Spider):
+    name = "proxied"
+    custom_settings = {{
+        "ROBOTSTXT_OBEY": False,
+        "DOWNLOADER_MIDDLEWARES": {{ProxySetter: 100}} if not {own} else {{}},
+    }}
+
+    async def start(self):
+        yield scrapy.Request("{host}/0", meta={{"proxy": "{proxy}"}} if {own} else {{}})
+
+    def parse(self, response):
+        yield {{"url": response.url}}
+        for url in response.css("a::attr(href)").getall():
+            yield response.follow(url, meta=response.meta)
+"""
+
+
+class Proxy(BaseHTTPRequestHandler):
+    """A proxy that is all of one site: what it is asked for has a host."""
+
+    def do_GET(self):
+        self.server.asked[self.path] += 1
+        number = int(self.path.rpartition("/")[2])
+        status, body = 200, b""
+        if number % 4 == 1 and self.server.asked[self.path] == 1:
+            status = 503
+        elif number % 4 == 2 and "/to/" not in self.path:
+            status = 302
+        else:
+            links = [f"<a href=/{n}>" for n in range(number, min(number + 4, PAGES))]
+            body = "".join(links).encode()
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", f"/to/{number}")
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def proxy():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    server.asked = Counter()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def start(cluster, proxy, tmp_path):
+    def start(*, own, **settings):
+        address = f"http://127.0.0.1:{proxy.server_port}"
+        (tmp_path / "spiders").mkdir()
+        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+        (tmp_path / "conf.py").write_text(
+            'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+        )
+        (tmp_path / "spiders" / "__init__.py").write_text("")
+        text = SPIDER.format(proxy=address, own=own, host=HOST)
+        (tmp_path / "spiders" / "proxied.py").write_text(text)
+        cluster.start("node-1", spider="proxied", cwd=tmp_path, **settings)
+        return cluster
+
+    return start
+
+
+def everything():
+    """What is asked of the proxy, and how often."""
+    expected = Counter({f"{HOST}/{n}": 1 + (n % 4 == 1) for n in range(PAGES)})
+    return expected + Counter({f"{HOST}/to/{n}": 1 for n in range(2, PAGES, 4)})
+
+
+def test_a_project_with_a_proxy_middleware_runs_as_it_is(start, proxy):
+    cluster = start(own=False)
+
+    assert cluster.wait() == [0]
+    assert proxy.asked == everything()
+    seen = snapshot(cluster.store, "frontier", "proxied-1")
+    assert (seen.totals.local, seen.queue.dead) == (0, 0)
+
+
+@pytest.mark.parametrize("allowed", ["", "proxy"])
+def test_a_spider_that_chooses_its_proxy_is_told_of_the_setting(start, proxy, allowed):
+    cluster = start(own=True, FRONTIER_STORED_META=allowed)
+
+    assert cluster.wait() == [0]
+    assert proxy.asked == everything()
+    text = cluster.text_of("node-1")
+    assert ("FRONTIER_STORED_META" in text) == (not allowed)
+    seen = snapshot(cluster.store, "frontier", "proxied-1")
+    assert (seen.totals.local > 0) == (not allowed)
+    assert seen.queue.dead == 0
+
+
+def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, proxy):
+    start(own=False, FRONTIER_KEEP_ALIVE="True")
+    until(lambda: proxy.asked == everything(), "the whole site")
+    crawl = stored_crawl(cluster.store, "frontier", "proxied-1")
+    hostile = [
+        {"url": "file:///etc/hostname"},
+        {"url": f"{HOST}/a", "callback": "__init__", "cb_kwargs": {"parse": "gone"}},
+        {"url": f"{HOST}/b", "errback": "update_settings"},
+        {"url": f"{HOST}/c", "meta": {"proxy": "http://127.0.0.1:1"}},
+        {"url": f"{HOST}/d", "meta": {"bindaddress": ["127.0.0.2", 0]}},
+    ]
+    pushes = [
+        (n, Push(TEST, 2**63 + n, "0:site.example", 0, encode(record)))
+        for n, record in enumerate(hostile)
+    ]
+    seeder = Seeder(cluster.store, crawl.keys, seen_shape(crawl.config))
+    seeder.push(pushes)
+
+    def dead():
+        counts = counted(cluster.store, crawl.keys, crawl.config.partitions)
+        found = letters(cluster.store, crawl.keys, counts)
+        return sorted(letter.reason.decode().rpartition(": ")[2] for letter in found)
+
+    until(lambda: len(dead()) == len(hostile), "dead letters")
+    assert dead() == sorted(
+        [
+            "its scheme 'file' is not one of FRONTIER_SCHEMES",
+            "its meta bindaddress is not one of FRONTIER_STORED_META",
+            "its meta proxy is not one of FRONTIER_STORED_META",
+            "its callback '__init__' is no callback of the spider",
+            "its errback 'update_settings' is no callback of the spider",
+        ]
+    )
+    assert proxy.asked == everything()

@@ -1,0 +1,154 @@
+"""What Scrapy has no public name for is used in one module."""
+
+import ast
+import functools
+import importlib
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+import scrapy
+
+ROOT = Path(__file__).parents[1]
+HOLDS_THEM = ROOT / "frontier" / "scrapy_internals.py"
+ENGINE = {"_slot", "downloader", "nextcall", "scraper", "spidermw"}
+"""Parts of the engine that Scrapy's documentation does not have."""
+PATHS = [
+    pytest.param(path, id=str(path.relative_to(ROOT)))
+    for path in sorted((ROOT / "frontier").rglob("*.py"))
+    if path != HOLDS_THEM
+]
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def defined(tree):
+    """The private names that *tree*, a module or a class, gives to something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names = [node.attr]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names = [node.id]
+        else:
+            continue
+        yield from filter(is_private, names)
+
+
+@functools.cache
+def of_class(cls):
+    """The private names of *cls*, and all that are used on `self` in it."""
+    tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            return frozenset(defined(node))
+    return frozenset()
+
+
+@functools.cache
+def of_scrapy():
+    """All private names that Scrapy gives to something."""
+    here = Path(scrapy.__file__).parent
+    return frozenset(
+        name
+        for path in here.rglob("*.py")
+        for name in defined(ast.parse(path.read_text("utf-8")))
+    )
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("scrapy."):
+            names = [*node.module.split("."), *(alias.name for alias in node.names)]
+            yield from filter(is_private, names)
+
+
+def on_others(tree):
+    """Private names of Scrapy's on what is not `self`, and parts of the engine."""
+    known = of_scrapy() - {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.Module)
+        for name in defined(node)
+        if not isinstance(node, ast.Module)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            if node.attr in ENGINE:
+                yield f"{ast.unparse(node)}, line {node.lineno}"
+            owner = getattr(node.value, "id", "")
+            if owner not in {"self", "cls"} and node.attr in known:
+                yield f"{ast.unparse(node)}, line {node.lineno}"
+
+
+def on_self(path, tree):
+    """Private names of Scrapy's classes in what *path* derives from them."""
+    dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    module = importlib.import_module(dotted.removesuffix(".__init__"))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        cls = getattr(module, node.name, None)
+        theirs = {
+            name
+            for base in inspect.getmro(cls or object)
+            if base.__module__.startswith("scrapy.")
+            for name in of_class(base)
+        } - {
+            name
+            for base in inspect.getmro(cls or object)
+            if base.__module__.startswith("twisted.")
+            for name in of_class(base)
+        }
+        used = {
+            each.attr
+            for each in ast.walk(node)
+            if isinstance(each, ast.Attribute)
+            and getattr(each.value, "id", "") in {"self", "cls"}
+        }
+        made = {
+            each.name
+            for each in node.body
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        for name in sorted(theirs & (used | made)):
+            yield f"{node.name}.{name}, line {node.lineno}"
+
+
+def privates(path):
+    tree = ast.parse(path.read_text("utf-8"))
+    return [*imported(tree), *on_others(tree), *on_self(path, tree)]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_privates_of_scrapy_are_in_one_module(path):
+    assert privates(path) == []
+
+
+def test_the_judge_sees_what_it_should(tmp_path, monkeypatch):
+    assert privates(HOLDS_THEM)
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "odd_middleware.py"
+    path.write_text(
+        "from scrapy.downloadermiddlewares.cookies import CookiesMiddleware\n"
+        "from scrapy.utils._download_handlers import get_dataloss_msg\n"
+        "class Odd(CookiesMiddleware):\n"
+        "    def _process_cookies(self, *args, **more):\n"
+        "        self._own = self.crawler.engine._slot\n"
+        "        return args[0].engine._spider_closed_callback\n"
+    )
+
+    found = privates(path)
+
+    assert [each.partition(",")[0] for each in found] == [
+        "_download_handlers",
+        "self.crawler.engine._slot",
+        "self.crawler.engine._slot",
+        "args[0].engine._spider_closed_callback",
+        "Odd._process_cookies",
+    ]

