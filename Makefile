@@ -29,6 +29,7 @@ bench: .venv/.installed-dev
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m chaos tests/runtime tests/integration
 
 compat: .venv-compat/.installed
 	.venv-compat/bin/python tests/compat

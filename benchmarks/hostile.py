@@ -27,12 +27,13 @@ def run(server: Server, options: Options) -> Report:
     corpus, runner = map(
         import_module, ("tests.hostile.corpus", "tests.hostile.runner")
     )
-    names: list[str] = list(corpus.load())
+    inputs: dict[str, Any] = corpus.load()
+    names = list(inputs)
     count = 1 if options.quick else ROUNDS
     came: list[dict[str, Any]] = runner.run_all(names * count, server.url)
     verdicts = Counter(each["verdict"] for each in came)
     figures = {
-        "inputs": len(names),
+        "inputs": sum(each.count for each in inputs.values()),
         "hung": verdicts["hung"],
         "crashed": verdicts["crashed"],
         "escaped": verdicts["escaped"],

@@ -30,6 +30,7 @@ from frontier.downloadermiddlewares import CaptureMiddleware, HopMiddleware
 from frontier.invocation import developing
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.robots import RobotsTxtMiddleware
+from frontier.scrapy_internals import leave_out
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
 from frontier.startfeed import release
 from frontier.store.address import ENVIRONMENT
@@ -97,6 +98,9 @@ class Addon:
             ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
         ):
             settings.setdefault_in_component_priority_dict(setting, cls, place)
+        if settings.get("FEED_URI_PARAMS") is None:
+            params = "frontier.pipelines.feed_uri_params"
+            settings.set("FEED_URI_PARAMS", params, "addon")
         handlers = settings["DOWNLOAD_HANDLERS"]
         if isinstance(handlers, BaseSettings):
             archives = connection.config.warc_enabled
@@ -112,10 +116,10 @@ class Addon:
         for scrapys, ours, place in replaced:
             if scrapys in chosen:  # the project has a place for it, or none
                 continue
-            for middleware, at in ((scrapys, None), (ours, place)):
-                settings.setdefault_in_component_priority_dict(
-                    "DOWNLOADER_MIDDLEWARES", middleware, at
-                )
+            leave_out(settings, "DOWNLOADER_MIDDLEWARES", scrapys)
+            settings.setdefault_in_component_priority_dict(
+                "DOWNLOADER_MIDDLEWARES", ours, place
+            )
 
     def _leave_start_urls(self) -> None:
         """Have a spider of scrapy-redis take none, and not wait for any."""

@@ -10,6 +10,7 @@ has in place of an HTTP status:
 ``-4``      nothing came in time
 ``-5``      another error
 ``-7``      the URL cannot be fetched: an unknown scheme
+``-61``     robots.txt could not be had
 ``-5000``   out of scope, as we or Scrapy's OffsiteMiddleware find
 ``-5001``   its address is of a class that is not connected to
 ``-5002``   a downloader middleware of the project refused it
@@ -39,7 +40,7 @@ from frontier.scrapy_internals import (
 )
 
 UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT = -1, -2, -3, -4
-UNKNOWN, UNFETCHABLE = -5, -7
+UNKNOWN, UNFETCHABLE, NO_ROBOTS = -5, -7, -61
 OUT_OF_SCOPE, BLOCKED, REFUSED, ROBOTS = -5000, -5001, -5002, -9998
 
 
@@ -54,6 +55,10 @@ class AddressRefused(IgnoreRequest):
         super().__init__(f"{url[:200]} leads to a {kind} address")
         self.kind = kind
         """The class of the address; see `frontier.urls.addresses`."""
+
+
+class RobotsUnreachable(IgnoreRequest):
+    """A request is not sent, for it is not known what robots.txt says."""
 
 
 _CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
@@ -88,6 +93,8 @@ def status_of(error: BaseException, *, sent: bool) -> int:
         return OUT_OF_SCOPE
     if isinstance(error, AddressRefused):
         return BLOCKED
+    if isinstance(error, RobotsUnreachable):
+        return NO_ROBOTS
     if isinstance(error, IgnoreRequest):
         text = str(error)
         if "robots.txt" in text:

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
 """Undone by the handler; the body is archived without them."""
 _TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
-_FLAGS = {"dataloss": "disconnect", "download_stopped": "unspecified"}
+_FLAGS = {
+    "dataloss": "disconnect",
+    "download_stopped": "unspecified",
+    "excerpt": "length",  # of `frontier.download.excerpts`
+}
 
 
 def exchange_of(request: Request, response: Response, started: float) -> Exchange:

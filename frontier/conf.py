@@ -79,6 +79,9 @@ class Config:
     """Bound on the share of new URLs that the Bloom tier calls seen."""
     bloom_native: str = _setting("auto", parsers.choice("auto", "yes", "no"))
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
+    busy_max: float = _setting(120.0, parsers.real(-1e-9, 1e6))
+    """Seconds that a callback may keep a node busy before its page is given up; 0 for
+    no watchdog: a lease."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
     collection: str = _setting("", parsers.collection)
@@ -93,6 +96,8 @@ class Config:
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
+    file_mode: str = _setting("0640", parsers.file_mode)
+    """Of files that are made, in octal; what the umask takes away is not in it."""
     host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of the responses of one host, at which its other URLs are skipped; 0: none."""
     host_max_pages: int = _setting(0, parsers.whole(0, 10**9))

@@ -38,7 +38,7 @@ from frontier.scrapy_internals import (
     is_closing,
     wake_engine,
 )
-from frontier.spideroutput import SpiderOutput
+from frontier.spideroutput import Marks, SpiderOutput
 from frontier.traps import PATH, QUERY
 from frontier.workers.pool import WorkerPool
 
@@ -69,6 +69,8 @@ REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
 CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+INCOMPLETE = "frontier_incomplete"
+"""Why the spiders of a crawl close that has ended but for damaged partitions."""
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
@@ -130,6 +132,8 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.put_back: WeakSet[Request] = WeakSet()
+        """Requests that this node does not send any more, as it closes."""
         self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
         """Why the page of a request is not read to its end; see `frontier.pages`."""
         self.took_over = False
@@ -201,7 +205,9 @@ class Connection:
 
         And what each callback yields go through *noting*, if any, before.
         """
-        SpiderOutput(self._crawler, drop, noting)
+        watchdog = self.node.watchdog
+        marks = Marks(self.reservations, watchdog) if watchdog is not None else None
+        SpiderOutput(self._crawler, drop, noting, marks)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""
@@ -286,6 +292,25 @@ class Connection:
         if not self.closing and self._opened:
             reason = reason_of(limit)
             close_spider(self._crawler, reason)
+
+    def note_aside(self) -> None:
+        """Exit with 1 later: a partition was set aside, which the log tells."""
+        self._end_badly()
+
+    def end_incomplete(self, harmed: str) -> None:
+        """Close the spider: the crawl has ended but for the partitions *harmed*."""
+        crawl_id = self.node.keys.crawl_id
+        logger.error(
+            "the crawl %s has ended incomplete: what is in these partitions was not "
+            "fetched, as keys of theirs are damaged: %s; put them right with frontier "
+            "crawl repair %s, and start the spider again",
+            crawl_id,
+            harmed,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, INCOMPLETE)
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""

@@ -22,15 +22,17 @@ import asyncio
 import json
 import logging
 import re
+from collections import defaultdict
 from http.cookiejar import Cookie
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from scrapy.http.cookies import CookieJar
 from scrapy.utils.httpobj import urlparse_cached
 
 from frontier.connection import connection_of
 from frontier.runtime import cookies as shared
-from frontier.scope import domain_of
+from frontier.scope import domain_of, is_public_suffix
 from frontier.scrapy_internals import BaseCookies, cookies_by_domain, takes_no_spider
 
 if TYPE_CHECKING:
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.http.cookies import CookieJar
 
     from frontier.connection import Connection
 
@@ -68,6 +69,23 @@ class _Jar(shared.Jar):
         """Those of cookies that were set; host names, or with a dot before them."""
 
 
+class _ScrapysJar(CookieJar):
+    """Scrapy's jar; what it sends is UTF-8, as what it read was taken to be.
+
+    Scrapy writes the header in the charset of the page that had the link: where that
+    lacks a letter of a cookie, nothing more is asked of that site.
+    """
+
+    def add_cookie_header(self, request: Request) -> None:
+        """Give *request* the cookies that are for it."""
+        headers = request.headers
+        encoding, headers.encoding = headers.encoding, "utf-8"
+        try:
+            super().add_cookie_header(request)
+        finally:
+            headers.encoding = encoding
+
+
 @takes_no_spider
 class CookiesMiddleware(BaseCookies):
     """Takes the place of Scrapy's, and does what its documentation says, for all."""
@@ -76,6 +94,7 @@ class CookiesMiddleware(BaseCookies):
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
+        self.jars = defaultdict(_ScrapysJar)
         self._shared: dict[tuple[Any, str], _Jar] = {}
         self._domains: dict[str, str] = {}
         self._most = MAX_JARS
@@ -130,6 +149,7 @@ class CookiesMiddleware(BaseCookies):
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies* into *jar*, and remember which domains they are of."""
+        cookies = [each for each in cookies if _may_be_set(each, request)]
         super().put_into(jar, cookies, request)
         part = self._jar_of(request)
         if part is not None:
@@ -279,6 +299,21 @@ def _belongs(domain: str, jar: _Jar) -> bool:
         name == own or name.endswith(f".{own}")
         for own in (jar.domain, f"{jar.domain}.local")  # as `http.cookiejar` has it
     )
+
+
+def _may_be_set(cookie: Cookie, request: Request) -> bool:
+    """Whether *cookie* is for no public suffix; for one that is the host, for it alone.
+
+    That is Scrapy's rule, with the list that is in the package: Scrapy's own fetches
+    it from publicsuffix.org as the first cookie with a domain comes.
+    """
+    host = (urlparse_cached(request).hostname or "").lower()
+    domain = cookie.domain.removeprefix(".")
+    if domain and is_public_suffix(domain):
+        if domain != host:
+            return False
+        cookie.domain = host
+    return bool(host)
 
 
 def _cookies(ours: CookieJar, jar: _Jar) -> Iterator[Cookie]:

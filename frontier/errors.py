@@ -12,6 +12,7 @@ FrontierError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
 │   │   └── StoreFull       its memory is full; it takes nothing until there is room
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
+│   │   └── KeyDamaged      a key has another type or value than this version writes
 │   ├── NoStore             there is no embedded store where one was looked for
 │   ├── LayoutStale         the seen-set has grown; compute its keys again
 │   └── PushForgotten       the store has gone back to before what it confirmed
@@ -153,6 +154,17 @@ class StoreFull(StoreUnavailable):
 
 class StoreRefused(StoreError):
     """Redis answered, but with an error or a configuration that cannot work."""
+
+
+class KeyDamaged(StoreRefused):
+    """A key of the store has a type, or a value, that nobody here writes."""
+
+    def __init__(self, where: str, key: str, reason: str) -> None:
+        at = f" of the store at {where}" if where else ""
+        super().__init__(f"the key {key}{at} is damaged: {reason}")
+        self.where = where
+        self.key = key
+        self.reason = reason
 
 
 class NoStore(StoreError):

@@ -7,7 +7,8 @@ own handler looks at it again when the connection is made, which may take long.
 
 What always holds:
 
-1.  No request from the store is sent without a current lease on its partition.
+1.  No request from the store is sent without a current lease on its partition, nor
+    one that this node, as it closes, gives back.
 2.  Requests that waited here for a lease are sent one after the other, with the
     delay of their slot between them.
 3.  Where a host is divided into shards, a node sends no faster than its part of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 MAX_TURNS = 10_000
 """Hosts and slots of which the next turn is known; then those that are over go."""
+CLOSING = "this node closes, and another sends it"
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 
@@ -74,8 +76,10 @@ class Gate:
         """Send *request* once the lease that it stands on is current.
 
         Raises:
-            LeaseGone: Another node has its partition now.
+            LeaseGone: Another node has its partition now, or this one closes.
         """
+        if request in self._connection.put_back:
+            raise LeaseGone(CLOSING)
         reservation = self._connection.reservations.get(request)
         if reservation is not None:
             if self._allowance.is_divided:

@@ -31,6 +31,7 @@ from twisted.internet.defer import Deferred
 from frontier.capture import truncation
 from frontier.connection import connection_of
 from frontier.download.addresses import Checked, CheckedAgent, refusing
+from frontier.download.excerpts import excerpt_of
 from frontier.framing import Parser, undone
 from frontier.scrapy_internals import (
     BaseHandler,
@@ -87,7 +88,8 @@ class CheckedHandler(BaseHandler):
         agent: CheckedAgent = self.make_agent(CheckedAgent)
         agent.checked = self.checked(request)
         with refusing(agent.checked), wrap_twisted_exceptions():
-            return await maybe_deferred_to_future(agent.download_request(request))
+            answer = maybe_deferred_to_future(agent.download_request(request))
+            return excerpt_of(request, await answer)
 
 
 class Handler(CheckedHandler):
@@ -130,7 +132,7 @@ class Handler(CheckedHandler):
         if wire.codings:
             body = undone(response.body, wire.codings, agent.maxsize)
             response = response.replace(body=body)
-        return response
+        return excerpt_of(request, response)
 
     def _guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """What to wait for before *request* is written, if its lease has ended."""

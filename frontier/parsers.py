@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from frontier.model import Order
+from frontier.output_files import mode_of
 
 ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
 """Classes of network addresses; see `frontier.urls.addresses`."""
@@ -134,6 +135,12 @@ def directory(value: Any) -> Path:
 def optional_directory(value: Any) -> Path | None:
     """The path of a directory, or nothing."""
     return directory(value) if value else None
+
+
+def file_mode(value: Any) -> str:
+    """A mode as of chmod, in four octal digits; ``0o640`` of Python will do."""
+    text = f"{value:o}" if type(value) is int else str(value)
+    return f"{mode_of(text):04o}"
 
 
 def choice(*choices: str) -> Parser:

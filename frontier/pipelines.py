@@ -16,12 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Self
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from frontier.model import Stored
 
 logger = logging.getLogger(__name__)
+
+
+def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
+    """What a URI in ``FEEDS`` may name, ``%(frontier_node)s`` beside Scrapy's own.
+
+    The add-on makes it ``FEED_URI_PARAMS``, where the project has none.
+    """
+    return {**params, "frontier_node": connection_of(spider.crawler).config.node_id}
 
 
 @takes_no_spider

@@ -32,6 +32,7 @@ from scrapy.utils.defer import deferred_from_coro
 from frontier.connection import connection_of
 from frontier.discovery import noting_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
+from frontier.gate import CLOSING, LeaseGone
 from frontier.hashing import mark
 from frontier.itemclasses import ItemClasses
 from frontier.keeping import Keeping
@@ -49,6 +50,7 @@ from frontier.queues.push import (
     Push,
 )
 from frontier.requests import WITH_PROXY, Allowed, Recorder, from_record, host_of
+from frontier.scrapy_internals import Slots
 from frontier.seen.recent import Recent
 from frontier.spideroutput import PARENT
 from frontier.startfeed import feed_of
@@ -73,6 +75,8 @@ logger = logging.getLogger(__name__)
 DISK_DELAY = 0.1
 """Seconds after which a full archive is looked at again."""
 
+LONG_DELAY = 10.0
+"""Seconds between two requests to a host for which a node that closes does not wait."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 TRAPPED = {PATH: "frontier/trap/path", QUERY: "frontier/trap/query"}
@@ -333,6 +337,14 @@ class Scheduler(BaseScheduler):
         """Let the engine find that there is nothing left."""
         self._connection.wake_engine()
 
+    def on_aside(self) -> None:
+        """Have the process end badly, whatever becomes of the rest of the crawl."""
+        self._connection.note_aside()
+
+    def on_incomplete(self, harmed: str) -> None:
+        """Close the spider: nothing is left but what is *harmed*."""
+        self._connection.end_incomplete(harmed)
+
     def on_failure(self, error: BaseException) -> None:
         """Stop this node: its frontier does not work any more."""
         self._connection.fail(error)
@@ -434,6 +446,10 @@ class Scheduler(BaseScheduler):
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
+        watchdog = self._node.watchdog if self._connection.opened else None
+        if watchdog is not None and watchdog.slow:
+            self._stats.set_value("frontier/busy/callbacks", watchdog.slow)
+            self._stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
         spilled = self._node.spilled if self._connection.opened else (0, 0)
         if any(spilled):
             self._stats.set_value("frontier/queue/spilled", spilled[0])
@@ -455,9 +471,26 @@ class Scheduler(BaseScheduler):
             self._sweep(self._connection.in_progress())
             if self._connection.closing and not self._leaving:
                 self._leaving = True
+                self._put_back_waiting()
                 if self._feed is not None:
                     self._feed.stop()
                 self._node.leave()
+
+    def _put_back_waiting(self) -> None:
+        """Do not wait for hosts that are to be left alone for long.
+
+        What has not been sent to them stays reserved until the node leaves, and then
+        goes back to the queue. It is no delivery.
+        """
+        slots = Slots(self._crawler)
+        for request in list(self._delivered):
+            if request in self._connection.sent:
+                continue
+            if (slots.delay(slots.key(request)) or 0.0) >= LONG_DELAY:
+                del self._delivered[request]
+                request.errback = None  # its spider need not know
+                self._connection.put_back.add(request)
+        slots.turn_away(LONG_DELAY, lambda: LeaseGone(CLOSING))
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""

@@ -40,6 +40,11 @@ def domain_of(host: str, *, private: bool = False) -> str:
     return ".".join(host.rsplit(".", 2)[-2:])
 
 
+def is_public_suffix(domain: str) -> bool:
+    """Whether others register names below *domain*: ``co.uk``, ``github.io``."""
+    return not _suffixes()(domain, include_psl_private_domains=True).domain
+
+
 class Scope:
     """The URLs on the seeds' hosts, domains or below their paths, or all."""
 

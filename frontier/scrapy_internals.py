@@ -11,8 +11,10 @@ since    is
          coroutines; components are called without the spider; handlers take
          the crawler alone; `AsyncCrawlerProcess`
 2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
-         a handler binds to `DOWNLOAD_BIND_ADDRESS`
-2.16     `start_requests` is not called; the agent's class is `_ScrapyAgent`
+         a handler binds to `DOWNLOAD_BIND_ADDRESS`;
+         a component is one, named by its class or by its path
+2.16     `start_requests` is not called, nor `process_start_requests`; the agent's
+         class is `_ScrapyAgent`
 2.18     `CloseSpider` is heard when a spider is opened;
          a header line without a colon is left out, and fails no download; robots.txt
          parsers know the Crawl-delay
@@ -45,10 +47,10 @@ from scrapy.downloadermiddlewares.robotstxt import (
 )
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from twisted.internet import error as txerror
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
 from twisted.web.client import ResponseFailed, _HTTP11ClientFactory
 from twisted.web.error import SchemeNotSupported
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.http.cookies import CookieJar
     from scrapy.robotstxt import RobotParser
+    from scrapy.settings import BaseSettings
 
     Call = Callable[[Any, Request], Coroutine[Any, Any, Any]]
     Handle = Callable[[Any, Request, Any], Coroutine[Any, Any, None]]
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = [
+    "EXCERPT_FLAG",
     "AsyncCrawlerProcess",
     "BaseAgent",
     "BaseCookies",
@@ -98,21 +102,29 @@ __all__ = [
     "close_spider",
     "cookies_by_domain",
     "crawl_delay",
+    "download",
     "end_with_error",
     "handler_for",
     "in_progress",
     "is_closing",
+    "leave_out",
     "serve_start_requests",
     "settled",
     "spider_middlewares",
     "stand_before_handlers",
+    "stand_before_pipelines",
     "stand_before_spider",
     "started",
     "takes_no_spider",
+    "tell_of_start_middlewares",
+    "tell_robots_parsed",
     "wake_engine",
     "wrap_twisted_exceptions",
 ]
 
+_MAXSIZE = "download_maxsize"
+EXCERPT_FLAG = "excerpt"
+"""The flag of a response that has not all of the answer, as was wanted."""
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -327,18 +339,54 @@ class BaseAgent(ScrapysAgent):
         """What is to read the body in place of *reader*, Scrapy's."""
         return reader
 
+    def wanted(self, request: Request) -> int:  # noqa: ARG002 (for subclasses)
+        """How many bytes of the answer to *request* are wanted; 0 for all."""
+        return 0
+
     def _get_agent(self, request: Request, timeout: float) -> Any:
         agent = super()._get_agent(request, timeout)
         self.prepare(agent, request)
         return agent
 
     def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        deliver = txresponse.deliverBody
-        txresponse.deliverBody = lambda reader: deliver(self.reader_for(reader))
-        return super()._cb_bodyready(txresponse, request)
+        wanted, deliver = self.wanted(request), txresponse.deliverBody
+
+        def deliver_to(reader: Any) -> None:
+            if wanted:
+                reader.__class__ = PartReader  # as Scrapy does with its parser
+                reader.wanted = wanted
+            deliver(self.reader_for(reader))
+
+        txresponse.deliverBody = deliver_to
+        if not wanted:
+            return super()._cb_bodyready(txresponse, request)
+        limit = request.meta.get(_MAXSIZE)
+        request.meta[_MAXSIZE] = 0  # no limit, while Scrapy looks at it
+        try:
+            return super()._cb_bodyready(txresponse, request)
+        finally:
+            request.meta[_MAXSIZE] = limit
+            if limit is None:
+                del request.meta[_MAXSIZE]
 
 
-class BaseReader(_ResponseReader):
+class PartReader(_ResponseReader):
+    """Scrapy's reader of a body, which ends where enough has come."""
+
+    wanted = 0
+    """Bytes; 0 for all."""
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Take *data*, and end the answer if it has more than is wanted."""
+        super().dataReceived(data)
+        if 0 < self.wanted < self._bytes_received and not self._finished.called:
+            transport: Any = self.transport
+            transport.stopProducing()
+            transport.loseConnection()
+            self._finish_response([EXCERPT_FLAG])
+
+
+class BaseReader(PartReader):
     """Scrapy's reader of a body, which goes to a store that may take its time."""
 
     _bodybuf: Any
@@ -395,7 +443,8 @@ class BaseCookies(ScrapysCookiesMiddleware):
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies*, which came with *request* or its response, into *jar*."""
-        super()._process_cookies(cookies, jar=jar, request=request)
+        for cookie in cookies:
+            jar.set_cookie_if_ok(cookie, request)
 
     def _process_cookies(
         self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
@@ -428,10 +477,10 @@ class BaseRobots(ScrapysRobotsTxtMiddleware):
             b"User-Agent", self._default_useragent
         )
 
-    def fetching(self, request: Request) -> Deferred[RobotParser | None] | None:
-        """What fires when the rules for *request*'s host are there, if not yet."""
-        found = self._parsers.get(urlparse_cached(request).netloc)
-        return found if isinstance(found, Deferred) else None
+    def parse(self, body: bytes) -> RobotParser:
+        """The rules in *body*, by the project's parser; may be called in a thread."""
+        made: RobotParser = build_from_crawler(self._parserimpl, self.crawler, body)
+        return made
 
     if PASSES_SPIDER and not TYPE_CHECKING:
 
@@ -439,22 +488,9 @@ class BaseRobots(ScrapysRobotsTxtMiddleware):
             super().__init__(crawler)
             self._stats = crawler.stats
 
-        async def process_request(self, request: Request, **_: Spider) -> None:
-            """Look at the rules of *request*'s host."""
-            if request.meta.get("dont_obey_robotstxt"):
-                return
-            if request.url.startswith(("data:", "file:")):
-                return
-            self.process_request_2(await self.robot_parser(request), request)
-
         def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
             """Raise `IgnoreRequest` if *rp* forbids *request*."""
             super().process_request_2(rp, request, self.crawler.spider)
-
-        async def robot_parser(self, request: Request) -> RobotParser | None:
-            """The rules for *request*'s host."""
-            found = maybeDeferred(super().robot_parser, request, self.crawler.spider)
-            return await maybe_deferred_to_future(found)
 
 
 def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
@@ -466,10 +502,40 @@ def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
     return None if delay is None else float(delay)
 
 
+async def download(crawler: Crawler, request: Request) -> Response:
+    """The response to *request*, through all downloader middlewares."""
+    engine: Any = crawler.engine
+    ask = getattr(engine, "download_async", None) or engine.download
+    response: Response = await settled(ask(request))
+    return response
+
+
+async def tell_robots_parsed(
+    crawler: Crawler, rules: RobotParser, request: Request
+) -> None:
+    """Send Scrapy's signal that *rules* were read for *request*, if it has one."""
+    signal = getattr(signals, "robots_parsed", None)
+    if signal is not None:
+        manager: Any = crawler.signals
+        await manager.send_catch_log_async(
+            signal=signal, robotparser=rules, request=request
+        )
+
+
 def _slot_of(crawler: Crawler) -> Any:
     """The engine's slot: what is in progress, and whether it closes; or `None`."""
     engine: Any = crawler.engine
     return engine._slot
+
+
+def leave_out(settings: BaseSettings, name: str, cls: type) -> None:
+    """Have *cls*, one of Scrapy's own, left out of the components *name*.
+
+    By its path: until 2.14 the class is taken for another component, and both run.
+    """
+    components = settings.getdict(name)
+    components[f"{cls.__module__}.{cls.__qualname__}"] = None
+    settings.set(name, components, settings.getpriority(name) or 0)
 
 
 def in_progress(crawler: Crawler) -> set[Request]:
@@ -575,6 +641,24 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
     return before
 
 
+def stand_before_pipelines(
+    crawler: Crawler, process: Callable[[Callable[[], Any]], Any]
+) -> None:
+    """Have *process* called with what sends an item through the pipelines.
+
+    It returns what that returns: a coroutine, or before 2.14 a Deferred.
+    """
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    name = "start_itemproc" if PASSES_SPIDER else "start_itemproc_async"
+    before = getattr(scraper, name)
+
+    def start(*args: Any, **named: Any) -> Any:
+        return process(functools.partial(before, *args, **named))
+
+    setattr(scraper, name, start)
+
+
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:
     """All spider middlewares, Scrapy's own too, in their order."""
     engine: Any = crawler.engine
@@ -605,6 +689,13 @@ class Slots:
         """The delay that ``DOWNLOAD_SLOTS`` gives to *key*."""
         delay = self._downloader.per_slot_settings.get(key, {}).get("delay")
         return None if delay is None else float(delay)
+
+    def turn_away(self, delay: float, error: Callable[[], Exception]) -> None:
+        """Fail what waits for its turn where turns are *delay* s and more apart."""
+        for slot in self._downloader.slots.values():
+            while slot.delay >= delay and slot.queue:
+                _, waiting = slot.queue.popleft()
+                waiting.errback(error())
 
     def slow_down(self, key: str, delay: float) -> None:
         """Give *key* at least *delay*, without jitter, whether it exists or not."""
@@ -662,6 +753,24 @@ def serve_start_requests(spider: Spider) -> None:
             yield item_or_request
 
     vars(spider)["start"] = start
+
+
+def tell_of_start_middlewares(crawler: Crawler) -> None:
+    """Name the spider middlewares whose work on start requests is not asked for.
+
+    Since 2.16 nothing calls `process_start_requests`; before, Scrapy itself refuses
+    to start where some have that alone and others, as ours, `process_start`.
+    """
+    for middleware in spider_middlewares(crawler):
+        if hasattr(middleware, "process_start"):
+            continue
+        if hasattr(middleware, "process_start_requests"):
+            logger.warning(
+                "%s.%s has process_start_requests() and no process_start(): it is not "
+                "called, and start requests pass by it; write `process_start`",
+                type(middleware).__module__,
+                type(middleware).__qualname__,
+            )
 
 
 OLD = "start_requests"

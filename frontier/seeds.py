@@ -8,10 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from frontier.errors import ConfigurationError
+from frontier.input_files import read_input
 
 logger = logging.getLogger(__name__)
 
 SCHEMES = ("http", "https")
+MAX_BYTES = 64 << 20
+"""Of a list of seeds that a spider is given; `frontier crawl seed` has no limit."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -34,7 +37,7 @@ def read_seeds(given: str) -> list[str]:
         )
     path = Path(given)
     try:
-        lines = path.read_text("utf-8", errors="replace").splitlines()
+        lines = read_input(path, MAX_BYTES).decode("utf-8", "replace").splitlines()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(

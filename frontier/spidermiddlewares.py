@@ -13,7 +13,11 @@ from frontier.archive.records import target_uri
 from frontier.connection import connection_of, one_message
 from frontier.errors import WriterStopped
 from frontier.launch import start_id
-from frontier.scrapy_internals import serve_start_requests, takes_no_spider
+from frontier.scrapy_internals import (
+    serve_start_requests,
+    takes_no_spider,
+    tell_of_start_middlewares,
+)
 from frontier.takeover import check_scheduler
 
 if TYPE_CHECKING:
@@ -69,6 +73,7 @@ class StartMiddleware:
         node = connection.node
         if not connection.start_id:
             connection.start_id = start_id(cast("Spider", self._crawler.spider))
+        tell_of_start_middlewares(self._crawler)
         lock = node.start_lock(connection.start_id)
         if connection.starts_again:
             async for item_or_request in start:

@@ -17,6 +17,8 @@ What always holds:
 3.  From the first item on, output takes Scrapy's own way.
 4.  While a callback, an errback or a pipeline of a request runs, and what it yields
     is scheduled, `PARENT` is that request.
+5.  And while it runs, step by step, the watchdog can see that it does: from the call
+    until it waits for something, for each part of its output, and in pipelines.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
@@ -33,12 +36,19 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.defer import aiter_errback
 
-from frontier.scrapy_internals import spider_middlewares, stand_before_spider
+from frontier.scrapy_internals import (
+    spider_middlewares,
+    stand_before_pipelines,
+    stand_before_spider,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from scrapy.crawler import Crawler
+
+    from frontier.queues.partition import Reservation
+    from frontier.watchdog.child import Watchdog
 
 OWN = ("scrapy.spidermiddlewares.", "frontier.")
 """Modules whose spider middlewares do to a request what ends with itself."""
@@ -53,12 +63,60 @@ PARENT: ContextVar[Request | None] = ContextVar("frontier_parent", default=None)
 """The request that what is scheduled now comes from, as far as anybody knows."""
 
 
+class Marks:
+    """Says which request's code runs, of those that came from the store."""
+
+    def __init__(
+        self, reservations: Mapping[Request, Reservation], watchdog: Watchdog
+    ) -> None:
+        self._reservations = reservations
+        self._watchdog = watchdog
+
+    def _record(self, request: Request | None) -> bytes | None:
+        reservation = self._reservations.get(request) if request is not None else None
+        if reservation is None or request is None:
+            return None
+        return self._watchdog.record(reservation, request.url)
+
+    async def awaited(self, what: Coroutine[Any, Any, Any], request: Any) -> Any:
+        """What *what*, which does something for *request*, comes to."""
+        record = self._record(request)
+        if record is None:
+            return await what
+        return await self._watchdog.awaited(record, what)
+
+    def output(self, output: Any, request: Request) -> Any:
+        """What *request*'s callback has made, or will make as it is asked."""
+        record = self._record(request)
+        if record is None:
+            return output
+        if isinstance(output, AsyncIterator):
+            return self._watchdog.aiterated(record, output)
+        if isinstance(output, Iterable):
+            return self._watchdog.iterated(record, output)
+        return output
+
+    def process(self, start: Callable[[], Any]) -> Any:
+        """What *start*, which sends an item through the pipelines, returns."""
+        request = PARENT.get()
+        record = self._record(request)
+        if record is None:
+            return start()
+        before = self._watchdog.enter(record)
+        try:
+            doing = start()
+        finally:
+            self._watchdog.leave(before)
+        return self.awaited(doing, request) if iscoroutine(doing) else doing
+
+
 class SpiderOutput:
     """Stands between a spider's callbacks and the rest of Scrapy.
 
     *drop* counts a request as filtered and returns true if it is seen; without it
     nothing is made short. *noting* is given what the callback of a request yields,
     before that, and what it returns is taken in its place.
+    *marks* says what runs, if anybody wants to know.
     """
 
     def __init__(
@@ -66,6 +124,7 @@ class SpiderOutput:
         crawler: Crawler,
         drop: Callable[[Request], bool] | None = None,
         noting: Callable[[Any, Request], Any] | None = None,
+        marks: Marks | None = None,
     ) -> None:
         self._crawler = crawler
         self._noting = noting
@@ -80,13 +139,19 @@ class SpiderOutput:
         self._may_drop = drop is not None and not has_others
         if settings.getbool("DEPTH_STATS_VERBOSE"):
             self._may_drop = False
+        self._marks = marks
+        if marks is not None:
+            stand_before_pipelines(crawler, marks.process)
         before = stand_before_spider(crawler, self.call, self.handle)
         self._call, self._handle, self._on_error = before
 
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""
         PARENT.set(request)
-        output = await self._call(result, request)
+        calling = self._call(result, request)
+        if self._marks is not None:
+            calling = self._marks.awaited(calling, request)
+        output = await calling
         if self._noting is not None and isinstance(result, Response):
             output = self._noting(output, request)
         if not self._may_drop:
@@ -107,6 +172,8 @@ class SpiderOutput:
     async def handle(self, output: Any, request: Request, response: Any) -> None:
         """Schedule the requests of *output*; leave it to Scrapy from an item on."""
         PARENT.set(request)
+        if self._marks is not None:
+            output = self._marks.output(output, request)
         if not isinstance(output, AsyncIterator):
             await self._handle(output, request, response)
             return

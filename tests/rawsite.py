@@ -6,6 +6,8 @@ import ssl
 import threading
 import time
 
+from frontier.scrapy_internals import takes_no_spider
+
 
 class RawSite:
     """Serves ``{path: bytes}`` on the loopback; a path it lacks is a short 404.
@@ -73,6 +75,7 @@ class RawSite:
                 connection.unwrap()
 
 
+@takes_no_spider
 class Impatient:
     """A downloader middleware that waits for one page alone not long."""
 

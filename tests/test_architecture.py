@@ -57,7 +57,7 @@ SERVICES = {"archive", "coordination", "journal", "queues", "seen", "workers"}
 
 # From the ground up; a module may import its own layer and below.
 LAYERS = [
-    {"conf", "errors", "model", "parsers"},
+    {"conf", "errors", "input_files", "model", "output_files", "parsers"},
     {
         "bloom",
         "buckets",
@@ -76,6 +76,7 @@ LAYERS = [
     },
     {"store"},
     SERVICES,
+    {"watchdog"},
     {"carryover", "collection", "inspection", "rebuild", "runtime", "wacz"},
     FACES,
 ]

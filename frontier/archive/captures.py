@@ -13,6 +13,7 @@ from frontier.archive.payload import payload_digest
 from frontier.archive.repair import members
 from frontier.digest import ALGORITHM, parse
 from frontier.errors import SourceBroken
+from frontier.input_files import require_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,11 +46,14 @@ def cdx_lines(
 
     Raises:
         ImportError: *digest* needs a package that is not installed.
-        SourceBroken: The file is cut off or damaged, or a record says that it is
-            longer than it is: what comes after that one would be taken for its body.
+        SourceBroken: The file is cut off, damaged or a bomb, or a record says that it
+            is longer than it is: what comes after it would be taken for its body.
     """
     begins = array("Q")
-    end, most = _whole(file, name, progress, begins)
+    try:
+        end, most = _whole(file, name, progress, begins)
+    except ValueError as error:
+        raise SourceBroken(name, str(error)) from None
     begun, last = 0, -1
     pending: tuple[int, str, dict[str, str]] | None = None
     before, found = _Neighbour(), False
@@ -134,7 +138,8 @@ def _whole(
     if start == _GZIP:
         file.seek(0)
         whole = 0
-        for end, size_of_it, _ in members(file, _MAGIC):  # type: ignore[arg-type]
+        found = members(file, _MAGIC, require_ratio)  # type: ignore[arg-type]
+        for end, size_of_it, _ in found:
             begins.append(whole)
             whole, inflated = end, size_of_it
             progress(whole)

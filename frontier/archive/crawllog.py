@@ -19,6 +19,7 @@ What always holds:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -31,7 +32,9 @@ from frontier.archive.records import target_uri, warc_date
 from frontier.archive.selection import mime_of
 from frontier.archive.writer import OPEN, file_name, safe_name, sync_directory
 from frontier.digest import labelled
+from frontier.input_files import descriptor_of
 from frontier.model import Attempt
+from frontier.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,7 +150,9 @@ class CrawlLog:
         closed: Callable[[Path], None] = lambda _: None,
         *,
         max_bytes: int = MAX_BYTES,
+        mode: int = FILE_MODE,
     ) -> None:
+        self._mode = mode
         self._directory = directory
         self._crawl_id = crawl_id
         self._node_id = node_id
@@ -223,7 +228,7 @@ class CrawlLog:
             self._serial += 1
             path = self._directory / (name.removesuffix(".warc.gz") + SUFFIX + OPEN)
             try:
-                file = FileIO(path, "x+")
+                file = FileIO(path, "x+", opener=creating(self._mode))
             except FileExistsError:
                 continue
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -255,8 +260,13 @@ def repair_logs(directory: Path) -> list[Path]:
         if not _NAME.fullmatch(path.name):
             continue
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = descriptor_of(path, os.O_RDWR)
         except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
             continue
         with FileIO(descriptor, "r+") as file:
             try:

@@ -40,6 +40,8 @@ from frontier.cdx.keys import key_under, sort_key
 from frontier.cdx.lines import REVISIT, Line, line_of
 from frontier.cdx.methods import GET, Asked, asked, paired
 from frontier.cdx.reader import records
+from frontier.input_files import open_input
+from frontier.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,12 +67,14 @@ class Listing:
         *,
         directory: Path | None = None,
         run: int = RUN,
+        mode: int = FILE_MODE,
     ) -> None:
         """Keys are by *rules*, which the index then says; without, they are pywb's.
 
         About *run* lines of a file wait in memory; the others are in *directory*.
         """
         self._rules = rules
+        self._mode = mode
         self._directory = directory
         self._run = run
         self._lines: dict[str, list[bytes]] = defaultdict(list)
@@ -140,7 +144,7 @@ class Listing:
         beside = beside_of(final)
         unfinished = beside.with_name(beside.name + OPEN)
         try:
-            with unfinished.open("wb") as file:
+            with open(unfinished, "wb", opener=creating(self._mode)) as file:
                 file.writelines(head)
                 file.writelines(heapq.merge(*runs, made))
                 file.flush()
@@ -172,7 +176,7 @@ class Listing:
         return sort_key(url) if self._rules is None else key_under(self._rules, url)
 
     def _read(self, path: Path, name: str) -> Iterator[bytes]:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             blocks = iter(lambda: file.read(BLOCK), b"")
             for found, how in paired(records(name, blocks)):
                 line = line_of(found, name, how)

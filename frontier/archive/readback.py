@@ -9,6 +9,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.archive.writer import OPEN
 from frontier.digest import digest_of, parse
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ def read_back(directory: Path, past: Past) -> Kept | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as stream:
+        with open_input(path) as stream:
             stream.seek(past.offset)
             record = next(
                 iter(ArchiveIterator(stream, record_types=WarcRecordType.response))

@@ -14,6 +14,7 @@ that are not called as ours are: other tools use the suffix with other locks.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -24,6 +25,7 @@ from io import FileIO
 from typing import TYPE_CHECKING
 
 from frontier.archive.writer import OPEN, safe_name, sync_directory, tell
+from frontier.input_files import descriptor_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,13 +64,15 @@ def repair(
     directory: Path,
     node_id: str | None,
     ready: Callable[[Path], None] | None = None,
+    refused: Callable[[Path, str], None] | None = None,
 ) -> list[Repaired]:
     """Close every ``.open`` file in *directory* that has lost its writer.
 
     Each is cut back to its last whole record. Only the files of *node_id* are
     looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
-    what it raises is logged.
+    what it raises is logged. What has such a name and is no regular file, a link
+    included, is left alone: *refused* is told, and the log without it.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
@@ -80,7 +84,7 @@ def repair(
     for path in sorted(directory.glob(f"*{OPEN}")):
         named = _NAME.fullmatch(path.name)
         if named and node_id in {None, named["node"]}:
-            outcome = _repair_file(path, ready)
+            outcome = _repair_file(path, ready, refused or _log)
             if outcome is not None:
                 repaired.append(outcome)
     if repaired:
@@ -98,14 +102,26 @@ def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[
 
 
 def members(
-    stream: BinaryIO | FileIO, magic: bytes = _MAGIC
+    stream: BinaryIO | FileIO,
+    magic: bytes = _MAGIC,
+    check: Callable[[int, int], None] = lambda _, __: None,
 ) -> Iterator[tuple[int, int, bytes]]:
-    """The same, with how many bytes each record inflates to, and its kind."""
-    end = 0
+    """The same, with how many bytes each record inflates to, and its kind.
+
+    *check* is called with what came out of the whole file so far and what went in;
+    what it raises ends this.
+    """
+    end = inflated = 0
     rest = b""
     while True:
         member = _Member(magic)
-        size, rest = member.consume(stream, rest)
+        before = (inflated, end)
+
+        def grown(text: int, size: int, before: tuple[int, int] = before) -> None:
+            check(before[0] + text, before[1] + size)
+
+        size, rest = member.consume(stream, rest, grown)
+        inflated += member.inflated
         if not member.whole:
             return
         end += size
@@ -133,8 +149,16 @@ class _Member:
         found = _KIND.match(self._start)
         return found[1] if found else b""
 
-    def consume(self, stream: BinaryIO | FileIO, block: bytes) -> tuple[int, bytes]:
-        """Read the member; return its size and the bytes read beyond it."""
+    def consume(
+        self,
+        stream: BinaryIO | FileIO,
+        block: bytes,
+        grown: Callable[[int, int], None],
+    ) -> tuple[int, bytes]:
+        """Read the member; return its size and the bytes read beyond it.
+
+        *grown* is told again and again how much came out of how much.
+        """
         size = 0
         while not self._inflate.eof:
             block = block or stream.read(_BLOCK_SIZE) or b""
@@ -149,14 +173,28 @@ class _Member:
             beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
             size += len(block) - len(beyond)
             block = beyond
+            grown(self.inflated, size)
         return size, block
 
 
-def _repair_file(path: Path, ready: Callable[[Path], None] | None) -> Repaired | None:
+def _log(path: Path, reason: str) -> None:
+    logger.error("%s is left alone: %s", path, reason)
+
+
+def _repair_file(
+    path: Path,
+    ready: Callable[[Path], None] | None,
+    refused: Callable[[Path, str], None],
+) -> Repaired | None:
     try:
-        file = FileIO(path, "r+", opener=_open_no_link)
+        file = FileIO(descriptor_of(path, os.O_RDWR), "r+")
     except FileNotFoundError:
         return None  # closed or repaired by somebody else since it was listed
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        refused(path, str(error.strerror))
+        return None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,10 +221,6 @@ def _kept(file: FileIO) -> tuple[int, int]:
     if kind in _ANSWERS and first != b"request":
         return records - 1, before
     return records, kept
-
-
-def _open_no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def _is_at(path: Path, file: FileIO) -> bool:

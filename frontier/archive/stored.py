@@ -9,6 +9,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.archive.records import NOT_MODIFIED
 from frontier.archive.writer import safe_name
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -43,7 +44,7 @@ def stored_urls(
 def _stored(path: Path) -> Iterator[str]:
     kinds = WarcRecordType.request | WarcRecordType.response | WarcRecordType.revisit
     first, held = None, ""
-    with path.open("rb") as stream:
+    with open_input(path) as stream:
         for record in ArchiveIterator(stream, record_types=kinds, parse_http=True):
             is_request = record.record_type == WarcRecordType.request
             first = is_request if first is None else first  # in older files

@@ -29,7 +29,7 @@ from frontier.archive.batch import (
     Fsync,
 )
 from frontier.archive.crawllog import entry_of
-from frontier.errors import WriterStopped
+from frontier.errors import KeyDamaged, WriterStopped
 from frontier.model import Attempt, Exchange, Outlinks
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class ArchiveThread:
                 else:
                     self._batches.tell()
             self._batches.end()
-        except WriterStopped as error:
+        except (WriterStopped, KeyDamaged) as error:
             logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
             self._failure = error
         except BaseException as error:

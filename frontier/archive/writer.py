@@ -35,6 +35,7 @@ from isal import isal_zlib
 from frontier.archive import records
 from frontier.digest import labelled
 from frontier.model import Stored
+from frontier.output_files import FILE_MODE, creating, make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -69,7 +70,7 @@ class Tally:
 class WarcFile:
     """One ``.open`` file, locked by this process."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, mode: int = FILE_MODE) -> None:
         """Create *name* in *directory*, locked and empty.
 
         Raises:
@@ -86,7 +87,7 @@ class WarcFile:
         """Whether the file has its final name; nothing may be added to it."""
         self._final = directory / name
         self._path = directory / f"{name}{OPEN}"
-        self._file = FileIO(self._path, "x+")
+        self._file = FileIO(self._path, "x+", opener=creating(mode))
         try:
             self._claim()
         except BaseException:
@@ -176,7 +177,9 @@ class WarcWriter:
         block_digest: bool = True,
         metadata: bool = False,
         rules: str = "",
+        mode: int = FILE_MODE,
     ) -> None:
+        self._mode = mode
         self._block_digest = block_digest
         self._metadata = metadata
         self._rules = rules
@@ -327,7 +330,7 @@ class WarcWriter:
         return (full and file.size > self._warcinfo_end) or file.published
 
     def _open(self) -> WarcFile:
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self.directory, self._mode)
         file = self._create()
         try:
             moment = records.warc_date(self._clock())
@@ -352,7 +355,7 @@ class WarcWriter:
             name = file_name(self._crawl_id, self._clock(), self._serial, self._node_id)
             self._serial += 1
             try:
-                return WarcFile(self.directory, name)
+                return WarcFile(self.directory, name, self._mode)
             except FileExistsError:
                 continue  # the next serial is free, or the one after it
 

@@ -36,6 +36,7 @@ import frontier.canon.configured as configured
 from frontier.canon.caution import cautious
 from frontier.canon.surt import key_of
 from frontier.errors import InvalidURL, RulesBroken
+from frontier.input_files import read_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,12 +63,9 @@ def read(path: Path) -> dict[str, Any]:
         RulesBroken: It cannot be read, or something in it cannot be.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_input(path, MAX_BYTES)
     except OSError as error:
         raise RulesBroken(str(path), 0, error.strerror or str(error)) from None
-    if len(data) > MAX_BYTES:
-        raise RulesBroken(str(path), 0, f"has more than {MAX_BYTES:,} bytes")
     try:
         text = data.decode("utf-8")
         _require_short_lines(str(path), text)

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from frontier.buckets import LEVELS, SHORT_BITS, Space
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
 from frontier.hashing import MARK_BITS
+from frontier.input_files import open_input
+from frontier.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,8 +103,9 @@ class Block(NamedTuple):
 class SeenFileWriter:
     """Writes a file that gets its name when it is complete."""
 
-    def __init__(self, path: Path, header: Header) -> None:
+    def __init__(self, path: Path, header: Header, mode: int = FILE_MODE) -> None:
         self._path, self._header = path, header
+        self._mode = mode
         self._part = path.with_name(path.name + ".part")
         self._length = len(json.dumps(asdict(header))) + 20
         self._pending: list[int] = []
@@ -111,7 +114,7 @@ class SeenFileWriter:
 
     def __enter__(self) -> Self:
         try:
-            self._file = self._part.open("wb")
+            self._file = open(self._part, "wb", opener=creating(self._mode))
         except OSError as error:
             raise ConfigurationError(
                 f"{self._part} cannot be written: {error.strerror}"
@@ -187,7 +190,7 @@ class SeenFile:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file: BinaryIO = path.open("rb")
+            self._file: BinaryIO = open_input(path)
             self._file.read(0)
         except OSError as error:
             raise ConfigurationError(

@@ -34,6 +34,7 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.model import Layout
+from frontier.output_files import mode_of_environment
 from frontier.parsers import NAME
 from frontier.queues.push import MAX_URLS
 from frontier.seen.stored import checked_shape, in_bloom, layout_call, layout_of
@@ -92,7 +93,7 @@ def export(
         space.groups,
         rules=label_of(crawl.config.canon_rules),
     )
-    with SeenFileWriter(path, header) as file:
+    with SeenFileWriter(path, header, mode_of_environment()) as file:
         for partition in range(crawl.config.partitions):
             keys = crawl.keys.partition(partition)
             layout = layout_of(store.call(layout_call(keys)))

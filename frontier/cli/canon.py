@@ -13,9 +13,11 @@ from frontier.cli.exits import ExitCode
 from frontier.cli.keying import check
 from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
 from frontier.cli.output import complain, show, show_json
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
 app = typer.Typer(help="Rules that make URLs canonical.", no_args_is_help=True)
 app.command()(check)
@@ -149,14 +151,14 @@ def compare(
     refused = dict.fromkeys(sets, 0)
     urls = 0
     try:
-        with file.open(encoding="utf-8", errors="surrogateescape") as lines:
-            for line in lines:
-                url = line.strip()[:LONGEST]
+        with open_input(file) as lines:
+            for line in _lines(lines):
+                url = line.decode("utf-8", "surrogateescape").strip()
                 if url:
                     urls += 1
                     _sort(url, sets, forms, refused)
-    except OSError as error:
-        complain(f"{file}: {error.strerror}")
+    except (OSError, ValueError) as error:
+        complain(f"{file}: {getattr(error, 'strerror', None) or error}")
         raise typer.Exit(2) from None
     said: dict[str, Any] = {"urls": urls}
     for name, other in ((first, second), (second, first)):
@@ -175,6 +177,14 @@ def compare(
         show_json(said)
     else:
         show(_compared(said))
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of *file*, each no longer than `LONGEST`: the rest is left out."""
+    while line := file.readline(LONGEST):
+        yield line
+        while not line.endswith(b"\n") and (line := file.readline(LONGEST)):
+            pass
 
 
 def _sort(

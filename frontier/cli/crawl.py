@@ -26,6 +26,7 @@ from frontier.cli.options import (
 )
 from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.rebuilding import rebuild
+from frontier.cli.repairing import repair
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError, CrawlLost
@@ -40,6 +41,7 @@ app.command()(seed)
 app.command()(dead)
 app.command()(requeue)
 app.command()(rebuild)
+app.command()(repair)
 app.command()(close)
 app.command()(cancel)
 
@@ -133,6 +135,8 @@ def run(
     complain_of(outcome.nodes)
     if outcome.snapshot is not None and outcome.snapshot.ended_at:
         say(f"{outcome.snapshot.crawl_id} {outcome.snapshot.ended_at}")
+    if outcome.snapshot is not None and outcome.snapshot.harmed:
+        complain(outcome.snapshot.harm)
     for line in outcome.too_late:
         complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
@@ -215,6 +219,9 @@ def status(
     if seen.lost:
         complain(str(CrawlLost(seen.crawl_id)))
         raise typer.Exit(ExitCode.CRAWL_FAILED)
+    if seen.harmed:
+        complain(seen.harm)
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def parse_pairs(option: str, given: list[str]) -> dict[str, str]:

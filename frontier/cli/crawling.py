@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,13 @@ from frontier.cli.options import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import complain, say
 from frontier.cli.processes import Nodes
 from frontier.cli.progress import ProgressLine
+from frontier.cli.project import FEEDS
 from frontier.conf import PREFIX, Config
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.inspection.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.inspection.untrusted import printable
 from frontier.launch import VARIABLE, launched
+from frontier.output_files import make_directory, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 SITE = "site"
 """The spider that comes with this package."""
+NODE = "%(frontier_node)s"
+"""The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
 OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
 """Settings that every node is given by the command itself."""
 
@@ -79,6 +83,8 @@ class Outcome:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
+        if self.snapshot is not None and self.snapshot.harmed:
+            return ExitCode.INCOMPLETE
         if self.nodes.failed() or (self.snapshot is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK
@@ -137,6 +143,11 @@ def configuration(
 
 def run(plan: Plan) -> Outcome:
     """Start the nodes, wait for them, and look at what they leave behind."""
+    for uri in _shared_feeds(plan):
+        complain(
+            f"all {plan.nodes} nodes write the feed {printable(uri)}: lines are mixed, "
+            f"or only those of the last node stay; write {NODE} into its name"
+        )
     env = {**os.environ, **plan.project.environment_for(plan.redis_url)}
     if not launched(env):  # one run: a node that is slow to start comes too late
         env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
@@ -144,8 +155,9 @@ def run(plan: Plan) -> Outcome:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
     namespace = plan.config.namespace
     with connected(plan.server, plan.config.store_dir, create=True) as store:
-        plan.log_dir.mkdir(parents=True, exist_ok=True)
-        nodes = Nodes()
+        mode = mode_of(plan.config.file_mode)
+        make_directory(plan.log_dir, mode)
+        nodes = Nodes(mode)
         node_ids = _free_ids(store, plan)
         with nodes.passing_on_signals():
             for node_id in node_ids:
@@ -165,6 +177,18 @@ def run(plan: Plan) -> Outcome:
             return Outcome(None, nodes)
         ttl = plan.config.lease_ttl
         return Outcome(snapshot(store, namespace, crawl_id, lease_ttl=ttl), nodes)
+
+
+def _shared_feeds(plan: Plan) -> list[str]:
+    """URIs in ``FEEDS`` that are the same on all nodes, if there are several."""
+    feeds = plan.settings.get(FEEDS) or plan.project.settings.get(FEEDS) or {}
+    if isinstance(feeds, str):
+        try:
+            feeds = json.loads(feeds)
+        except ValueError:
+            feeds = {}  # each node says so
+    uris = [str(uri) for uri in feeds] if plan.nodes > 1 else []
+    return [uri for uri in uris if NODE not in uri and not uri.startswith("stdout:")]
 
 
 def complain_of(nodes: Nodes) -> None:
@@ -219,7 +243,7 @@ def _command(plan: Plan, node_id: str) -> Sequence[str]:
         "FRONTIER_WARC_DIR": str(plan.config.warc_dir),
         "FRONTIER_NODE_ID": node_id,
     }
-    command = [sys.executable, "-m", "scrapy", "crawl", plan.spider]
+    command = ["crawl", plan.spider]
     for name, value in plan.arguments.items():
         command += ["-a", f"{name}={value}"]
     for name, value in settings.items():

@@ -38,7 +38,8 @@ class ExitCode(IntEnum):
     IN_USE = 5
     """It was not stopped or removed, because it is in use."""
     INCOMPLETE = 6
-    """Some of what was given could not be used; the rest was."""
+    """Some of what was given could not be used, or partitions of the crawl are set
+    aside; the rest was."""
     FAULTY = 7
     """What was checked has faults, or the rules refuse the URL."""
     UNWRITABLE = 8

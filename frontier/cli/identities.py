@@ -16,6 +16,7 @@ from frontier.canon.rulesets import label_of
 from frontier.errors import ConfigurationError
 from frontier.hashing import mark
 from frontier.identity import Fingerprints
+from frontier.input_files import open_input
 from frontier.inspection.untrusted import printable
 from frontier.places import SPREAD, Places
 from frontier.queues.codec import MAX_BYTES
@@ -181,7 +182,7 @@ def _read(name: str) -> Iterator[Line]:
     """The lines of the file *name*, none of which is kept longer than it may be."""
     shown = name[:SHOWN]
     try:
-        with Path(name).open("rb") as file:
+        with open_input(Path(name)) as file:
             number = 0
             while data := file.readline(MAX_BYTES + 3):
                 number += 1

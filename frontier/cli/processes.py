@@ -6,19 +6,25 @@ What always holds:
     once, through `Nodes.signal`, and not twice: Scrapy takes the second one as
     the wish to be cut off.
 2.  After `Nodes.wait` no node runs.
+3.  What a node is told is in no list of arguments.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.inspection.untrusted import printable
+from frontier.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,7 +94,8 @@ def _errors(lines: Sequence[str]) -> list[str]:
 class Nodes:
     """The nodes that one command has started."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: int = FILE_MODE) -> None:
+        self._mode = mode
         self.every: list[NodeProcess] = []
         self.interrupted = False
         """Whether a signal was passed on to them."""
@@ -102,17 +109,25 @@ class Nodes:
         cwd: Path,
         env: Mapping[str, str],
     ) -> None:
-        """Run *command* as *node_id*; what it prints goes to *log*."""
-        with log.open("ab") as output:
+        """Run Scrapy's *command* as *node_id*; what it prints goes to *log*.
+
+        The process is told it by its standard input: arguments are there for all to
+        read, and those of settings and spiders may be secrets.
+        """
+        words = [sys.executable, "-m", __name__, node_id]
+        with open(log, "ab", opener=creating(self._mode)) as output:
             process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
-                command,
-                stdin=subprocess.DEVNULL,
+                words,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
                 env=dict(env),
                 start_new_session=True,
             )
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), process.stdin as told:
+                told.write(json.dumps([*command]).encode())
         self.every.append(NodeProcess(node_id, log, process))
 
     def wait(self, meanwhile: Callable[[], None]) -> None:
@@ -155,3 +170,23 @@ class Nodes:
     def failed(self) -> list[NodeProcess]:
         """Those that did not end with exit code 0."""
         return [node for node in self.every if node.exit_code != 0]
+
+
+def crawl_as_told() -> None:
+    """Be Scrapy with the arguments that standard input has, as a JSON list.
+
+    Raises:
+        SystemExit: With Scrapy's exit code.
+    """
+    words = json.load(sys.stdin.buffer)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    from scrapy.cmdline import execute
+
+    sys.argv = ["scrapy", *words]
+    execute()
+
+
+if __name__ == "__main__":
+    crawl_as_told()

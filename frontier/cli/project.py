@@ -25,6 +25,10 @@ CLUSTER = "cluster"
 LINE = 'ADDONS = {"frontier.addon.Addon": 100}'
 
 
+FEEDS = "FEEDS"
+"""Scrapy's setting of the files that items are written to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """Where nodes are started, and what settings they find there."""
@@ -64,7 +68,8 @@ class Project:
         chosen = {
             name: settings[name]
             for name in settings
-            if name.startswith(("FRONTIER_", "REDIS_")) and settings[name] is not None
+            if (name.startswith(("FRONTIER_", "REDIS_")) or name == FEEDS)
+            and settings[name] is not None
         }
         return cls(Path.cwd(), is_ours=False, settings=chosen)
 

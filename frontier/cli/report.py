@@ -67,6 +67,8 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
     if seen.ended_at:
         yield Text(f"It {seen.ended_at}")
+    if seen.harmed:
+        yield Text(f"It has {seen.harm}")
     yield Text()
     yield node_table(seen)
     yield Text()

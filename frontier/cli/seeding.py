@@ -28,7 +28,8 @@ from frontier.cli.options import (
 from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
-from frontier.errors import ConfigurationError, PushForgotten
+from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
+from frontier.input_files import open_input
 from frontier.inspection.untrusted import printable
 from frontier.queues.codec import MAX_BYTES
 from frontier.seedlines import SeedFault, read_line
@@ -36,6 +37,7 @@ from frontier.seedlines import SeedFault, read_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from frontier.conf import Config
     from frontier.queues.push import Push
     from frontier.requests import Allowed
     from frontier.runtime.seeder import Seeder, SeedLock
@@ -108,6 +110,7 @@ def seed(
                 f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
             )
         pushes = _pushes(store, crawl, Identities(crawl, store))
+        _wait_for_copies(store)
         lock = SeedLock(store, crawl.keys, list_id, _holder())
         seeder = Seeder(store, crawl.keys, seen_shape(crawl.config))
         with bar("seeds", total) as progress:
@@ -205,14 +208,38 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
     )
 
 
-def _allowed() -> Allowed:
-    """What nodes with the settings of the project here take from the store."""
+def _config() -> Config:
+    """The settings of the project here."""
     from scrapy.utils.project import get_project_settings
 
     from frontier.conf import Config
+
+    return Config.from_settings(get_project_settings())
+
+
+def _allowed() -> Allowed:
+    """What nodes with the settings of the project here take from the store."""
     from frontier.requests import Allowed
 
-    return Allowed.of(Config.from_settings(get_project_settings()))
+    return Allowed.of(_config())
+
+
+def _wait_for_copies(store: BlockingStore) -> None:
+    """Have seeds count as stored when they are where those settings want them.
+
+    Raises:
+        ConfigurationError: A server cannot tell of that.
+    """
+    from frontier.store.copies import Copies
+
+    config = _config()
+    copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+    if copies:
+        try:
+            store.call(copies.probe())
+        except StoreRefused as error:
+            raise copies.refused(store.where, str(error)) from None
+    store.copies = copies
 
 
 def _spider(name: str) -> type[Any] | None:
@@ -252,7 +279,7 @@ def _survey(targets: list[str]) -> tuple[str, int | None]:
             total += 1
             continue
         try:
-            with Path(target).open("rb") as file:
+            with open_input(Path(target)) as file:
                 last = b"\n"
                 while data := file.read(1 << 20):
                     digest.update(data)
@@ -272,7 +299,7 @@ def _lines_of(targets: list[str]) -> Iterator[Line | None]:
         if target == STDIN:
             yield from _arriving("standard input", sys.stdin.buffer)
         elif _is_file(target):
-            with Path(target).open("rb") as file:
+            with open_input(Path(target)) as file:
                 yield from _lines(printable(target[:SHOWN]), file)
         else:
             yield Line(f"argument {number}", target)

@@ -11,6 +11,7 @@ from rich.text import Text
 from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 - typer reads it
 from frontier.cli.output import messages, show, show_json
+from frontier.output_files import mode_of_environment
 
 app = typer.Typer(help="WACZ files.", no_args_is_help=True)
 
@@ -72,6 +73,7 @@ def create(
         tuple(against or ()),
         replace=force,
         strict=strict,
+        mode=mode_of_environment(),
     )
     with Progress(console=messages(), transient=True) as bar:
         total = sum(path.stat().st_size for path in warcs)

@@ -37,12 +37,20 @@ def repair(
     """
     from frontier.archive.listing import Listing
     from frontier.archive.repair import repair as repair_all
+    from frontier.output_files import mode_of_environment
 
     if not directory.is_dir():
         complain(f"{directory} is not a directory")
         raise typer.Exit(ExitCode.NOT_FOUND)
+    listing = Listing(mode=mode_of_environment())
+    left: list[Path] = []
+
+    def refused(path: Path, reason: str) -> None:
+        left.append(path)
+        complain(f"{path} is left alone: {reason}")
+
     try:
-        repaired = repair_all(directory, None, Listing().write)
+        repaired = repair_all(directory, None, listing.write, refused)
     except OSError as error:
         complain(f"{directory} cannot be repaired: {error}")
         raise typer.Exit(ExitCode.INCOMPLETE) from None
@@ -52,7 +60,10 @@ def repair(
         else f"{one.file}: {one.records} records, {one.cut_bytes} bytes cut off"
         for one in repaired
     ]
-    show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
+    if lines or not left:
+        show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
+    if left:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 @app.command("list")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from frontier.collection.fetching import fetched, read_url
 from frontier.collection.reading import BLOCK, Texts, indexes_of
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.errors import SourceBroken
+from frontier.input_files import open_input, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,13 +88,9 @@ def read_manifest(url: str) -> bytes:
     if is_url(url):
         return read_url(url, MAX_MANIFEST)
     try:
-        with Path(url).open("rb") as file:
-            data = file.read(MAX_MANIFEST + 1)
+        return read_input(Path(url), MAX_MANIFEST)
     except (OSError, ValueError) as error:
         raise SourceBroken(url, _reason(error)) from None
-    if len(data) > MAX_MANIFEST:
-        raise SourceBroken(url, f"it has more than {MAX_MANIFEST:,} bytes")
-    return data
 
 
 @contextmanager
@@ -103,8 +101,8 @@ def _file(source: Source) -> Iterator[tuple[IO[bytes], int]]:
         return
     path = Path(source.url)
     try:
-        file = path.open("rb")
-        size = path.stat().st_size
+        file = open_input(path)
+        size = os.fstat(file.fileno()).st_size
     except (OSError, ValueError) as error:
         raise SourceBroken(source.url, _reason(error)) from None
     with file:

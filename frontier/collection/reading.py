@@ -4,8 +4,8 @@ What always holds:
 
 1.  Memory does not grow with the file: what is read at once, and the longest
     line that is kept, have a limit.
-2.  What is compressed is read no further than `MAX_RATIO` times its size, so
-    that a bomb ends as an error.
+2.  What is compressed is read no further than `input_files.MAX_RATIO` times its size,
+    so that a bomb ends as an error.
 3.  A file is first read to its end (`Texts.verify`), which checks its sums, and
     only then for what is in it. A broken one gives nothing.
 """
@@ -24,16 +24,13 @@ from isal import igzip, isal_zlib
 
 from frontier.collection.lines import MAX_LINE
 from frontier.errors import SourceBroken
+from frontier.input_files import require_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BLOCK = 1 << 18
 """Bytes that are read at once."""
-MAX_RATIO = 100
-"""How much larger text may be than what it was compressed to."""
-FREE = 64 << 20
-"""Bytes of text that may have any ratio."""
 GZIP = b"\x1f\x8b"
 INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 MAX_INDEXES = 1_000
@@ -106,7 +103,7 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
             if len(members) > MAX_INDEXES:
                 raise SourceBroken(name, f"it has {len(members):,} indexes")
             for member in members:
-                _limit(member.file_size, member.compress_size)
+                require_ratio(member.file_size, member.compress_size)
                 copy = tempfile.TemporaryFile(prefix="frontier-")  # noqa: SIM115
                 found.files.append((f"{name}: {member.filename!r}", copy))
                 with archive.open(member) as entry:
@@ -149,7 +146,7 @@ def _text(file: IO[bytes]) -> Iterator[bytes]:
     while block := text.read(BLOCK):
         total += len(block)
         if compressed:
-            _limit(total, file.tell())
+            require_ratio(total, file.tell())
         yield block
 
 
@@ -160,8 +157,3 @@ def _named(name: str) -> Iterator[None]:
         yield
     except _BROKEN as error:
         raise SourceBroken(name, str(error) or type(error).__name__) from error
-
-
-def _limit(text: int, compressed: int) -> None:
-    if text > FREE and text > MAX_RATIO * max(compressed, 1):
-        raise ValueError(f"it grows more than {MAX_RATIO} times: a bomb")

@@ -31,6 +31,8 @@ from frontier.cdx.lines import asked_of
 from frontier.cdx.methods import GET, Asked
 from frontier.collection.reading import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
+from frontier.input_files import open_input
+from frontier.output_files import creating, mode_of_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +93,7 @@ def rules_of_files(
             if path.name.endswith(_WACZ):
                 found += _in_wacz(path)
             else:
-                with path.open("rb") as stream:
+                with open_input(path) as stream:
                     found.append(declared_in(str(path), stream))
         except (BadWarc, SourceBroken) as error:
             broken(str(error))
@@ -102,7 +104,7 @@ def rules_of_files(
 
 def _in_wacz(path: Path) -> Iterator[Declared]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_input(path) as file, zipfile.ZipFile(file) as archive:
             for name in archive.namelist():
                 if name.startswith("archive/") and name.endswith(_WARC):
                     with archive.open(name) as stream:
@@ -189,7 +191,8 @@ class Rekeying:
             raise ConfigurationError(f"{self._path}: {text}; nothing was written")
         unfinished = out.with_name(out.name + OPEN)
         try:
-            with unfinished.open("wb") as file:
+            made = creating(mode_of_environment())
+            with open(unfinished, "wb", opener=made) as file:
                 count = _written(self._result(), file, packed=out.suffix == ".gz")
                 file.flush()
                 os.fsync(file.fileno())
@@ -261,7 +264,7 @@ class Rekeying:
 
 def _opened(path: Path) -> Texts:
     try:
-        file = path.open("rb")
+        file = open_input(path)
     except OSError as error:
         raise SourceBroken(str(path), error.strerror or str(error)) from None
     if path.name.endswith(_WACZ):

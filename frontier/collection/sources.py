@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +28,8 @@ MAX_MANIFEST = 64 << 20
 """Bytes of a manifest: some 200,000 WACZ files."""
 MAX_DEPTH = 5
 """Manifests in manifests."""
+MAX_MANIFESTS = 1_000
+"""Manifests that one leads to."""
 MAX_NAME = 2_000
 """Characters of the name of a source, or of the id of a crawl."""
 _HASH = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
@@ -175,7 +178,7 @@ def sources(
         crawl = crawl_id or target
         yield Source(_basename(target), url, crawl, listed=bool(crawl_id))
         return
-    yield from _listed(target, read, crawl_id, root, broken, MAX_DEPTH)
+    yield from _Manifests(read, crawl_id, root, broken).listed(target)
 
 
 def _below(
@@ -211,27 +214,78 @@ def from_queue(text: bytes, root: Path) -> Source:
     return replace(found, url=url)
 
 
-def _listed(
-    manifest: str,
-    read: Callable[[str], bytes],
-    crawl_id: str,
-    root: Path | None,
-    broken: Callable[[SourceBroken], None],
-    depth: int,
-) -> Iterator[Source]:
-    if depth < 0:
-        raise SourceBroken(manifest, "manifests in manifests, too deep")
-    for number, resource in enumerate(_resources(manifest, read(manifest))):
-        try:
-            found = _entry(f"{manifest}: resources[{number}]", resource, crawl_id)
-            url = _resolved(found.url, manifest, root)
-            if kind_of(url) is Kind.MANIFEST:
-                yield from _listed(url, read, crawl_id, root, broken, depth - 1)
+class _Manifests:
+    """A manifest, and those that it leads to, each read once.
+
+    One names another up to 200,000 times, and itself, so that no depth alone ends it.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[str], bytes],
+        crawl_id: str,
+        root: Path | None,
+        broken: Callable[[SourceBroken], None],
+    ) -> None:
+        self._read = read
+        self._crawl_id = crawl_id
+        self._root = root
+        self._broken = broken
+        self._times: Counter[str] = Counter()
+
+    def listed(self, manifest: str, depth: int = MAX_DEPTH) -> Iterator[Source]:
+        """What *manifest* lists, and those below it.
+
+        Raises:
+            SourceBroken: It cannot be used itself.
+        """
+        if depth < 0:
+            raise SourceBroken(manifest, "manifests in manifests, too deep")
+        if not self._times:
+            self._times[manifest if is_url(manifest) else _real(manifest)] = 1
+        resources = _resources(manifest, self._read(manifest))
+        for number, resource in enumerate(resources):
+            try:
+                where = f"{manifest}: resources[{number}]"
+                found = _entry(where, resource, self._crawl_id)
+                url = _resolved(found.url, manifest, self._root)
+                if kind_of(url) is Kind.MANIFEST:
+                    if self._is_new(url):
+                        yield from self.listed(url, depth - 1)
+                    continue
+            except SourceBroken as error:
+                self._broken(error)
                 continue
-        except SourceBroken as error:
-            broken(error)
-            continue
-        yield replace(found, url=url)
+            yield replace(found, url=url)
+
+    def _is_new(self, manifest: str) -> bool:
+        """Whether *manifest* is to be read; what is not is told once.
+
+        Raises:
+            SourceBroken: It is named again, or there are too many.
+        """
+        if self._times[manifest] > 1:
+            return False
+        if len(self._times) >= MAX_MANIFESTS and not self._times[manifest]:
+            if self._times[""]:
+                return False
+            self._times[""] = 1
+            raise SourceBroken(
+                manifest, f"more than {MAX_MANIFESTS:,} manifests, and it is the next"
+            )
+        self._times[manifest] += 1
+        if self._times[manifest] > 1:
+            raise SourceBroken(
+                manifest, "a manifest that is named again; it is read once"
+            )
+        return True
+
+
+def _real(path: str) -> str:
+    try:
+        return str(Path(path).resolve())
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SourceBroken(path, f"no path: {error}") from None
 
 
 def _resources(manifest: str, data: bytes) -> list[Any]:

@@ -17,7 +17,8 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError, CrawlLost, RunOver
+from frontier.coordination.aside import INCOMPLETE
+from frontier.errors import ConfigurationError, CrawlLost, KeyDamaged, RunOver
 from frontier.store.client import Argument, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.store.scripts import (
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FINISHED = "finished"
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
 LIMIT = "limit"
 """The state of a crawl that ended because a limit of all of it was reached."""
+STATES = (b"open", b"finished", b"canceled", b"limit", b"incomplete", b"rebuilding")
+"""All that ``state`` can be."""
 BATCH = 256
 """Partitions per round trip."""
 BY_FINGERPRINT = "fingerprint"
@@ -70,6 +74,7 @@ async def enter(
     Raises:
         ConfigurationError: It was created with another shape, or it is named
             and has ended, or a crawl of another store has its name.
+        KeyDamaged: What it was created with, or its state, cannot be read.
         CrawlLost: The store has lost a part of it, or all but a part.
         RunOver: A node of the run was in it, and it has ended.
     """
@@ -100,7 +105,7 @@ async def enter(
             await run([opened, Call.command("SADD", registry.crawls(), chosen)])
         )[0]
         if state == b"open":
-            _compare(chosen, shape, json.loads(stored))
+            _compare(chosen, shape, _shape(keys, stored))
             keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
             if keys.born and not marked:
                 await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
@@ -108,6 +113,8 @@ async def enter(
                 note = Call.command("HSET", registry.spider(spider), field, chosen)
                 await run([note])
             return keys
+        if state not in STATES:
+            raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if entered:
             raise RunOver(chosen, _said(state), run_id)
         if crawl_id:
@@ -179,17 +186,20 @@ async def retire(run: Run, namespace: str, spider: str, crawl_id: str) -> None:
     await run([Call.to(CRAWL_RETIRE, [key], [crawl_id])])
 
 
-async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
+async def finish(
+    run: Run, keys: CrawlKeys, *, ttl: float, incomplete: bool = False
+) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
-    Returns whether this call ended it; ``None`` if a live node is busy, or if it
-    was canceled or has ended at a limit, which the heartbeat tells.
-    was canceled, which the heartbeat tells.
+    Or nothing but what is in partitions that are set aside, if it is *incomplete*: it
+    can be resumed. Returns whether this call ended it; ``None`` if a live node is
+    busy, or if it has ended otherwise, which the heartbeat tells.
 
     Raises:
         CrawlLost: The crawl is not in the store any more.
     """
     args: list[Argument] = [int(ttl * 1000), keys.born]
+    args.append(INCOMPLETE if incomplete else FINISHED)
     (reply,) = await run([Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], args)])
     if reply < 0:
         raise CrawlLost(keys.crawl_id)
@@ -265,6 +275,16 @@ async def _entered(run: Run, spider: str, field: str) -> str:
 async def _allot(run: Run, registry: RegistryKeys, spider: str) -> str:
     (reply,) = await run([Call.to(CRAWL_ALLOT, [registry.spider(spider)], [spider])])
     return str(reply.decode())
+
+
+def _shape(keys: CrawlKeys, stored: bytes | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(stored or b"")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise KeyDamaged("", keys.meta(), "its shape is not the JSON of settings")
+    return found
 
 
 def _compare(

@@ -16,7 +16,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
@@ -34,6 +34,16 @@ BATCH = 64
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
 out together: where callbacks keep the reactor busy, each one that had to wait
 for the one before would wait for them too, and leases would end."""
+
+
+class Renewer(Protocol):
+    """Who renews leases where this process cannot; see `frontier.watchdog`."""
+
+    def deadline(self, partition: int, token: int) -> float:
+        """Until when it has renewed that lease, on our clock; 0 if it has not."""
+
+    async def quiet(self) -> None:
+        """Return when it renews nothing that is not held any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,10 @@ class Leases:
         self._ttl_ms = int(ttl * 1000)
         self._clock = clock
         self._held: dict[int, Lease] = {}
+        self.renewer: Renewer | None = None
+        """Who has renewed leases that this process takes for ended."""
+        self.aside: set[int] = set()
+        """Partitions that are set aside, of those that this node has asked for."""
         self._changing = asyncio.Lock()
         """A renewal that is overtaken by a release would bring the lease back."""
 
@@ -78,9 +92,13 @@ class Leases:
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
         lease = self._held.get(partition)
-        if lease is None or lease.deadline <= self._clock():
-            return None
-        return lease
+        if lease is None or lease.deadline > self._clock():
+            return lease
+        if self.renewer is not None:
+            deadline = self.renewer.deadline(partition, lease.token)
+            if deadline > self._clock():
+                return replace(lease, deadline=deadline)
+        return None
 
     def covers(self, lease: Lease) -> bool:
         """Whether *lease*'s token is still held and its deadline ahead."""
@@ -112,6 +130,10 @@ class Leases:
                     continue
                 if reply == -1:
                     raise CrawlLost(self._keys.crawl_id)
+                if reply == -2:
+                    self.aside.add(partition)
+                    continue
+                self.aside.discard(partition)
                 token, ready, reserved = (int(value) for value in reply)
                 lease = Lease(partition, token, asked_at + self._ttl)
                 self._held[partition] = lease
@@ -153,12 +175,8 @@ class Leases:
         async def extend(batch: list[int]) -> None:
             asked_at = self._clock()
             leases = [self._held[p] for p in batch if p in self._held]
-            calls = []
-            for lease in leases:
-                keys = self._keys.partition(lease.partition)
-                names = [keys.lease, keys.fence, keys.counts]
-                args: list[Argument] = [self._node_id, self._ttl_ms, lease.token]
-                calls.append(Call.to(LEASE_RENEW, names, args))
+            mine = (self._keys, self._node_id, self._ttl_ms)
+            calls = [renew_call(*mine, lease) for lease in leases]
             for lease, reply in zip(leases, await self._some(calls), strict=True):
                 if isinstance(reply, StoreUnavailable):
                     continue  # those of the other servers are to be kept
@@ -182,6 +200,8 @@ class Leases:
 
         async def give(batch: list[int]) -> None:
             leases = [self._held.pop(p) for p in batch if p in self._held]
+            if leases and self.renewer is not None:
+                await self.renewer.quiet()
             await self._run([self.release_call(lease) for lease in leases])
 
         async with self._changing:
@@ -197,6 +217,13 @@ class Leases:
         held = self._held.get(lease.partition)
         if held is not None and held.token == lease.token:
             del self._held[lease.partition]
+
+
+def renew_call(keys: CrawlKeys, node_id: str, ttl_ms: int, lease: Lease) -> Call:
+    """The call that renews *lease*; its reply is nil if it is lost."""
+    part = keys.partition(lease.partition)
+    args: list[Argument] = [node_id, ttl_ms, lease.token]
+    return Call.to(LEASE_RENEW, [part.lease, part.fence, part.counts], args)
 
 
 async def _each(

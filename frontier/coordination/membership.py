@@ -15,7 +15,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import CrawlLost, NodeReplaced
+from frontier.coordination.crawls import STATES
+from frontier.errors import CrawlLost, KeyDamaged, NodeReplaced
 from frontier.model import Member
 from frontier.ring import Ring
 from frontier.store.client import Argument, Call
@@ -35,7 +36,7 @@ class View:
 
     epoch: int
     state: str
-    """Of it: ``open``, ``finished``, ``canceled`` or ``limit``."""
+    """Of it: ``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
@@ -57,6 +58,9 @@ class Membership:
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
         self._members: tuple[Member, ...] = ()
+        self.said: tuple[list[str], list[Argument]] | None = None
+        """Keys and arguments of a beat that says what the last one said, to be sent by
+        another process in this one's place."""
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
 
@@ -68,6 +72,7 @@ class Membership:
         Raises:
             CrawlLost: The crawl is not in the store any more.
             NodeReplaced: Another process beats under this node's id by now.
+            KeyDamaged: A key of the crawl cannot be read.
         """
         keys = self._keys
         node_id = self._member.node_id
@@ -89,6 +94,8 @@ class Membership:
         if reply[0] == -2:
             raise NodeReplaced(keys.crawl_id, node_id)
         epoch, state, order, *pairs = reply
+        if state not in STATES:
+            raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if int(epoch) != self._epoch:
             members = (
                 Member(pairs[i].decode(), int(pairs[i + 1]))
@@ -97,6 +104,7 @@ class Membership:
             self._members = tuple(members)
             self.ring = Ring(self._members, self._partitions)
             self._epoch = int(epoch)
+        self.said = (names, [*args[:5], self._epoch, *args[6:]])
         return View(self._epoch, state.decode(), self._members, order.decode())
 
     @property

@@ -32,6 +32,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
+from frontier.download.excerpts import EXCERPT
 from frontier.download.hops import NETWORK
 from frontier.scrapy_internals import BaseAgent, handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
@@ -176,6 +177,10 @@ class CheckedAgent(BaseAgent):
             factory = agent._endpointFactory
             factory._reactor = _Reactor(factory._reactor, self.checked)
             agent._pool = _Pool(agent._pool, self.checked)
+
+    def wanted(self, request: Request) -> int:
+        """What *request* says; see `frontier.download.excerpts`."""
+        return int(request.meta.get(EXCERPT, 0))
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from frontier.coordination.aside import ASIDE, faults_of
 from frontier.coordination.crawls import BY_FINGERPRINT
-from frontier.errors import CodecError, UnknownCrawl
+from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
 from frontier.inspection.figures import read_reports, sum_of, together
 from frontier.inspection.tiers import look_at_tiers
 from frontier.inspection.untrusted import mapping, printable, text, whole
@@ -25,6 +26,7 @@ from frontier.inspection.views import (
     CrawlSnapshot,
     CrawlSummary,
     DeadLetter,
+    Harmed,
     NodeView,
 )
 from frontier.model import Member
@@ -120,7 +122,7 @@ def snapshot(
         StoreError: The store does not answer, or with an error.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    meta, nodes, shape, members, reports, time, more = store.run(
+    meta, nodes, shape, members, reports, time, more = replies = store.run(
         [
             *_summary_calls(keys),
             Call.command("HGET", keys.meta(), "shape"),
@@ -128,15 +130,22 @@ def snapshot(
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
             Call.command("HMGET", keys.meta(), "removed_ms", "limit", "born", "marked"),
-        ]
+        ],
+        tolerant=True,
     )
+    if isinstance(meta, KeyDamaged):
+        raise meta
+    harmed = _harmed_keys(keys, replies)
+    nodes = 0 if isinstance(nodes, KeyDamaged) else nodes
+    members = {} if isinstance(members, KeyDamaged) else members
+    reports = {} if isinstance(reports, KeyDamaged) else reports
     if meta[0] is None:
         raise UnknownCrawl(namespace, crawl_id)
     summary = _summary(crawl_id, meta, nodes)
     taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
     settings, partitions = _shape(crawl_id, shape)
     removed, limit, born, marked = more
-    scans, holders, marks = _look(store, keys, partitions)
+    scans, holders, marks, aside = _look(store, keys, partitions)
     figures = read_reports(reports)
     views = _views(
         _beats(members), figures, holders, partitions, taken_ms - lease_ttl * 1000
@@ -165,7 +174,16 @@ def snapshot(
         limit_value=whole(text(limit).partition(" ")[2].encode()),
         removed_ms=whole(removed),
         lost=sum(mark != born for mark in marks) if born and marked else 0,
+        harmed=(*harmed, *aside),
     )
+
+
+def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
+    """The crawl's own keys that are damaged, as *replies* tell."""
+    start = keys.meta().removesuffix("meta")
+    bad = [reply for reply in replies if isinstance(reply, KeyDamaged)]
+    reasons = {one.key.removeprefix(start): one.reason for one in bad}
+    return tuple(Harmed(None, *one, aside=False) for one in reasons.items())
 
 
 def _summary_calls(keys: CrawlKeys) -> list[Call]:
@@ -207,8 +225,12 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
 
 def _look(
     store: BlockingStore, keys: CrawlKeys, partitions: int
-) -> tuple[list[Scan], Counter[str], list[bytes]]:
-    """Each partition's scan, how many leases each node holds, and each one's mark."""
+) -> tuple[list[Scan], Counter[str], list[bytes], list[Harmed]]:
+    """Each partition's scan, how many leases each node holds, each one's mark.
+
+    And which are damaged: their figures and marks are left out.
+    """
+    harmed: list[Harmed] = []
     scans: list[Scan] = []
     marks: list[bytes] = []
     holders: Counter[str] = Counter()
@@ -218,13 +240,29 @@ def _look(
         ]
         calls = [scan_call(partition) for partition in batch]
         calls += [Call.command("HGET", p.lease, "holder") for p in batch]
-        replies = store.run(calls)
-        for reply in replies[: len(batch)]:
+        replies = store.run(calls, tolerant=True)
+        for number, reply in enumerate(replies[: len(batch)], first):
+            if isinstance(reply, KeyDamaged) or reply[0] == ASIDE:
+                harmed += _harmed(keys, number, reply)
+                scans.append(Scan())
+                continue
             figures = [whole(value) for value in reply][: len(fields(Scan))]
             scans.append(Scan(*figures))
             marks.append(reply[-1])
-        holders.update(text(holder) for holder in replies[len(batch) :] if holder)
-    return scans, holders, marks
+        held = [one for one in replies[len(batch) :] if isinstance(one, bytes) and one]
+        holders.update(map(text, held))
+    return scans, holders, marks, harmed
+
+
+def _harmed(keys: CrawlKeys, number: int, reply: Any) -> list[Harmed]:
+    """What is wrong with a partition, as the *reply* to its scan tells."""
+    if isinstance(reply, KeyDamaged):
+        what = reply.key.removeprefix(keys.partition(number).tag + ":")
+        return [Harmed(number, printable(what), printable(reply.reason), False)]
+    return [
+        Harmed(number, printable(fault.key), printable(fault.reason), True)
+        for fault in faults_of(reply[1])
+    ]
 
 
 def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
@@ -285,9 +323,11 @@ def _letters(
         [
             Call.command("LRANGE", keys.partition(p).dead, 0, MAX_LETTERS - 1)
             for p in filled
-        ]
+        ],
+        tolerant=True,
     )
-    values = [value for reply in replies for value in reply]
+    known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
+    values = [value for reply in known for value in reply]
     return tuple(_letter(value) for value in values[:MAX_LETTERS])
 
 

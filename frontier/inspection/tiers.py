@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.planning import error_after, set_bytes
 from frontier.runtime.shape import seen_shape
 from frontier.seen.state import crawl_state, partition_state, state_call
@@ -84,8 +84,10 @@ def _states(
     found = []
     for first in range(0, partitions, BATCH):
         numbers = range(first, min(first + BATCH, partitions))
-        replies = store.run([state_call(keys.partition(number)) for number in numbers])
-        states = (partition_state(shape, reply) for reply in replies)
+        calls = [state_call(keys.partition(number)) for number in numbers]
+        replies = store.run(calls, tolerant=True)
+        known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
+        states = (partition_state(shape, reply) for reply in known)
         found += [state for state in states if state is not None]
     return found
 

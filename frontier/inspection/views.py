@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from frontier.inspection.tiers import Tiers
     from frontier.queues.partition import Scan
 
+MAX_NAMED = 5
+"""Damaged keys that one line names."""
+
 
 @dataclass(frozen=True, slots=True)
 class CrawlSummary:
@@ -19,7 +22,7 @@ class CrawlSummary:
     crawl_id: str
     spider: str
     state: str
-    """``open``, ``finished``, ``canceled`` or ``limit``."""
+    """``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``."""
     created_ms: int
     finished_ms: int
     """Milliseconds since the Unix epoch; 0 while it is open."""
@@ -158,6 +161,19 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class Harmed:
+    """A key that is damaged."""
+
+    partition: int | None
+    """``None`` if it is the crawl's own."""
+    key: str
+    """What follows the tag of the partition, or the crawl."""
+    reason: str
+    aside: bool
+    """Whether its partition is set aside; if not, no node has found it yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class CrawlSnapshot:
     """Everything that the report of a crawl is made of."""
 
@@ -190,6 +206,26 @@ class CrawlSnapshot:
     """When its queues and its seen-set were removed; 0 if they were not."""
     lost: int = 0
     """Partitions without the crawl's mark: the store has lost what was in them."""
+    harmed: tuple[Harmed, ...] = ()
+    """Damaged keys: of partitions, which are set aside, and of the crawl."""
+
+    @property
+    def harm(self) -> str:
+        """What is damaged, in one line; empty if nothing is."""
+        if not self.harmed:
+            return ""
+        named = [
+            f"{one.key}: {one.reason}"
+            if one.partition is None
+            else f"partition {one.partition} ({one.key}: {one.reason})"
+            for one in self.harmed[:MAX_NAMED]
+        ]
+        left = len(self.harmed) - MAX_NAMED
+        more = f" and {left:,} more" if left > 0 else ""
+        return (
+            f"damaged keys: {', '.join(named)}{more}; what is in these partitions is "
+            f"not fetched; frontier crawl repair {self.crawl_id} puts them right"
+        )
 
     @property
     def ended_at(self) -> str:

@@ -24,6 +24,7 @@ from frontier.archive.records import target_uri
 from frontier.cdx.plain import plain_records
 from frontier.cdx.reader import BLOCK, http, records
 from frontier.errors import BadWarc
+from frontier.input_files import open_input
 from frontier.model import Exchange
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def warcs_in(given: Iterable[Path], unfinished: Callable[[Path], None]) -> list[
             found.append(path)
             continue
         for each in sorted(path.iterdir()):
-            if each.name.endswith((".warc.gz", ".warc")) and each.is_file():
+            if each.name.endswith((".warc.gz", ".warc")):
                 found.append(each)
             elif each.name.endswith((".warc.gz.open", ".warc.open")):
                 unfinished(each)
@@ -154,7 +155,7 @@ def raw(capture: Capture) -> Generator[bytes, None, None]:
 
     Of a file that is not compressed, without the two line ends behind it.
     """
-    with capture.path.open("rb") as file:
+    with open_input(capture.path) as file:
         packed = file.read(2) == _GZIP
         file.seek(capture.offset)
         left = capture.length
@@ -208,7 +209,7 @@ def harmless(text: str) -> str:
 
 
 def _found(path: Path, offset: int) -> Generator[Found, None, None]:
-    with path.open("rb") as file:
+    with open_input(path) as file:
         packed = file.read(2) == _GZIP
         file.seek(offset)
         blocks = iter(lambda: file.read(BLOCK), b"")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier.hashing import LEAST_MARK
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -119,7 +120,7 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
     Raises:
         OSError: It cannot be read.
     """
-    with path.open("rb") as file:
+    with open_input(path) as file:
         if file.seek(0, 2) == 0:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -138,7 +139,7 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
 
 def whole_bytes(path: Path) -> int:
     """Where the last whole frame of *path* ends; 0 if there is none."""
-    with path.open("rb") as file:
+    with open_input(path) as file:
         if file.seek(0, 2) == 0:
             return 0
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -16,6 +16,7 @@ What always holds:
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
@@ -27,6 +28,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.errors import ArchiveError, WriterStopped
+from frontier.input_files import descriptor_of
 from frontier.journal.entries import (
     OPEN,
     SUFFIX,
@@ -38,6 +40,7 @@ from frontier.journal.entries import (
     read_header,
     whole_bytes,
 )
+from frontier.output_files import FILE_MODE, make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +70,9 @@ class Journal:
         *,
         max_bytes: int = MAX_FILE_BYTES,
         clock: Callable[[], float] = time.time,
+        mode: int = FILE_MODE,
     ) -> None:
+        self._mode = mode
         self._directory = directory
         self._header = header
         self._max_bytes = max_bytes
@@ -77,7 +82,7 @@ class Journal:
         self._path = directory
         self._kept = 0
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory, mode)
             mend(directory, besides=header)
             self._open()
         except OSError as error:
@@ -223,7 +228,7 @@ class Journal:
             self._path = self._directory / (name + OPEN)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with contextlib.suppress(FileExistsError):
-                self._file = os.open(self._path, flags, 0o644)
+                self._file = os.open(self._path, flags, self._mode)
                 break
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -294,9 +299,14 @@ def left_open(directory: Path) -> Iterator[Left]:
     """
     for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
         try:
-            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            file = descriptor_of(path, os.O_RDWR)
         except FileNotFoundError:
             continue  # closed by its writer, or by another node
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+            continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_there = os.path.samestat(path.stat(), os.fstat(file))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError
 from frontier.queues.codec import decode
-from frontier.queues.partition import split_name
+from frontier.queues.partition import deliveries, split_name
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import QUEUE_REVIVE
 
@@ -80,7 +80,7 @@ def letter(partition: int, value: bytes) -> Letter:
     queue = name.decode("utf-8", "replace")
     try:
         split_name(queue)
-        url, tries = str(decode(item)["url"]), int(item[:1])
+        url, tries = str(decode(item)["url"]), deliveries(item)
     except (CodecError, ValueError):
         url, tries = "", 0
     return Letter(partition, value, reason, queue, url, tries)

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections import defaultdict
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, LeaseLost
@@ -24,6 +26,7 @@ from frontier.store.scripts import (
     PARTITION_SCAN,
     QUEUE_ACK,
     QUEUE_BURY,
+    QUEUE_ENDED,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     QUEUE_SENT,
@@ -31,7 +34,7 @@ from frontier.store.scripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from frontier.store.keys import PartitionKeys
 
@@ -41,6 +44,23 @@ PROCESS = 12
 """Characters of the name of a process."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""
+KEPT = 86_400
+"""Seconds for which marks of what was started are kept that nobody removes."""
+
+
+class Delivery(IntEnum):
+    """What it counts that a node ended, or lost its lease, with an item in its hands.
+
+    The value is what `queue_requeue` takes for the most deliveries.
+    """
+
+    NONE = 0
+    """It only waited there, or was given back."""
+    BESIDE = -MAX_TRIES
+    """It was started, but the callback of another ran: a third of a delivery. Not
+    nothing, as what ends nodes may be a request whose callback has not run."""
+    FULL = MAX_TRIES
+    """It was started, and nothing more is known, or its own callback ran."""
 
 
 def queue_name(queue_key: str, priority: int, process: str = "") -> str:
@@ -113,6 +133,8 @@ class Scan:
     """What those in files have."""
     skipped: int = 0
     """URLs that were not fetched because their host had used up its quota."""
+    queues: int = 0
+    """Queues that have something ready."""
 
 
 def reserve_call(
@@ -198,13 +220,54 @@ def list_reserved(keys: PartitionKeys) -> Call:
 
 
 def older(reply: Mapping[bytes, bytes], lease: Lease) -> list[tuple[int, str]]:
-    """The ids and queues of reservations made under tokens before *lease*'s."""
+    """The ids and queues of reservations made under tokens before *lease*'s.
+
+    Raises:
+        CodecError: One of them is none.
+    """
     found = []
     for key, value in reply.items():
-        token, queue, _ = value.split(b"\n", 2)
-        if int(token) < lease.token:
-            found.append((int(key), queue.decode()))
+        number, token, queue, _ = read_reserved(key, value)
+        if token < lease.token:
+            found.append((number, queue))
     return sorted(found)
+
+
+def read_reserved(key: bytes, value: bytes) -> tuple[int, int, str, bytes]:
+    """The id, token, queue and item of an entry of `PartitionKeys.reserved`.
+
+    Raises:
+        CodecError: It is none.
+    """
+    try:
+        token, name, item = value.split(b"\n", 2)
+        queue = name.decode()
+        split_name(queue)
+    except (CodecError, ValueError):
+        token, queue, item = b"", "", b""
+    if not (key.isdigit() and token.isdigit()) or max(len(key), len(token)) > 15:
+        raise CodecError(f"its entry {key[:40]!r} is no reservation")
+    return int(key), int(token), queue, item
+
+
+def unknown_of(
+    reply: Mapping[bytes, bytes], lease: Lease, known: Collection[tuple[int, int, int]]
+) -> list[tuple[int, str]]:
+    """The ids and queues of reservations that *lease*'s holder does not know of.
+
+    *known* are the keys of those that it does. What an earlier holder had, it has put
+    back already, or does so now.
+
+    Raises:
+        CodecError: One of the entries is none.
+    """
+    found = []
+    for key, value in reply.items():
+        number, token, queue, _ = read_reserved(key, value)
+        is_open = (lease.partition, lease.token, number) in known
+        if token <= lease.token and not is_open:
+            found.append((number, queue))
+    return found
 
 
 def requeue_calls(
@@ -213,20 +276,22 @@ def requeue_calls(
     order: Order,
     entries: Iterable[tuple[int, str]],
     *,
-    delivered: bool,
+    delivered: bool | Delivery,
+    why: str = "",
 ) -> list[Call]:
     """The calls that put reservations, each an id and a queue, back in front.
 
     *delivered* says that a node may have tried them, so that they come nearer
-    to the dead letter.
+    to the dead letter; of what reaches it, *why* is added to the reason.
     """
+    counts = delivered if isinstance(delivered, Delivery) else _DELIVERED[delivered]
     first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
     calls = []
     for i in range(0, len(ordered), MAX_IDS):
         names, index = list(first), {}
-        args: list[Argument] = [lease.token, push, MAX_TRIES if delivered else 0]
+        args: list[Argument] = [lease.token, push, int(counts), why]
         for number, queue in ordered[i : i + MAX_IDS]:
             if queue not in index:
                 names.append(keys.ready(queue))
@@ -234,6 +299,61 @@ def requeue_calls(
             args += (number, index[queue], queue, split_name(queue)[0])
         calls.append(Call.to(QUEUE_REQUEUE, names, args))
     return calls
+
+
+def deliveries(item: bytes) -> int:
+    """How often *item* was delivered without an ack, thirds left out."""
+    return int(item[:1]) % MAX_TRIES if item[:1].isdigit() else 0
+
+
+_DELIVERED = {False: Delivery.NONE, True: Delivery.FULL}
+
+
+def ended_call(
+    keys: PartitionKeys, lease: tuple[int, int], ran: tuple[int, int, int], node_id: str
+) -> Call:
+    """The call that notes what ran when the holder of *lease* ended.
+
+    *lease* is a partition and a token, *ran* a reservation's key.
+    """
+    number = ran[2] if lease == ran[:2] else 0
+    args: list[Argument] = [KEPT, lease[1], number, node_id]
+    return Call.to(QUEUE_ENDED, [keys.started, keys.fence], args)
+
+
+def weighed(
+    reply: Mapping[bytes, bytes], started: Iterable[bytes], lease: Lease
+) -> list[tuple[Delivery, str, list[tuple[int, str]]]]:
+    """The reservations that `older` finds, by what their deliveries count, and why.
+
+    In the order in which they are to be put back: what was started comes first
+    again, so it is last.
+    """
+    ids, ran = set(), {}
+    for member in started:
+        word, *rest = member.decode("utf-8", "replace").split(" ", 3)
+        if word == "ended" and len(rest) == 3:
+            ran[rest[0]] = (rest[1], rest[2])
+        else:
+            ids.add(word)
+    found: dict[tuple[Delivery, str], list[tuple[int, str]]] = defaultdict(list)
+    for number, queue in older(reply, lease):
+        token = reply[b"%d" % number].split(b"\n", 1)[0].decode()
+        kind, why = Delivery.NONE, ""
+        if str(number) in ids:
+            culprit, node_id = ran.get(token, ("", ""))
+            kind = Delivery.BESIDE if culprit else Delivery.FULL
+            if culprit == str(number):
+                kind = Delivery.FULL
+                why = f"; node {node_id} ended while its callback ran"
+        found[kind, why].append((number, queue))
+    order = (Delivery.NONE, Delivery.BESIDE, Delivery.FULL)
+    return [
+        (kind, why, entries)
+        for (kind, why), entries in sorted(
+            found.items(), key=lambda one: (order.index(one[0][0]), one[0][1])
+        )
+    ]
 
 
 def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:
@@ -254,8 +374,12 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
-    return Call.to(PARTITION_SCAN, [keys.counts, keys.reserved, keys.seen])
+    """The call whose reply is the fields of a `Scan`, and the mark of the crawl.
+
+    Of a partition that is set aside it is ``aside`` and why.
+    """
+    names = [keys.counts, keys.reserved, keys.seen, keys.lease, keys.queues]
+    return Call.to(PARTITION_SCAN, names)
 
 
 def _fenced(reply: Any, lease: Lease) -> Any:

@@ -17,13 +17,15 @@ What always holds:
 from __future__ import annotations
 
 import functools
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
 from frontier import bloom, buckets
-from frontier.errors import CrawlLost, LayoutStale, PushForgotten
+from frontier.buckets import LEVELS
+from frontier.errors import CrawlLost, KeyDamaged, LayoutStale, PushForgotten
 from frontier.model import Layout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
@@ -37,6 +39,8 @@ MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
 else meanwhile."""
 
+MAX_BLOOMS = 32
+"""Generations of a Bloom tier: each holds four times as many URLs as the one before."""
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
 
@@ -82,6 +86,13 @@ class SeenShape:
         """What the set keeps of a mark, and where."""
         return _space(self.set_bits, self.first)
 
+    def allows(self, layout: Layout) -> bool:
+        """Whether a seen-set that was only pushed to may have *layout*."""
+        buckets = max(layout.buckets, self.space.groups)
+        most = self.space.groups << LEVELS
+        fits = self.space.wanted(layout.count) <= buckets <= most
+        return (fits or not self.has_set) and layout.blooms <= MAX_BLOOMS
+
     def generation(self, number: int) -> bloom.Generation:
         """Bloom generation *number* of a partition, from 0."""
         return bloom.generation(number, self.first, self.error_rate)
@@ -98,6 +109,28 @@ class Push(NamedTuple):
     item: bytes
     tag: Any = None
     """Whatever the caller wants back with the verdict."""
+
+
+def held(push: Push) -> tuple[str, bytes]:
+    """The name and the bytes of *push*, to be held; see `PartitionKeys.held`.
+
+    What is tested is held once, however often it is pushed.
+    """
+    name = secrets.token_hex(12) if push.mode == FORCE else f"{push.mode}{push.mark}"
+    fields = (push.mode, push.mark, push.queue, push.priority, push.item)
+    packed: bytes = msgpack.packb(fields)
+    return name, packed
+
+
+def unheld(packed: bytes) -> Push | None:
+    """The push that *packed*, of unknown origin, is; ``None`` if it is none."""
+    try:
+        mode, mark, queue, priority, item = msgpack.unpackb(packed)
+        made = Push(str(mode), int(mark), str(queue), int(priority), bytes(item))
+    except Exception:  # noqa: BLE001 (msgpack raises many types)
+        return None
+    known = len(made.mode) == 1 and made.mode in TEST + MARK + FORCE + CLAIM + GONE
+    return made if known and 0 <= made.mark < 1 << 63 else None
 
 
 class Turn(NamedTuple):
@@ -273,12 +306,15 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         LayoutStale: Nothing was done; the error has the current layout.
         CrawlLost: Nothing was done; the store has lost what was in the partition.
         PushForgotten: Nothing was done.
+        KeyDamaged: Nothing was queued; a value in the partition cannot be.
     """
     return pushed_one(reply[0], pushes)
 
 
 def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What the reply to one of several plans says; raises as `pushed` does."""
+    if reply[0] == -2:
+        raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
     if reply[0] < 0:
         raise CrawlLost
     layout = Layout(*reply[1:6])

@@ -22,8 +22,9 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import LayoutStale, PushForgotten
+from frontier.errors import KeyDamaged, LayoutStale, PushForgotten
 from frontier.model import Layout
+from frontier.queues.faults import is_number
 from frontier.queues.push import Turn, push_plan, pushed_one
 from frontier.store.client import Call
 
@@ -78,10 +79,15 @@ class Pusher:
 
         Raises:
             PushForgotten: Nothing was done, as an earlier push is missing.
+            KeyDamaged: Nothing was done; a value in the partition cannot be.
         """
         try:
             done = pushed_one(reply, pushes)
         except LayoutStale as stale:
+            if not self._shape.allows(stale.layout):
+                reason = "its numbers do not fit each other"
+                key = self._keys.partition(partition).seen
+                raise KeyDamaged("", key, reason) from None
             self._layouts[partition] = stale.layout
             return None
         self._layouts[partition] = done.layout
@@ -151,4 +157,5 @@ def last_push(keys: CrawlKeys, partition: int, process: str) -> Call:
 
 def number_of(reply: bytes | None) -> int:
     """The number in the *reply* to `last_push`; 0 if there is none."""
-    return int((reply or b"0").split(b" ", 1)[0])
+    number = (reply or b"0").split(b" ", 1)[0]
+    return int(number) if is_number(number) else 0

@@ -14,7 +14,9 @@ import ipaddress
 import socket
 from typing import TYPE_CHECKING
 
+from frontier.errors import CrawlLost
 from frontier.store.client import Call
+from frontier.store.scripts import ADDRESS_NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +37,7 @@ class Addresses:
 
     def __init__(self, patience: Patience, keys: CrawlKeys) -> None:
         self._patience = patience
-        self._key = keys.addresses()
+        self._keys = keys
         self._known: dict[str, str] = {}
         self._going: dict[str, asyncio.Task[str]] = {}
         self._room = asyncio.Semaphore(LOOKUPS)
@@ -59,13 +61,14 @@ class Addresses:
             self._going.pop(host, None)
 
     async def _find(self, host: str) -> str:
-        read = Call.command("HGET", self._key, host)
+        read = Call.command("HGET", self._keys.addresses(), host)
         (noted,) = await self._patience.run([read])
         if noted is None:
             async with self._room:
                 address = await asyncio.to_thread(look_up, host)
-            note = Call.command("HSETNX", self._key, host, address)
-            _, noted = await self._patience.run([note, read])
+            (noted,) = await self._patience.run([_note(self._keys, host, address)])
+            if noted is None:
+                raise CrawlLost(self._keys.crawl_id)
         return _text(noted, host)
 
 
@@ -74,28 +77,34 @@ class BlockingAddresses:
 
     def __init__(self, store: BlockingStore, keys: CrawlKeys) -> None:
         self._store = store
-        self._key = keys.addresses()
+        self._keys = keys
         self._known: dict[str, str] = {}
 
     def find(self, host: str) -> str:
         """The address of *host*, looked up and noted if it is not."""
         found = self.noted(host)
         if found is None:
-            note = Call.command("HSETNX", self._key, host, look_up(host))
-            self._store.call(note)
-            found = self.noted(host) or host
+            value = self._store.call(_note(self._keys, host, look_up(host)))
+            if value is None:
+                raise CrawlLost(self._keys.crawl_id)
+            found = self._known[host] = _text(value, host)
         return found
 
     def noted(self, host: str) -> str | None:
         """The address that is noted of *host*, or ``None``."""
         found = self._known.get(host) or literal(host)
         if found is None:
-            value = self._store.call(Call.command("HGET", self._key, host))
+            value = self._store.call(Call.command("HGET", self._keys.addresses(), host))
             if value is None:
                 return None
             found = _text(value, host)
         self._known[host] = found
         return found
+
+
+def _note(keys: CrawlKeys, host: str, address: str) -> Call:
+    names = [keys.meta(), keys.addresses()]
+    return Call.to(ADDRESS_NOTE, names, [keys.born, host, address])
 
 
 def literal(host: str) -> str | None:

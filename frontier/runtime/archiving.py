@@ -31,6 +31,7 @@ from frontier.canon.rulesets import SCRAPY, named
 from frontier.coordination.crawls import CANCELED, LIMIT
 from frontier.digest import digest_of
 from frontier.errors import ArchiveError, ConfigurationError, StoreError
+from frontier.output_files import make_directory, mode_of
 from frontier.parsers import UNNAMED
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
@@ -211,6 +212,7 @@ class Archive:
             url = {"REDIS_URL": config.collection_redis_url}
             self._indexed = BlockingStore.from_settings(url)
         self._crawl_id = crawl_id
+        self._mode = mode_of(config.file_mode)
         self._name = config.collection
         self._warc_dir = config.warc_dir
         self._wacz_dir = config.wacz_dir
@@ -224,9 +226,12 @@ class Archive:
         directory = config.warc_dir
         rules = named(config.canon_rules)
         keyed = rules if config.warc_cdxj_keys == "rules" else None
-        listing = Listing(keyed, directory=directory) if config.warc_cdxj else None
+        mode = mode_of(config.file_mode)
+        listing = None
+        if config.warc_cdxj:
+            listing = Listing(keyed, directory=directory, mode=mode)
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory, mode)
             repaired = repair(directory, None, listing.write if listing else None)
             logs = repair_logs(directory)
         except OSError as error:
@@ -244,6 +249,7 @@ class Archive:
             block_digest=config.warc_block_digest,
             metadata=config.warc_metadata,
             rules=rules.as_json(),
+            mode=mode,
         )
         if listing is not None:
             writer.before_closing.append(listing.write)
@@ -284,7 +290,12 @@ class Archive:
                 directory, config.warc_min_free_bytes, config.warc_max_total_bytes
             ),
             log=CrawlLog(
-                directory, crawl_id, config.node_id, time.time, writer.announce
+                directory,
+                crawl_id,
+                config.node_id,
+                time.time,
+                writer.announce,
+                mode=mode,
             )
             if config.warc_log
             else None,
@@ -411,7 +422,9 @@ class Archive:
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
         warcs = warc_files([self._warc_dir], crawl_id=self._crawl_id)
         logs = tuple(logs_of(self._warc_dir, self._crawl_id))
-        options = Options(title=self._crawl_id, logs=logs, against=beside)
+        options = Options(
+            title=self._crawl_id, logs=logs, against=beside, mode=self._mode
+        )
         return create(out, warcs, options)
 
     async def close(self) -> None:

@@ -113,6 +113,10 @@ class Claims:
             await asyncio.sleep(self._ttl / 3)
             await self._say()
 
+    def key(self) -> str:
+        """The key that says that this process lives; empty if there is none yet."""
+        return self._keys.process(self.process) if self.announced else ""
+
     async def leave(self) -> None:
         """Say that this process has ended: its claims are for others to resolve."""
         if self.announced:

@@ -27,6 +27,7 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.queues.faults import readable
 from frontier.queues.partition import (
     Reservation,
     list_reserved,
@@ -35,6 +36,7 @@ from frontier.queues.partition import (
     reserve_call,
     reserved,
     split_name,
+    unknown_of,
 )
 from frontier.store.client import Call
 
@@ -59,6 +61,8 @@ MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
 MAX_SKIPPED = 1000
 """URLs over a quota that leave a queue in one call."""
+MOST_PARTITIONS = 16_384
+"""Partitions that a crawl can have."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 
@@ -79,6 +83,7 @@ class Inbox:
         cap: Callable[[], int],
         host_of: Callable[[str], str] = str,
         on_ready: Callable[[], None],
+        partitions: int = MOST_PARTITIONS,
     ) -> None:
         self._patience = patience
         self._keys = keys
@@ -87,6 +92,7 @@ class Inbox:
         self._process = process
         self._order = order
         self._size = size
+        self._partitions = partitions
         self._cap = cap
         self._host_of = host_of
         self._on_ready = on_ready
@@ -194,7 +200,16 @@ class Inbox:
         ]
         replies = await self._patience.run(calls)
         for partition, names in zip(looked, replies, strict=True):
-            self.learn(partition, (name.decode() for name in names))
+            self.learn(partition, filter(None, map(readable, names)))
+            if strange := [name for name in names if not readable(name)]:
+                queues = self._keys.partition(partition).queues
+                logger.warning(
+                    "%d entries of %s are no names of queues, and are removed: %r",
+                    len(strange),
+                    queues,
+                    strange[0][:100],
+                )
+                await self._patience.run([Call.command("ZREM", queues, *strange)])
 
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
@@ -292,6 +307,8 @@ class Inbox:
             try:
                 partition, _, queue = hint.decode().partition(" ")
                 split_name(queue)
+                if int(partition) not in range(self._partitions):
+                    raise ValueError  # noqa: TRY301 (of the same kind as the others)
                 self.learn(int(partition), [queue])
             except (CodecError, ValueError):
                 logger.warning("a hint that is none: %r", hint[:200])
@@ -455,12 +472,12 @@ class Inbox:
         for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 continue
-            unknown = []
-            for key, value in reply.items():
-                token, queue, _ = value.split(b"\n", 2)
-                mine = int(token) == lease.token
-                if mine and (lease.partition, lease.token, int(key)) not in self.open:
-                    unknown.append((int(key), queue.decode()))
+            try:
+                unknown = unknown_of(reply, lease, self.open)
+            except CodecError as error:
+                self._unsure.pop(partition, None)
+                await self._patience.set_aside(partition, each.reserved, str(error))
+                continue
             calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
             if await self._run_under(lease, calls):
                 self._unsure.pop(partition, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from frontier.journal.entries import Header, Pushed
 from frontier.journal.writer import Journal
+from frontier.output_files import mode_of
 from frontier.queues.push import CLAIM, GONE, TEST
 from frontier.queues.pusher import new_pusher
 
@@ -42,7 +43,9 @@ class Journaling:
         names = (keys.namespace, keys.crawl_id, spider, config.node_id)
         process = new_pusher()
         header = Header(*names, shape, process)
-        return cls(await asyncio.to_thread(Journal, directory, header), process)
+        mode = mode_of(config.file_mode)
+        journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
+        return cls(journal, process)
 
     def pushed(self, partition: int, number: int, pushes: Sequence[Push]) -> None:
         """Note that the store has *pushes*, since the one of *number*."""

@@ -21,9 +21,10 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from frontier.coordination.aside import INCOMPLETE
 from frontier.coordination.crawls import CANCELED, LIMIT
-from frontier.errors import LeaseLost, StoreUnavailable
-from frontier.queues.partition import list_reserved, older, requeue_calls, requeued
+from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.queues.partition import list_reserved, requeue_calls, requeued, weighed
 from frontier.runtime.starts import forget_call, started_call
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ class Keeper:
             self._obey(CANCEL)
         elif view.state == LIMIT:
             self._obey(LIMIT)
+        elif view.state == INCOMPLETE:
+            self._obey(INCOMPLETE)
         elif view.order:
             self._obey(view.order)
         # It may wait for a server that hangs; the next beat is due all the same.
@@ -231,7 +234,8 @@ class Keeper:
                 len(self._leases.held),
             )
         await self._take_over(acquired)
-        return wanted == set(self._leases.held)
+        # What is set aside is asked for with each beat: it may have been repaired.
+        return wanted - self._leases.aside == set(self._leases.held)
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
         """Whether *changed* is more than what was lent and borrowed, many times."""
@@ -265,14 +269,16 @@ class Keeper:
         reply, started = await self._patience.run(
             [list_reserved(keys), started_call(keys)]
         )
-        entries = older(reply, taken.lease)
-        ids = {int(number) for number in started}
+        try:
+            groups = weighed(reply, started, taken.lease)
+        except CodecError as error:
+            partition = taken.lease.partition
+            await self._patience.set_aside(partition, keys.reserved, str(error))
+            return
         calls = []
-        # What was started comes first again, so it is put back last.
-        for delivered in (False, True):
-            some = [entry for entry in entries if (entry[0] in ids) is delivered]
+        for delivered, why, entries in groups:
             calls += requeue_calls(
-                keys, taken.lease, self._order, some, delivered=delivered
+                keys, taken.lease, self._order, entries, delivered=delivered, why=why
             )
         for result in await self._patience.run(calls):
             try:

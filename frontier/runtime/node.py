@@ -20,11 +20,12 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frontier.coordination import crawls
+from frontier.coordination import aside, crawls
 from frontier.coordination.crawls import LIMIT
 from frontier.errors import (
     CrawlLost,
     FrontierError,
+    KeyDamaged,
     NodeReplaced,
     StoreRefused,
     StoreUnavailable,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from frontier.runtime.quotas import Quotas
     from frontier.runtime.spending import Spending
     from frontier.seen.state import SeenState
+    from frontier.watchdog.child import Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +116,11 @@ class Node:
         self.finished = False
         self._canceled = False
         self._at_limit = False
+        self._incomplete = False
         self._was_last = False
+        self._damaged: set[str] = set()
+        """Keys of the crawl that have ended this node, each told once."""
+        self._telling: asyncio.Task[None] | None = None
         self._outside = False
         """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
@@ -183,6 +189,7 @@ class Node:
             cap=self._cap,
             host_of=self._host_of,
             limits=self._limits,
+            answer_time=answer_time(config.lease_ttl),
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
@@ -292,6 +299,11 @@ class Node:
         await self._parts.recovery.resolve([reservation])
 
     @property
+    def watchdog(self) -> Watchdog | None:
+        """Who is told which request's callback runs, unless there is nobody."""
+        return self._parts.watchdog
+
+    @property
     def spending(self) -> Spending | None:
         """Who counts what this node does, if the crawl has a limit."""
         return self._parts.spending
@@ -382,7 +394,7 @@ class Node:
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 try:
                     await self._depart(graceful=not reason)
-                except CrawlLost as error:
+                except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
         if self._parts.quotas is not None:
             self._parts.quotas.tell()
@@ -441,6 +453,8 @@ class Node:
             await self.archive.close()
             self.archive = None
         await self._journal.close()
+        if hasattr(self, "_parts") and self._parts.watchdog is not None:
+            self._parts.watchdog.close()
         if hasattr(self, "_patience"):
             self._patience.stop()
         if hasattr(self, "_store"):
@@ -453,6 +467,10 @@ class Node:
             if self._outside:
                 return
             self._outside = True
+        if isinstance(error, KeyDamaged):
+            if error.key in self._damaged:
+                return
+            self._damaged.add(error.key)
         if isinstance(error, CrawlLost) and not error.crawl_id:
             error = CrawlLost(self.keys.crawl_id)
         self._owner.on_failure(error)
@@ -493,8 +511,34 @@ class Node:
             if self._parts.spending is None:
                 self.on_limit("")
             return
+        if order == aside.INCOMPLETE:
+            if not self._telling and not self._incomplete:
+                self._telling = asyncio.create_task(self._tell_incomplete())
+            return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
+
+    async def _tell_incomplete(self) -> None:
+        """Another node has found the end, and what is set aside."""
+        try:
+            keys, partitions = self.keys, self.config.partitions
+            found = await aside.set_aside(self._patience.run, keys, partitions)
+        except FrontierError as error:
+            self._on_failure(error)
+        else:
+            self.on_incomplete(found)
+
+    def on_aside(self) -> None:
+        """Pass on that the crawl is not going to be whole."""
+        self._owner.on_aside()
+
+    def on_incomplete(self, found: Mapping[int, bytes]) -> None:
+        """Pass on, once, that the crawl has ended but for partitions set aside."""
+        if not self._incomplete:
+            self._incomplete = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_incomplete(aside.described(found))
 
     def on_limit(self, limit: str) -> None:
         """Pass on, once, that the crawl has ended at a limit."""

@@ -12,6 +12,7 @@ What always holds:
 4.  What was stored in the last `KEPT` seconds can be put once more, should the store
     have forgotten it: that and nothing else. It gets no second verdict.
 5.  A push whose reply was lost is done once, and has the verdicts of the first time.
+6.  A push to a partition that is damaged is held there until that is repaired.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import PushForgotten, StoreUnavailable
-from frontier.queues.push import MAX_URLS, joined
+from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
+from frontier.queues.push import MAX_URLS, NEW, joined
 from frontier.queues.pusher import Pusher
 
 if TYPE_CHECKING:
@@ -263,10 +264,14 @@ class Outbox:
                     calls or self._calls(batches), copied=True
                 )
             calls, again = None, []
+            damaged: list[tuple[int, list[Push], KeyDamaged]] = []
             every = itertools.chain.from_iterable(replies)
             for (partition, pushes), reply in zip(batches, every, strict=True):
                 try:
                     done = self.pusher.pushed(partition, reply, pushes)
+                except KeyDamaged as error:
+                    damaged.append((partition, pushes, error))
+                    continue
                 except PushForgotten:
                     done = None
                     if not self.pusher.is_outdated(partition):
@@ -275,14 +280,16 @@ class Outbox:
                     again.append((partition, pushes))
                     continue
                 risen += [(partition, queue) for queue in done.risen]
-                del self._flying[partition]
-                self._stored[partition] += len(pushes)
-                self.pending -= len(pushes)
-                if self._journal is not None:
-                    number = self.pusher.confirmed(partition)
-                    self._journal(partition, number, pushes)
+                self._land(partition, pushes)
                 self._keep(partition, pushes)
                 self._tell(pushes, done.verdicts)
+            for partition, pushes, fault in damaged:
+                await self._patience.set_aside(partition, fault.key, fault.reason)
+                if not await self._patience.hold(partition, pushes):
+                    again.append((partition, pushes))
+                    continue
+                self._land(partition, pushes)
+                self._tell(pushes, NEW * len(pushes))
             batches = again
         async with self._stored_more:
             self._stored_more.notify_all()
@@ -290,6 +297,14 @@ class Outbox:
             # A renewal tells of what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
                 await self._patience.once(hints)
+
+    def _land(self, partition: int, pushes: Sequence[Push]) -> None:
+        """Count *pushes* as stored."""
+        del self._flying[partition]
+        self._stored[partition] += len(pushes)
+        self.pending -= len(pushes)
+        if self._journal is not None:
+            self._journal(partition, self.pusher.number(partition), pushes)
 
     def _leave(
         self,

@@ -22,6 +22,12 @@ class Owner(Protocol):
     def on_finished(self) -> None:
         """The crawl is over on every node."""
 
+    def on_aside(self) -> None:
+        """A partition is set aside: the crawl is not going to be whole."""
+
+    def on_incomplete(self, harmed: str) -> None:
+        """The crawl is over, on every node, but for what is *harmed*."""
+
     def on_forgotten(self) -> None:
         """The store has gone back: what was seen here may not be seen there."""
 

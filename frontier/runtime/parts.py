@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.coordination.lease import Leases
 from frontier.coordination.membership import Membership
 from frontier.model import Member
+from frontier.output_files import mode_of
 from frontier.parsers import SEEDS
 from frontier.runtime.acks import Acks
 from frontier.runtime.address_classes import AddressClasses
@@ -31,12 +32,14 @@ from frontier.runtime.outbox import Outbox
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.restoring import Restoring
+from frontier.runtime.set_aside import SettingAside
 from frontier.runtime.setback import Setback
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import shelf_of
 from frontier.runtime.spending import Spending
 from frontier.runtime.spilling import Spilling
 from frontier.runtime.starts import Starts
+from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -70,6 +73,12 @@ class Whole(Protocol):
     def on_finished(self) -> None:
         """The crawl is over on every node."""
 
+    def on_aside(self) -> None:
+        """A partition was set aside, so the crawl is not going to be whole."""
+
+    def on_incomplete(self, found: dict[int, bytes]) -> None:
+        """The crawl is over but for partitions that are set aside, and why."""
+
     def on_order(self, order: str) -> None:
         """What an operator wants; see `Owner.on_order`."""
 
@@ -94,6 +103,7 @@ class Parts:
         cap: Callable[[], int],
         host_of: Callable[[str], str],
         limits: Limits,
+        answer_time: float,
     ) -> None:
         self._config = config
         ttl = config.lease_ttl
@@ -143,7 +153,18 @@ class Parts:
             cap=cap,
             host_of=host_of,
             on_ready=owner.on_ready,
+            partitions=config.partitions,
         )
+        self.aside = patience.aside = SettingAside(
+            store,
+            keys,
+            self.leases,
+            self.inbox,
+            seen_shape(config),
+            partitions=config.partitions,
+            on_aside=node.on_aside,
+        )
+        store.on_damaged = self.aside.answer
         self.spilling = Spilling(
             patience,
             keys,
@@ -152,7 +173,7 @@ class Parts:
             order=config.order,
             partitions=config.partitions,
             max_bytes=config.queue_max_bytes,
-            shelf=shelf_of(config.queue_spill_dir, keys),
+            shelf=shelf_of(config.queue_spill_dir, keys, mode_of(config.file_mode)),
         )
         self.quotas: Quotas | None = None
         """What each host may have, if there is a limit."""
@@ -238,6 +259,18 @@ class Parts:
             lending=self.lending,
         )
         self.lending.on_change = self.keeper.hurry
+        self.watchdog: Watchdog | None = None
+        """Who keeps the leases while a callback keeps this process busy."""
+        if config.busy_max:
+            self.watchdog = Watchdog(
+                config,
+                keys,
+                self.leases,
+                self.membership,
+                address=store.address,
+                timeout=answer_time,
+                process=self.claims.key,
+            )
         self.ending = Ending(
             patience,
             keys,
@@ -247,6 +280,7 @@ class Parts:
             ttl=ttl,
             idle=node.is_idle,
             on_finished=node.on_finished,
+            on_incomplete=node.on_incomplete,
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
         )
@@ -279,6 +313,8 @@ class Parts:
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
         loops.append(self.restoring.run)
+        if self.watchdog is not None:
+            loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare

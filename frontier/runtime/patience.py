@@ -7,11 +7,13 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import StoreFull, StoreUnavailable
+from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from frontier.queues.push import Push
+    from frontier.runtime.set_aside import SettingAside
     from frontier.store.client import Call, Store
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,8 @@ class Patience:
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
+        self.aside: SettingAside | None = None
+        """Who sets a partition aside that has a damaged key."""
         self.changed: float | None = None
         """When the store was last compared with what is known of it."""
         self.outages = 0
@@ -184,6 +188,35 @@ class Patience:
         self._examine = None
         if self._examining is not None:
             self._examining.cancel()
+
+    async def set_aside(self, partition: int, key: str, reason: str) -> None:
+        """Set *partition* aside, as its *key* is damaged.
+
+        Raises:
+            KeyDamaged: There is nobody who can.
+        """
+        error = KeyDamaged(self._store.where, key, reason)
+        if self.aside is None:
+            raise error
+        while True:
+            try:
+                await self.aside.set_aside(partition, error)
+            except StoreUnavailable as silence:
+                self.note_silence(silence)
+                await asyncio.sleep(FIRST_DELAY)
+            else:
+                return
+
+    async def hold(self, partition: int, pushes: Sequence[Push]) -> bool:
+        """Hold *pushes* in *partition*, if it is set aside; return whether it is."""
+        if self.aside is None:
+            raise RuntimeError("a push is held without anybody who holds it")
+        while True:
+            try:
+                return await self.aside.hold(partition, pushes)
+            except StoreUnavailable as silence:
+                self.note_silence(silence)
+                await asyncio.sleep(FIRST_DELAY)
 
     async def _compare(self) -> None:
         while self._examine is not None and self._examined != self._store.changes:

@@ -17,6 +17,7 @@ import logging
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from frontier.queues.faults import is_number
 from frontier.queues.partition import skip_call, split_name
 from frontier.store.client import Call
 
@@ -144,6 +145,10 @@ class Quotas:
         name = self._keys.partition(which[0]).spent
         fields = [f"{what}:{key}" for key in queue_keys for what in ("pages", "bytes")]
         (counts,) = await self._patience.run([Call.command("HMGET", name, *fields)])
+        if bad := [n for n in counts if n is not None and not is_number(n)]:
+            reason = f"{bad[0][:40]!r} is not a number"
+            await self._patience.set_aside(which[0], name, reason)
+            return
         numbers = [int(count or 0) for count in counts]
         for place, queue_key in enumerate(queue_keys):
             self._spent[which][queue_key] = numbers[2 * place : 2 * place + 2]

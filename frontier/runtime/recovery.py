@@ -19,7 +19,13 @@ from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.hashing import mark
 from frontier.queues.claims import Claim, Origin, claim_of
 from frontier.queues.codec import decode
-from frontier.queues.partition import MAX_TRIES, reserve_call, reserved, split_name
+from frontier.queues.partition import (
+    MAX_TRIES,
+    deliveries,
+    reserve_call,
+    reserved,
+    split_name,
+)
 from frontier.queues.push import FORCE, GONE, Push
 
 if TYPE_CHECKING:
@@ -142,7 +148,8 @@ class Recovery:
             raise CodecError("a request in the queue of a process")
         if not claim.can_be_made:
             raise CodecError("its process is gone, and nothing leads to it")
-        tries = [int(origin.item[:1]) for origin in _origins(reservation, claim)]
+        own = 0 if claim.marks else deliveries(reservation.item)
+        tries = [own + deliveries(origin.item) for origin in claim.origins]
         if max(tries, default=0) >= MAX_TRIES:
             raise CodecError(f"delivered {MAX_TRIES} times")
         return claim
@@ -188,12 +195,10 @@ class Recovery:
 
 def _origins(reservation: Reservation, claim: Claim) -> list[Origin]:
     """What leads to *claim*; where no mark can have its deliveries, with these."""
-    tries = int(reservation.item[:1]) if reservation.item[:1].isdigit() else 0
+    tries = deliveries(reservation.item)
     if claim.marks or not tries:
         return list(claim.origins)
     return [
-        origin._replace(
-            item=b"%d" % min(9, int(origin.item[:1]) + tries) + origin.item[1:]
-        )
+        origin._replace(item=b"%d" % (int(origin.item[:1]) + tries) + origin.item[1:])
         for origin in claim.origins
     ]

@@ -28,8 +28,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from frontier.errors import StoreUnavailable
-from frontier.queues.partition import list_reserved, requeue_calls
+from frontier.errors import CodecError, StoreUnavailable
+from frontier.queues.faults import is_number
+from frontier.queues.partition import list_reserved, requeue_calls, unknown_of
 from frontier.runtime.outbox import KEPT
 from frontier.store.calls import Call
 
@@ -96,6 +97,8 @@ class Setback:
         counts = [self._keys.partition(lease.partition).counts for lease in held]
         found = await self._ask([Call.command("HGET", key, "seq") for key in counts])
         for lease, seq in zip(held, found, strict=True):
+            if seq and not is_number(seq):
+                continue  # the next reservation sets the partition aside
             if int(seq or 0) < highest.get((lease.partition, lease.token), 0):
                 missing.add(lease.partition)
         return missing
@@ -149,12 +152,10 @@ class Setback:
         partitions = [self._keys.partition(lease.partition) for lease in held]
         replies = await self._ask([list_reserved(keys) for keys in partitions])
         for keys, lease, reply in zip(partitions, held, replies, strict=True):
-            unknown = []
-            for number, value in reply.items():
-                token, queue, _ = value.split(b"\n", 2)
-                key = (lease.partition, lease.token, int(number))
-                if int(token) <= lease.token and key not in self._inbox.open:
-                    unknown.append((int(number), queue.decode()))
+            try:
+                unknown = unknown_of(reply, lease, self._inbox.open)
+            except CodecError:
+                continue  # whoever takes the partition next sets it aside
             await self._ask(
                 requeue_calls(keys, lease, self._order, unknown, delivered=False)
             )

@@ -23,6 +23,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError
+from frontier.input_files import open_input
+from frontier.output_files import FILE_MODE, creating, make_directory
 from frontier.queues.blocks import LARGEST, count_of
 
 if TYPE_CHECKING:
@@ -43,8 +45,9 @@ _VERSION = 2
 class Shelf:
     """The files of one crawl below *directory*; every method waits for the disk."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, mode: int = FILE_MODE) -> None:
         self.directory = directory
+        self._mode = mode
         self._gone: deque[tuple[float, str]] = deque()
 
     def put(self, block: bytes, partition: int, token: int) -> bytes:
@@ -53,12 +56,12 @@ class Shelf:
         Raises:
             OSError: The disk does not take it.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self.directory, self._mode)
         name = f"{partition}-{token}-{secrets.token_hex(8)}.block"
         path = self.directory / name
         unfinished = path.with_name(name + UNFINISHED)
         try:
-            with unfinished.open("xb") as file:
+            with open(unfinished, "xb", opener=creating(self._mode)) as file:
                 file.write(block)
                 file.flush()
                 os.fsync(file.fileno())
@@ -81,7 +84,7 @@ class Shelf:
             CodecError: The file is not what was put there.
         """
         _, _, size, digest, name = _parsed(address)
-        with (self.directory / name).open("rb") as file:
+        with open_input(self.directory / name, follow=False) as file:
             block = file.read(size + 1)
         if hashlib.sha256(block).digest() != digest:
             raise CodecError(f"a block whose file {name} was changed")
@@ -95,11 +98,13 @@ class Shelf:
                 (self.directory / self._gone.popleft()[1]).unlink()
 
 
-def shelf_of(directory: Path | None, keys: CrawlKeys) -> Shelf | None:
+def shelf_of(
+    directory: Path | None, keys: CrawlKeys, mode: int = FILE_MODE
+) -> Shelf | None:
     """The shelf of a crawl in *directory*, if there is one."""
     if directory is None:
         return None
-    return Shelf(directory / f"{keys.namespace}-{keys.crawl_id}")
+    return Shelf(directory / f"{keys.namespace}-{keys.crawl_id}", mode)
 
 
 def is_address(element: bytes) -> bool:

@@ -18,6 +18,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from frontier.errors import StoreUnavailable
+from frontier.queues.partition import KEPT
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import QUEUE_STARTED
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from frontier.runtime.patience import Patience
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
-KEPT = 86_400
-"""Seconds for which marks are kept that nobody removes."""
 PAUSE = 0.2
 """Seconds before what was not answered is sent again."""
 MOST = 5000
@@ -90,7 +89,7 @@ class Starts:
 
 
 def started_call(keys: PartitionKeys) -> Call:
-    """The call whose reply has the ids of what was started."""
+    """The call whose reply has the ids of what was started, and what nodes ended in."""
     return Call.command("SMEMBERS", keys.started)
 
 

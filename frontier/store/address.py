@@ -17,11 +17,12 @@ import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from redis.connection import parse_url
-from scrapy_redis.defaults import REDIS_PARAMS
 
 from frontier.errors import ConfigurationError
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,8 @@ Server = tuple[str, int]
 ENVIRONMENT = "NODE_REDIS_URL"
 """Variable in which nodes are told of a server that their settings do not name."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
+TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+"""Parameters of connections that name files."""
 CLUSTER, SENTINEL = "cluster", "sentinel"
 PORTS = {CLUSTER: 6379, SENTINEL: 26379}
 FORMS = {
@@ -85,6 +88,8 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
     Raises:
         ConfigurationError: They name no store.
     """
+    from scrapy_redis.defaults import REDIS_PARAMS  # not where there are no settings
+
     own = dict(REDIS_PARAMS)
     if timeout:
         own |= dict.fromkeys(("socket_timeout", "socket_connect_timeout"), timeout)
@@ -101,8 +106,28 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
     if re.match(r"rediss?\+(cluster|sentinel):", url):
         for name in ("host", "port"):
             params.pop(name, None)
-        return _several(url, params)
-    return Address("", url=url, params=params)
+        found = _several(url, params)
+    else:
+        found = Address("", url=url, params=params)
+    _require_files({**dict(parse_qsl(url.partition("?")[2])), **found.params})
+    return found
+
+
+def _require_files(params: Mapping[str, Any]) -> None:
+    """Look at the files that TLS is to have, which OpenSSL would wait for as a FIFO.
+
+    Raises:
+        ConfigurationError: One cannot be read.
+    """
+    for name in TLS_FILES:
+        if path := params.get(name):
+            try:
+                open_input(str(path)).close()
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ConfigurationError(
+                    f"{name} = {str(path)[:300]!r} cannot be read: {reason}"
+                ) from None
 
 
 def _several(url: str, params: dict[str, Any]) -> Address:

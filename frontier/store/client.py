@@ -29,9 +29,9 @@ import redis.asyncio.retry
 import redis.backoff
 import redis.exceptions
 import redis.retry
-from scrapy_redis.connection import get_redis
 
 from frontier.errors import (
+    KeyDamaged,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
@@ -39,6 +39,7 @@ from frontier.errors import (
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
 from frontier.store.calls import Argument, Call
 from frontier.store.copies import Copies
+from frontier.store.damage import damaged, is_damage, type_calls
 from frontier.store.routing import Batch, Router
 from frontier.store.sentinel import Watch, leave_others, primary_of
 
@@ -69,6 +70,14 @@ FIRST_REPEAT = 0.1
 _PASSING = re.compile(r"(^|-)(BUSY|LOADING|MISCONF|NOREPLICAS|READONLY) ")
 """How a server says that it cannot do something now, also from within a script: it
 is an old primary, or lacks its replicas; its disk is full; another script runs."""
+_FORBIDDEN = re.compile(
+    r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
+    r"executing the script can't|can't (run this command|access at least one)",
+    re.IGNORECASE,
+)
+"""How a server says that its ACL does not let a user do something, also in a script."""
+MAX_KEYS = 5
+"""Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
@@ -89,6 +98,9 @@ class Store:
         """How often a server took another's place, or was started again."""
         self.watched = False
         """Whether a call fails that would be the first after such a change."""
+        self.on_damaged: Callable[[Call, KeyDamaged], Awaitable[Any]] | None = None
+        """Asked for what stands in place of a reply that a damaged key has kept from
+        being given; it may raise the error."""
         self._silent: dict[Server, float] = {}
         self._deaf: dict[Server, asyncio.Future[None]] = {}
         self._left: set[asyncio.Task[Outcome]] = set()
@@ -96,6 +108,7 @@ class Store:
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
         self.where = servers.where
+        self.address = servers.address
 
     @classmethod
     def from_settings(
@@ -111,7 +124,8 @@ class Store:
         """
         # A client that repeats what was not answered would reserve URLs twice.
         once = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-        return cls(_Servers(settings, timeout, asynchronous=True, retry=once))
+        address = address_of(settings, timeout)
+        return cls(_Servers(address, timeout, asynchronous=True, retry=once))
 
     @property
     def alone(self) -> bool:
@@ -134,6 +148,7 @@ class Store:
             StoreUnavailable: The store did not answer, or has changed if that is
                 `watched`.
             StoreRefused: It answered one of the calls with an error.
+            KeyDamaged: With one about a value, and nobody makes anything of that.
         """
         began = self.changes
         _began.set(began)
@@ -161,9 +176,19 @@ class Store:
                 self.changes += 1  # once a primary again, it has what its own had
             if self.watched and self.changes != began:  # it is not the one that replied
                 raise StoreUnavailable(self.where, CHANGED) from None
-            return _checked(end.value, self.where, partial=partial)
+            replies, bad = _checked(end.value, self.where, calls, partial=partial)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
+        for place in bad:
+            replies[place] = await self._damaged(calls[place], str(replies[place]))
+        return replies
+
+    async def _damaged(self, call: Call, text: str) -> Any:
+        types = await self.run(type_calls(call))
+        error = damaged(self.where, call, text, types)
+        if self.on_damaged is None:
+            raise error
+        return await self.on_damaged(call, error)
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
@@ -320,6 +345,8 @@ class BlockingStore:
         self._servers = servers
         self._router = servers.router
         self.where = servers.where
+        self.copies = Copies()
+        """What there has to be of what a script of a run wrote before it is over."""
         self._leaves = False
 
     @classmethod
@@ -333,15 +360,41 @@ class BlockingStore:
         Raises:
             ConfigurationError: They do not make a client.
         """
-        return cls(_Servers(settings, timeout, asynchronous=False))
+        return cls.at(address_of(settings, timeout), timeout)
+
+    @classmethod
+    def at(
+        cls, address: Address, timeout: float | None = None, *, repeats: bool = True
+    ) -> BlockingStore:
+        """Connect to *address*; raises as `from_settings` does.
+
+        Without *repeats* a call that is not answered fails at once.
+        """
+        servers = _Servers(address, timeout, asynchronous=False)
+        servers.repeats *= repeats
+        return cls(servers)
 
     @property
     def alone(self) -> bool:
         """Whether keys of several hash slots may meet in one call."""
         return self._router.alone
 
-    def run(self, calls: Sequence[Call]) -> list[Any]:
-        """Send *calls* together and return their replies; see `Store.run`."""
+    def run(self, calls: Sequence[Call], *, tolerant: bool = False) -> list[Any]:
+        """Send *calls* together and return their replies; see `Store.run`.
+
+        If it is *tolerant*, a damaged key's error stands in place of the reply.
+        """
+        replies, bad = self._repeated(calls)
+        for place in bad:
+            call = calls[place]
+            types, _ = self._repeated(type_calls(call))
+            error = damaged(self.where, call, str(replies[place]), types)
+            if not tolerant:
+                raise error
+            replies[place] = error
+        return replies
+
+    def _repeated(self, calls: Sequence[Call]) -> tuple[list[Any], list[int]]:
         began = time.monotonic()
         for repeat in range(self._servers.repeats):
             try:
@@ -359,7 +412,7 @@ class BlockingStore:
         """Have the next run make new connections; may be called in any thread."""
         self._leaves = True
 
-    def _run(self, calls: Sequence[Call]) -> list[Any]:
+    def _run(self, calls: Sequence[Call]) -> tuple[list[Any], list[int]]:
         if self._leaves:
             self._leaves = False
             for client in self._servers.clients:
@@ -375,7 +428,7 @@ class BlockingStore:
                 else:
                     outcomes = [self._send(batch) for batch in wanted]
         except StopIteration as end:
-            return _checked(end.value, self.where)
+            return _checked(end.value, self.where, calls)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
 
@@ -392,10 +445,16 @@ class BlockingStore:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
         for parts in batch.commands:
             pipeline.execute_command(*parts)
+        waits = self.copies.after(batch.commands)
+        if waits:
+            pipeline.execute_command(*self.copies.command())
         try:
-            return list(pipeline.execute(raise_on_error=False))
+            replies = list(pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
             return _located(error, batch.server)
+        if waits and (lacking := self.copies.lacking(replies.pop())):
+            return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+        return replies
 
 
 class _Servers:
@@ -403,13 +462,13 @@ class _Servers:
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        address: Address,
         timeout: float | None,
         *,
         asynchronous: bool,
         **chosen: Any,
     ) -> None:
-        self._address = address = address_of(settings, timeout)
+        self.address = address
         self._cls: Any = redis.asyncio.Redis if asynchronous else redis.Redis
         self._chosen = {"decode_responses": False, **chosen}
         self.repeats = 0
@@ -435,19 +494,19 @@ class _Servers:
         try:
             first = self.client(self.router.seeds[0])  # says what is wrong
         except (TypeError, ValueError, AttributeError) as error:
-            raise malformed(str(settings.get("REDIS_URL")), str(error)) from error
+            raise malformed(address.url, str(error)) from error
         self.where = address.where or _where(first)
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""
         if server not in self._made:
-            self._made[server] = self._make(self._address, server)
+            self._made[server] = self._make(self.address, server)
         return self._made[server]
 
     @property
     def has_sentinel(self) -> bool:
         """Whether the server is the one that Sentinel names."""
-        return self._address.kind == SENTINEL
+        return self.address.kind == SENTINEL
 
     @property
     def clients(self) -> list[Any]:
@@ -473,8 +532,8 @@ class _Servers:
             params.pop("sentinel_kwargs", None)
             named = {"host": server[0], "port": server[1]}
         elif address.url:
-            named = {"url": address.url}
-        return get_redis(**{**params, "redis_cls": self._cls, **named})
+            return self._cls.from_url(address.url, **params)
+        return self._cls(**{**params, **named})
 
 
 def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
@@ -510,6 +569,8 @@ def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused
         return StoreRefused(f"the store at {where} refuses user or password: {text}")
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(where, text)
+    if _FORBIDDEN.search(text):
+        return _forbidden(where, "what a connection begins with", text)
     if "DB index" in text:
         return StoreRefused(f"the store at {where} has no such database: {text}")
     return StoreRefused(f"the store at {where} answers: {text}")
@@ -532,7 +593,28 @@ def _where(client: redis.Redis | redis.asyncio.Redis) -> str:
     return f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
-def _checked(replies: list[Any], where: str, *, partial: bool = False) -> list[Any]:
+def _forbidden(where: str, what: str, text: str) -> StoreRefused:
+    """The error where an ACL does not allow *what*, of which the server says *text*."""
+    return StoreRefused(
+        f"the user of the store at {where} may not do {what}: {text}; "
+        "docs/security.md has the rights that frontier needs, as ACL SETUSER"
+    )
+
+
+def _described(call: Call) -> str:
+    """*call* in a few words: its name, and its first keys."""
+    if call.script is None:
+        return " ".join(str(part)[:100] for part in call.parts[:2])
+    count = int(call.parts[2])
+    keys = ", ".join(str(key)[:100] for key in call.parts[3 : 3 + min(count, MAX_KEYS)])
+    return f"{call.script.name} on {keys}{', ...' if count > MAX_KEYS else ''}"
+
+
+def _checked(
+    replies: list[Any], where: str, calls: Sequence[Call], *, partial: bool = False
+) -> tuple[list[Any], list[int]]:
+    """*replies*, and the places of those that complain of a value."""
+    bad = []
     for place, reply in enumerate(replies):
         if partial and isinstance(reply, UNAVAILABLE):
             replies[place] = StoreUnavailable(where, str(reply))
@@ -550,5 +632,10 @@ def _checked(replies: list[Any], where: str, *, partial: bool = False) -> list[A
             ) from reply
         if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
+        if _FORBIDDEN.search(text):
+            raise _forbidden(where, _described(calls[place]), text) from reply
+        if is_damage(text):
+            bad.append(place)
+            continue
         raise StoreRefused(f"the store at {where} answers: {reply}") from reply
-    return replies
+    return replies, bad

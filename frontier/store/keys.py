@@ -127,6 +127,14 @@ class CrawlKeys:
         return f"{{{self.namespace}:{self.crawl_id}}}"
 
 
+def number_in(keys: CrawlKeys, name: str) -> int | None:
+    """The partition of a crawl whose key has *name*; ``None`` if it is of none."""
+    start = f"{{{keys.namespace}:{keys.crawl_id}:"
+    number = name.removeprefix(start).partition("}:")[0]
+    is_one = name.startswith(start) and number.isascii() and number.isdecimal()
+    return int(number) if is_one and len(number) < 6 else None
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionKeys:
     """The keys of one partition."""
@@ -137,7 +145,11 @@ class PartitionKeys:
 
     @property
     def lease(self) -> str:
-        """Hash ``{token, holder}``; lives as long as the lease."""
+        """Hash ``{token, holder}``; lives as long as the lease.
+
+        Of a partition that is set aside, *token* is ``aside``, *why* is JSON, and it
+        never ends.
+        """
         return f"{self.tag}:lease"
 
     @property
@@ -194,6 +206,11 @@ class PartitionKeys:
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"
+
+    @property
+    def held(self) -> str:
+        """Hash: name to the msgpack of a push, while the partition is set aside."""
+        return f"{self.tag}:held"
 
     @property
     def seen(self) -> str:

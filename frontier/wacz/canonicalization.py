@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cdx.declared import FIELD, declared_in
 from frontier.errors import BadWarc
+from frontier.input_files import open_input
 
 if TYPE_CHECKING:
     import zipfile
@@ -41,7 +42,7 @@ def members(warcs: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
     """
     said = []
     for path in warcs:
-        with path.open("rb") as stream:
+        with open_input(path) as stream:
             said.append((path.name, declared_in(str(path), stream)))
     sets = _sets(said)
     if sets:

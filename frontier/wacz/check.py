@@ -21,6 +21,7 @@ from frontier.cdx.plain import plain_records
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.errors import BadWarc
+from frontier.input_files import open_input
 from frontier.wacz import canonicalization, layout, rules
 from frontier.wacz.blocks import wrong_blocks
 from frontier.wacz.requires import index_lines, originals, read_json
@@ -50,13 +51,14 @@ def check(
     if not (name or path.name).endswith(layout.SUFFIX):
         complaints.append(f"its name does not end in {layout.SUFFIX}")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_input(path) as file, zipfile.ZipFile(file) as archive:
             wrong = rules.names(archive)
             complaints += wrong
             if not wrong:
                 _Check(archive, complaints, list(against)).run()
     except (OSError, EOFError, ValueError, KeyError, RuntimeError) as error:
-        complaints.append(f"cannot be read: {error}")
+        reason = getattr(error, "strerror", None) or error
+        complaints.append(f"cannot be read: {reason}")
     except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         complaints.append(f"not a sound zip file: {error}")
     return complaints[:COMPLAINTS_LIMIT]
@@ -68,7 +70,7 @@ def readable(path: Path) -> list[str]:
     Every member is where its directory says, and those that are no WARC files
     have the hashes that the package has of them.
     """
-    with zipfile.ZipFile(path) as archive:
+    with open_input(path) as file, zipfile.ZipFile(file) as archive:
         complaints = rules.names(archive)
         if complaints:
             return complaints
@@ -200,7 +202,7 @@ class _Check:
                 self._say(f"relation.requires: {name[:200]!r} without a SHA-256 in hex")
         opened = [path for path in self._against if path.name in named]
         for path in opened:
-            with path.open("rb") as stream:
+            with open_input(path) as stream:
                 value, size = layout.hash_of(stream)
             said = named[path.name]
             if value.removeprefix("sha256:") != said.get("hash"):

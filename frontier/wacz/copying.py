@@ -20,9 +20,12 @@ import hashlib
 import os
 import sys
 import threading
+from io import FileIO
 from queue import SimpleQueue
 
 from isal import isal_zlib
+
+from frontier.input_files import descriptor_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,7 +195,8 @@ def main() -> None:
         with Copier(int(sys.argv[1])) as copier:
             for number in range(len(words) // 3):
                 at, size = map(int, words[3 * number : 3 * number + 2])
-                with open(words[3 * number + 2], "rb", buffering=0) as source:  # noqa: PTH123
+                path = os.fsdecode(words[3 * number + 2])
+                with FileIO(descriptor_of(path, os.O_RDONLY, follow=True)) as source:
                     made = copier.copy(source, at, size, told)
                     more = len(source.read(1))
                 _say("f", made.size + more, made.crc_read, made.crc, made.sha256)

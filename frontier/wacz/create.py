@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING
 from frontier.archive.records import software
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz, FileTaken
+from frontier.input_files import open_input
+from frontier.output_files import FILE_MODE, make_directory
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
@@ -73,6 +75,8 @@ class Options:
     created: float = field(default_factory=time.time)
     replace: bool = False
     """Whether a file of that name may be overwritten."""
+    mode: int = FILE_MODE
+    """Of the file."""
     strict: bool = False
     """Whether the result has to pass `check`, which inflates every record."""
 
@@ -125,10 +129,10 @@ def create(
     for path in (*warcs, *options.logs):
         if not layout.is_safe(path.name):
             raise BadWacz(str(path), "a WACZ cannot have a file of that name")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(out.parent, options.mode)
     temporary = out.with_name(out.name + OPEN)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(temporary, flags, 0o644), "rb+") as file:
+    with os.fdopen(os.open(temporary, flags, options.mode), "rb+") as file:
         ours = _lock(file) and _is_at(temporary, file)
         if not ours:  # or renamed since it was opened: it is a finished WACZ now
             raise BadWacz(str(out), "another process is making it")
@@ -226,7 +230,7 @@ class _Maker:
             self._pack.begin(files, self._progress) as copyist,
         ):
             for path in warcs:
-                with path.open("rb", buffering=0) as source:
+                with open_input(path) as source:
                     indexing.add(path, source.fileno())
                 copyist.check()
             data, second = map(indexing.temporary, ("cdx", "idx"))
@@ -239,7 +243,7 @@ class _Maker:
             pages = indexing.page_lines()
             self._pack.add(layout.PAGES, layout.blocks(pages.read))
             for log in self._options.logs:
-                with log.open("rb") as stream:
+                with open_input(log) as stream:
                     self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
             for name, member in canonicalization.members(warcs):
                 self._pack.add(name, [member])

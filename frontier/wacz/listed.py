@@ -31,6 +31,7 @@ from frontier.cdx.notes import HTML, PRECISE, TITLE_LIMIT, title_of
 from frontier.cdx.reader import HEAD_LIMIT, Found, Head, records
 from frontier.cdx.sorting import need, need_of
 from frontier.errors import BadWarc, FrontierError
+from frontier.input_files import open_input
 from frontier.wacz.pages import line, page_of
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class _Index:
 
     def _open(self) -> BinaryIO:
         try:
-            file = self._beside.open("rb")
+            file = open_input(self._beside)
         except FileNotFoundError:
             raise Unusable(self._beside, "is not there") from None
         if os.fstat(file.fileno()).st_size > LISTING_LIMIT:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse
 from frontier.cdx.sorting import Need, canonical
 from frontier.errors import BadWacz
+from frontier.input_files import open_input
 from frontier.wacz import layout
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def requires(
 
 
 def _required(path: Path) -> Required:
-    with path.open("rb") as stream:
+    with open_input(path) as stream:
         value, size = layout.hash_of(stream)
     return Required(path.name, value.removeprefix("sha256:"), size)
 
@@ -78,7 +79,7 @@ def originals(path: Path) -> Iterator[Need]:
         BadWacz: It cannot be read.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_input(path) as file, zipfile.ZipFile(file) as archive:
             for raw in index_lines(archive):
                 line = parse(raw)
                 if line.mime != REVISIT:

@@ -165,17 +165,21 @@ def test_only_the_files_of_one_node_are_repaired_if_so_asked(new_writer, tmp_pat
     assert len(repair(tmp_path, None)) == 1
 
 
-def test_other_files_are_left_alone(writer, tmp_path):
+def test_other_files_are_left_alone(writer, tmp_path, caplog):
     leave_open(writer, 1)
     theirs = ["warcprox-1.warc.gz.open", "notes.open", NAME.replace("0123-", "0124-")]
     for name in theirs:
         (tmp_path / name).write_bytes(b"theirs")
     (tmp_path / f"{NAME.replace('00000', '00001')}.open").symlink_to(theirs[0])
+    os.mkfifo(tmp_path / f"{NAME.replace('00000', '00002')}.open")
 
-    with pytest.raises(OSError, match="symbolic"):
-        repair(tmp_path, None)
+    (one,) = repair(tmp_path, None)
 
+    assert one.file == NAME
     assert (tmp_path / NAME).exists()
+    said = [record.getMessage() for record in caplog.records]
+    assert any("is left alone: it is a link" in line for line in said)
+    assert any("is left alone: it is a FIFO" in line for line in said)
     for name in theirs:
         assert (tmp_path / name).read_bytes() == b"theirs"
 

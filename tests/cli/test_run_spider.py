@@ -105,6 +105,7 @@ def test_a_spider_of_a_project_is_run_with_its_arguments(
     frontier, project, site, log, tmp_path
 ):
     project('FRONTIER_STORE_DIR = "state"\n')
+    project('FEEDS = {"of-%(frontier_node)s.csv": {}, "shared.jl": {}}\n')
     seeds = ",".join(site.seeds)
     done = frontier(
         "crawl", "run", "--spider", "walk", "--nodes", "2",
@@ -119,6 +120,10 @@ def test_a_spider_of_a_project_is_run_with_its_arguments(
     assert {item["tag"] for item in found} == {"mine"}
     assert not RequestLog.read(log).repeated()
     assert (tmp_path / "state" / "store").is_dir()
+    assert done.stderr.count("nodes write the feed") == 1
+    assert "all 2 nodes write the feed shared.jl: " in done.stderr
+    feeds = sorted(path.name for path in tmp_path.glob("of-*.csv"))
+    assert feeds == ["of-node-1.csv", "of-node-2.csv"]
     assert list((tmp_path / "warcs").glob("walk-1-*.warc.gz"))
 
 

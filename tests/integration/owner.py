@@ -23,6 +23,13 @@ class Owner:
     def on_forgotten(self):
         self.forgot = True
 
+    def on_aside(self):
+        self.aside = True
+
+    def on_incomplete(self, harmed):
+        self.harmed = harmed
+        self.on_finished()
+
     def on_finished(self):
         self.finished.set()
         self.ready.set()

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import redis
 from cryptography import x509
@@ -20,17 +20,26 @@ SECRET = "s3cr@t/of:odd#parts"
 
 
 class SecuredServer(Process):
-    """On a port of loopback; `authority` is the file of who signed for it."""
+    """On a port of loopback; `authority` is the file of who signed for it.
 
-    def __init__(self, binary):
+    With *mutual* it asks clients for a certificate of that one's, too; `client` is one.
+    """
+
+    def __init__(self, binary, *, mutual=False):
         self._home = home = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
         (port,) = free_ports(1)
         pem = certify(home)
         self.authority = str(pem)
+        self.client = {}
+        if mutual:
+            (home / "client").mkdir()
+            certificate = certify(home / "client", signer=home)
+            key = certificate.with_name("key.pem")
+            self.client = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
         super().__init__(
             binary, home / "server", port, port,
             "--port", "0", "--bind", "127.0.0.1", "--save", "",
-            "--tls-port", str(port), "--tls-auth-clients", "no",
+            "--tls-port", str(port), "--tls-auth-clients", "yes" if mutual else "no",
             "--tls-cert-file", str(pem), "--tls-key-file", str(home / "key.pem"),
             "--tls-ca-cert-file", str(pem),
             "--user", USER, "on", f">{SECRET}", "~*", "&*", "+@all",
@@ -47,34 +56,49 @@ class SecuredServer(Process):
     def params(self):
         """Parameters of a connection, beside the server's address."""
         who = {"username": USER, "password": SECRET}
-        return {**who, "ssl": True, "ssl_ca_certs": self.authority}
+        return {**who, "ssl": True, "ssl_ca_certs": self.authority, **self.client}
 
     def url(self, secret=SECRET, authority=None):
         who, signed = f"{USER}:{quote(secret, safe='')}", authority or self.authority
-        return f"rediss://{who}@127.0.0.1:{self.port}/0?ssl_ca_certs={signed}"
+        query = urlencode({"ssl_ca_certs": signed, **self.client})
+        return f"rediss://{who}@127.0.0.1:{self.port}/0?{query}"
 
     def remove(self):
         self.kill()
         shutil.rmtree(self._home)
 
 
-def certify(directory):
-    """Make a key, and a certificate for 127.0.0.1 that it has signed itself."""
+def certify(directory, signer=None):
+    """Make a key, and a certificate for 127.0.0.1 that it has signed itself.
+
+    Or that the key in the directory *signer* has signed, for a client.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    host = [x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")]
+    issuer = x509.Name(host)
+    name = issuer
+    by = key
+    if signer is not None:
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a client")])
+        by = serialization.load_pem_private_key(
+            (signer / "key.pem").read_bytes(), password=None
+        )
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(name)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
+        .add_extension(
+            x509.BasicConstraints(ca=signer is None, path_length=None if signer else 0),
+            critical=True,
+        )
+        .sign(by, hashes.SHA256())
     )
     (directory / "key.pem").write_bytes(
         key.private_bytes(

@@ -132,9 +132,13 @@ def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster)
 
 
 def test_the_depth_of_a_page_travels_with_it(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    server = serve(urls=300, hosts=12, calendar_months=12, delay=3600.0)
     start(cluster, server, "node-1", "node-2", DEPTH_LIMIT="1")
+    joined = Call.command("HLEN", KEYS.nodes())
+    until(lambda: cluster.has_store and cluster.store.call(joined) == 2, "two nodes")
+    server.delay = 0.02  # nothing is answered before both are there
     assert cluster.wait() == [0, 0]
+    assert set(server.requests().by_node()) == {"node-1", "node-2"}
     two = {e.url for e in server.requests().entries}
 
     start(cluster, server, "plain", DEPTH_LIMIT="1", FRONTIER_ENABLED="False")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import scrapy
 
 HEAD = """
 import scrapy
@@ -31,6 +32,39 @@ BOTH = """
     def start_requests(self):
         raise AssertionError("start() is there")
 """
+
+
+MIDDLEWARE = """
+class OldMiddleware:
+    def process_start_requests(self, start_requests, spider):
+        return start_requests
+"""
+START = """
+    async def start(self):
+        yield scrapy.Request(f"{self.base}/about")
+"""
+
+
+def test_a_middleware_with_process_start_requests_alone_is_named(
+    serve, cluster, tmp_path
+):
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (tmp_path / "conf.py").write_text(
+        'SPIDER_MODULES = ["old"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+        'SPIDER_MIDDLEWARES = {"old.OldMiddleware": 500}\n'
+    )
+    (tmp_path / "old.py").write_text(HEAD + START + MIDDLEWARE)
+    base = serve(urls=30, hosts=1, calendar_months=0).seeds[0].rstrip("/")
+    cluster.start("node-1", "-a", f"base={base}", spider="old", cwd=tmp_path)
+
+    is_refused = scrapy.version_info < (2, 16)  # by Scrapy itself
+    assert cluster.wait() == [1 if is_refused else 0]
+    log = cluster.text_of("node-1")
+    if is_refused:
+        assert "only define the deprecated process_start_requests()" in log
+    else:
+        told = "old.OldMiddleware has process_start_requests() and no process_start()"
+        assert log.count(told) == 1
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def flaky(store):
 def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
 
-    def new_node(server, node_id, redis=None, **settings):
+    def new_node(server, node_id, redis=None, limits=None, **settings):
         config = Config(
             namespace=unique,
             node_id=node_id,
@@ -279,6 +279,6 @@ def new_node(unique, monkeypatch):
         )
         found = redis or {"REDIS_URL": server.url}
         bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
-        return Node(config, found, Owner(), spider="site", **bounds)
+        return Node(config, found, Owner(), spider="site", limits=limits, **bounds)
 
     return new_node

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from frontier.errors import StoreRefused
+from frontier.errors import CrawlLost, StoreRefused
 from frontier.queues.push import TEST, Push
 from frontier.runtime import addresses
 from frontier.runtime.addresses import Addresses, BlockingAddresses, least
@@ -21,6 +21,19 @@ def looked_up(monkeypatch):
 
     monkeypatch.setattr(addresses, "look_up", look_up)
     return names
+
+
+async def test_of_a_crawl_that_is_not_there_nothing_is_noted(
+    store, crawl, server, looked_up
+):
+    await store.call(Call.command("DEL", crawl.meta()))
+    blocking = BlockingStore.from_settings({"REDIS_URL": server.url})
+    with pytest.raises(CrawlLost):
+        await Addresses(Patience(store), crawl).find("a.example")
+    with pytest.raises(CrawlLost):
+        await asyncio.to_thread(BlockingAddresses(blocking, crawl).find, "a.example")
+
+    assert not await store.call(Call.command("EXISTS", crawl.addresses()))
 
 
 async def test_all_nodes_keep_the_first_address_that_one_has_noted(

@@ -1,14 +1,29 @@
 """Acks that wait until what they rely on is on replicas, or on disk."""
 
 import asyncio
+import contextlib
 
 import pytest
 from redis.exceptions import ResponseError
 
 from benchmarks.topologies import Process, free_ports
-from frontier.errors import ConfigurationError
-from frontier.store.client import Call
+from frontier.errors import ConfigurationError, StoreUnavailable
+from frontier.hashing import mark
+from frontier.queues.push import TEST, Push, SeenShape
+from frontier.runtime.seeder import Seeder
+from frontier.store.client import BlockingStore, Call
 from frontier.store.copies import Copies
+
+
+@pytest.fixture
+def connect_blocking():
+    with contextlib.ExitStack() as stack:
+
+        def connect(server):
+            store = BlockingStore.from_settings({"REDIS_URL": server.url})
+            return stack.enter_context(contextlib.closing(store))
+
+        yield connect
 
 
 class Pair:
@@ -112,3 +127,15 @@ async def test_a_server_that_cannot_wait_is_refused(new_node, servers):
         node = new_node(servers(kind), "a", store_wait_aof=True)
         with pytest.raises(ConfigurationError, match=name):
             await node.open()
+
+
+def test_a_command_waits_for_them_too(own_server, crawl, connect_blocking):
+    store = connect_blocking(own_server)
+    store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    shape = SeenShape(has_bloom=False, has_set=True, capacity=100, error_rate=0.01)
+    push = Push(TEST, mark(b"url"), "0:a.example", 0, b"0\x01item")
+    Seeder(store, crawl, shape).push([(0, push)])
+
+    store.copies = Copies(replicas=1)
+    with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+        Seeder(store, crawl, shape).push([(0, push)])

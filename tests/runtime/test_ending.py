@@ -54,7 +54,7 @@ async def test_not_while_something_is_reserved_anywhere(
     idle_node, db, crawl, until, partition
 ):
     keys = crawl.partition(partition)
-    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (10**15))
+    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (10**14))
     node = await idle_node()
     await until(lambda: node.looks > 6, "some looks")
     assert not node.finished.is_set()

@@ -11,6 +11,7 @@ from frontier.coordination.crawls import cancel_call
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
+    KeyDamaged,
     StoreError,
     StoreRefused,
     StoreUnavailable,
@@ -136,12 +137,11 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
 async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, until):
     a = new_node(server, "a")
     await a.open()
-    for partition in range(16):
-        db("SET", a.keys.partition(partition).counts, "not a hash")
-    push(a, b"1", "h.example")
+    db("SET", a.keys.nodes(), "not a hash")
 
     await until(lambda: a._owner.failures, "the failure")
-    assert isinstance(a._owner.failures[0], StoreRefused)
+    assert isinstance(a._owner.failures[0], KeyDamaged)
+    assert a.keys.nodes() in str(a._owner.failures[0])
     async with asyncio.timeout(5):  # and nobody waits for what it will not do
         await a.close()
 
@@ -257,6 +257,83 @@ async def test_a_node_crawls_through_tls_as_a_user_and_no_log_has_the_password(
     store = BlockingStore.from_settings(redis)
     assert store.call(Call.command("ACL", "WHOAMI")) == b"crawler"
     store.close()
+
+
+@pytest.fixture
+def mutual(binary):
+    server = SecuredServer(binary("redis-7"), mutual=True)
+    server.launch()
+    server.wait()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize("form", ["url", "params"])
+async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(
+    new_node, mutual, form
+):
+    found = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": mutual.port}
+    redis = {
+        "url": {"REDIS_URL": mutual.url()},
+        "params": {**found, "REDIS_PARAMS": mutual.params},
+    }[form]
+    node = new_node(None, "a", redis)
+    fetched = []
+    node._owner.busy = True
+    await node.open()
+    push(node, b"1", "h1.example")
+    await node.outbox.flush()
+    node._owner.busy = False
+    await fetch(node, tree, fetched)
+    await node.close()
+
+    assert len(fetched) == 199
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_node_without_a_certificate_is_told_that_one_is_wanted(
+    new_node, mutual
+):
+    mutual.client = {}
+    node = new_node(None, "a", {"REDIS_URL": mutual.url()})
+
+    with pytest.raises(StoreError, match="certificate"):
+        await node.open()
+    del node
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("rights", "said"),
+    [
+        (["+@all", "-info"], "may not do what a connection begins with: .*info"),
+        (["+@all", "-@scripting"], "may not do"),
+        (
+            ["+@all", "resetkeys", "~other:*"],
+            r"may not do crawl_allot on \w+:spider:site: ",
+        ),
+        (["+@all", "-rpush"], r"may not do queue_push on \{"),
+    ],
+)
+async def test_a_right_that_is_missing_is_told_with_its_name(
+    new_node, own_server, connect, rights, said
+):
+    admin = connect(own_server)
+    who = ["ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "&*"]
+    await admin.call(Call.command(*who, *rights))
+    url = own_server.url.replace("unix://", "unix://limited@")
+    node = new_node(own_server, "a", {"REDIS_URL": url})
+
+    with pytest.raises(StoreRefused, match=said) as caught:  # noqa: PT012
+        await node.open()
+        push(node, b"1", "h1.example")
+        failed = asyncio.create_task(node.outbox.flush())
+        while not node._owner.failures:
+            await asyncio.sleep(0.01)
+        failed.cancel()
+        await node.close()
+        raise node._owner.failures[0]
+    assert "docs/security.md" in str(caught.value)
 
 
 # asyncio leaves the socket of a handshake that failed to the garbage collector.

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from frontier.errors import ConfigurationError
@@ -87,3 +89,20 @@ def test_malformed_parameters_are_not_shown():
 def test_a_url_without_secrets_is_shown_whole():
     assert redacted("redis+sentinel://a:1/x") == "redis+sentinel://a:1/x"
     assert redacted("redis://me:s3@h/0?db=1") == "redis://***@h/0?db=1"
+
+
+@pytest.mark.parametrize("name", ["ssl_ca_certs", "ssl_certfile", "ssl_keyfile"])
+@pytest.mark.parametrize("url", ["rediss://h:1/0", "rediss+cluster://h:1"])
+def test_files_of_tls_are_looked_at_before_anything_waits_for_them(tmp_path, url, name):
+    os.mkfifo(tmp_path / "f")
+    (tmp_path / "there").touch()
+
+    for settings in (
+        {"REDIS_URL": f"{url}?{name}={tmp_path / 'f'}"},
+        {"REDIS_URL": url, "REDIS_PARAMS": {name: str(tmp_path / "f")}},
+    ):
+        with pytest.raises(ConfigurationError, match=f"{name} = .*it is a FIFO"):
+            address_of(settings)
+    with pytest.raises(ConfigurationError, match=f"{name} = .*No such file"):
+        address_of({"REDIS_URL": f"{url}?{name}=/no/where"})
+    assert address_of({"REDIS_URL": f"{url}?{name}={tmp_path / 'there'}"})

@@ -20,7 +20,7 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if state == 'canceled' then
   return {2, live}
 end
-if state ~= 'open' then
+if state ~= 'open' and state ~= 'incomplete' then
   return {0, live}
 end
 redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', string.format('%.0f', now))

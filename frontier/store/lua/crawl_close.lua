@@ -7,12 +7,14 @@
 -- Returns 1 if this call ended it, 2 if it had ended before, 0 if a node lives
 -- or seeds are put in.
 
-if redis.call('HGET', KEYS[1], 'state') ~= 'open' then
+local state = redis.call('HGET', KEYS[1], 'state')
+if state ~= 'open' and state ~= 'incomplete' then
   return 2
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-if tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0') > now then
+local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
+if seeding > now and seeding <= now + 60000 then -- no lock lives longer
   return 0
 end
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do

@@ -4,11 +4,12 @@
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
+-- ARGV[3]  as     finished, or incomplete if partitions are set aside
 --
--- Returns 1 if this call ended it, 2 if it had ended before, 3 if it was
--- canceled or at a limit, 0 if a live node is busy: it loads seeds or holds requests
--- that are not in the store, or while a command puts seeds in, or that cannot be
--- known. Or -1 if the crawl is not there any more, or is another of its name.
+-- Returns 1 if this call ended it, 2 if it had ended so before, 3 if it has ended
+-- otherwise, which the heartbeat tells. Or 0 if a live node is busy: it loads seeds or
+-- holds requests that are not in the store, or a command puts seeds in, or that
+-- cannot be known. Or -1 if the crawl is not there any more, or is another of its name.
 
 local state, born, swept, resumed = unpack(
   redis.call('HMGET', KEYS[1], 'state', 'born', 'swept_ms', 'resumed_ms'))
@@ -16,22 +17,24 @@ if not state or (born or '') ~= ARGV[2] then
   return -1
 end
 if state ~= 'open' then
-  return (state == 'canceled' or state == 'limit') and 3 or 2
+  return state == ARGV[3] and 2 or 3
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local ttl = tonumber(ARGV[1])
-if swept and math.abs(now - tonumber(swept)) > ttl / 2 then
+swept = tonumber(swept or '')
+if swept and math.abs(now - swept) > ttl / 2 then
   return 0 -- the clock was set, or nodes could not beat: who lives is not known
 end
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   local beat, busy = string.match(value, '^(%d+) %d+ (%d)')
-  if busy == '1' and math.max(tonumber(beat), tonumber(resumed or '0')) >= now - ttl then
+  if busy == '1' and math.max(tonumber(beat), tonumber(resumed or '') or 0) >= now - ttl then
     return 0
   end
 end
-if tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0') > now then
+local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
+if seeding > now and seeding <= now + 60000 then -- no lock lives longer
   return 0
 end
-redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', string.format('%.0f', now))
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', string.format('%.0f', now))
 return 1

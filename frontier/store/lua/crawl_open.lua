@@ -13,6 +13,9 @@ if ARGV[4] ~= '' then
   if redis.call('HGET', KEYS[1], 'born') == ARGV[4] then
     redis.call('HSET', KEYS[1], 'marked', 1)
   end
+elseif redis.call('HGET', KEYS[1], 'state') == 'incomplete' then
+  redis.call('HSET', KEYS[1], 'state', 'open') -- to go on with what was repaired
+  redis.call('HDEL', KEYS[1], 'finished_ms')
 elseif redis.call('EXISTS', KEYS[1]) == 0 then
   local time = redis.call('TIME')
   local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

@@ -36,7 +36,7 @@ end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 if ARGV[8] ~= '0' then
-  local since = now - tonumber(redis.call('HGET', KEYS[2], 'active_at') or now)
+  local since = now - (tonumber(redis.call('HGET', KEYS[2], 'active_at') or now) or now)
   if since < 0 or since > tonumber(ARGV[6]) then since = 0 end
   local active = redis.call('HINCRBY', KEYS[2], 'active_ms', since)
   redis.call('HSET', KEYS[2], 'active_at', string.format('%.0f', now))
@@ -55,7 +55,7 @@ if limits.pages ~= '0' and crawl[1] == 'open' then
   local held = redis.call('HGETALL', KEYS[3])
   for i = 1, #held, 2 do
     if held[i] ~= ARGV[1] and redis.call('HEXISTS', KEYS[4], held[i]) == 1 then
-      room = room - tonumber(string.match(held[i + 1], '(%d+)$'))
+      room = room - (tonumber(string.match(held[i + 1], '(%d+)$') or '') or 0)
     end
   end
   granted = math.max(0, math.min(tonumber(ARGV[5]), room, math.ceil(room / share)))

@@ -8,17 +8,35 @@
 -- ARGV[2]  ttl_ms    how long the lease lives
 -- ARGV[3]  born      of the crawl; '' if it has none
 --
--- Returns {token, ready, reserved}, or nil if the partition is taken. Or -1 if it
--- is not marked as of that crawl: what was in it is lost, or is another crawl's.
+-- Returns {token, ready, reserved}, or nil if the partition is taken, or -2 if it is
+-- set aside. Or -1 if it is not marked as of that crawl: what was in it is lost, or
+-- is another crawl's. A fence or counts that cannot be are an error: a default would
+-- hand out a token twice, or end a crawl that is not done.
 -- The token is at least the server's time, so that it still grows after a
 -- fail-over that lost the last fence. Not reentrant: the token is the only
 -- proof of ownership, and a restarted node waits like any other.
 
-if (redis.call('HGET', KEYS[3], 'born') or '') ~= ARGV[3] then
+local token = redis.call('HGET', KEYS[1], 'token')
+if token == 'aside' then
+  return -2
+end
+local names = {'ready', 'pushed', 'seq', 'acked', 'dead', 'blocks'}
+local counts = redis.call('HMGET', KEYS[3], 'born', unpack(names))
+if (counts[1] or '') ~= ARGV[3] then
+  if counts[1] and not string.find(counts[1], '^%w+$') then
+    return redis.error_reply('BADKEY 3 its born is not the mark of a crawl')
+  end
   return -1
 end
+for i, name in ipairs(names) do
+  local value = counts[i + 1] or '0'
+  if not string.find(value, '^%d+$') or #value > 15 then
+    return redis.error_reply('BADKEY 3 its ' .. name .. ' is not a number')
+  end
+end
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2]) then -- the clock was set back
+  local left = redis.call('PTTL', KEYS[1])
+  if left < 0 or left > tonumber(ARGV[2]) then -- the clock was set back, or not ours
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
   return nil
@@ -26,10 +44,14 @@ end
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local last = tonumber(redis.call('GET', KEYS[2]) or '0')
-local token = string.format('%.0f', math.max(last + 1, now))
+local last = redis.call('GET', KEYS[2]) or '0'
+if not string.find(last, '^%d+$') or #last > 15 then
+  return redis.error_reply('BADKEY 2 it is not a token')
+end
+local reserved = redis.call('HLEN', KEYS[4]) -- which fails before anything is written
+token = string.format('%.0f', math.max(tonumber(last) + 1, now))
 
 redis.call('SET', KEYS[2], token, 'EX', 86400)
 redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return {token, redis.call('HGET', KEYS[3], 'ready') or '0', redis.call('HLEN', KEYS[4])}
+return {token, counts[2] or '0', reserved}

@@ -19,4 +19,8 @@ elseif token ~= ARGV[3] then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('EXPIRE', KEYS[2], 86400)
-return tonumber(redis.call('HGET', KEYS[3], 'ready') or '0')
+local ready = redis.call('HGET', KEYS[3], 'ready') or '0'
+if not string.find(ready, '^%d+$') or #ready > 15 then
+  return redis.error_reply('BADKEY 3 its ready is not a number')
+end
+return tonumber(ready)

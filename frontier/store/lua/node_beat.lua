@@ -20,6 +20,8 @@
 -- The epoch grows when the set of live nodes, or a weight, changes. What was
 -- ordered of an earlier process of the same name is forgotten. A node that is
 -- to be removed does not get onto the map any more.
+-- A figure, an order or an epoch that cannot be is none; an entry of the map that
+-- cannot be is that of a dead node.
 -- The whole map is read by who does not know the epoch, and, to find the dead,
 -- by one beat in a second: else the cost of all beats grew with the square of
 -- the number of nodes. Where none did so for half of the ttl, the server was away,
@@ -35,10 +37,16 @@ if not crawl[1] or (crawl[2] or '') ~= ARGV[7] then
 end
 local own, process = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '',
   '^%d+ (%d+) %d ?(%w*)')
+local epoch = redis.pcall('GET', KEYS[2]) or '0'
+if type(epoch) == 'table' or not string.find(epoch, '^%d+$') or #epoch > 15 then
+  epoch = stamp -- no node knows it, so that all read the map
+  redis.call('SET', KEYS[2], epoch)
+end
 if not begins and process and process ~= ARGV[8] then
   return {-2}
 end
-local order = redis.call('GET', KEYS[5]) or ''
+local order = redis.pcall('GET', KEYS[5]) or ''
+if order ~= 'drain' and order ~= 'remove' then order = '' end
 if begins then
   redis.call('DEL', KEYS[5]) -- and is not read again: it may be gone as slots move
   order = ''
@@ -54,10 +62,12 @@ end
 local changed, dead, members = own ~= ARGV[2], {}, {}
 
 if sweeps or changed or order == 'remove'
-  or (redis.call('GET', KEYS[2]) or '0') ~= ARGV[6] then
+  or epoch ~= ARGV[6] then
   local nodes = redis.call('HGETALL', KEYS[1])
   for i = 1, #nodes, 2 do
     local beat, weight, rest = string.match(nodes[i + 1], '^(%d+) (%d+)(.*)$')
+    local named = #nodes[i] <= 100 and string.find(nodes[i], '^%w[%w._-]*$')
+    if not beat or not named or #beat > 15 or #weight > 5 then beat = nil end
     if beat and tonumber(beat) > now then -- the clock was set back since
       beat = stamp
       redis.call('HSET', KEYS[1], nodes[i], stamp .. ' ' .. weight .. rest)
@@ -86,12 +96,11 @@ for i = 1, #dead, 1000 do
   redis.call('HDEL', KEYS[1], unpack(dead, i, math.min(#dead, i + 999)))
 end
 if ARGV[5] ~= '' then
-  redis.call('HSET', KEYS[3], ARGV[1], ARGV[5])
+  redis.pcall('HSET', KEYS[3], ARGV[1], ARGV[5])
 end
 if changed then
-  redis.call('INCR', KEYS[2])
+  epoch = string.format('%.0f', redis.call('INCR', KEYS[2]))
 end
-local epoch = redis.call('GET', KEYS[2]) or '0'
 local reply = {tonumber(epoch), crawl[1], order}
 if epoch ~= ARGV[6] then
   for i = 1, #members do reply[#reply + 1] = members[i] end

@@ -27,8 +27,10 @@ end
 if value then
   left = left - 1
   redis.call('HDEL', KEYS[1], ARGV[1])
-  redis.call('INCR', KEYS[2])
+  if type(redis.pcall('INCR', KEYS[2])) == 'table' then
+    redis.call('DEL', KEYS[2]) -- not ours; the next beat of each node reads the map
+  end
 end
-redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
+redis.pcall('HSET', KEYS[3], ARGV[1], ARGV[2])
 redis.call('DEL', KEYS[4], KEYS[5])
 return left

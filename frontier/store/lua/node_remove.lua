@@ -22,7 +22,9 @@ if ARGV[3] ~= '1' and math.abs(now - beat) <= tonumber(ARGV[2]) then
   return -1
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('INCR', KEYS[2])
+if type(redis.pcall('INCR', KEYS[2])) == 'table' then
+  redis.call('DEL', KEYS[2]) -- not ours; the next beat of each node reads the map
+end
 redis.call('DEL', KEYS[3])
 redis.call('SET', KEYS[4], 'remove', 'EX', ARGV[4])
 return 1

@@ -43,10 +43,11 @@
 -- empty before. Or {0, buckets, count, blooms, last, era}, and nothing of the plan
 -- is done, if the caller's layout is not the current one or leaves too little room.
 -- A claimed URL whose process is gone is new to the next push of it. Or {2, ...},
--- and nothing is done, if the push `before` is forgotten here. A push whose number is not greater than
--- the last one's was done already: its verdicts are told again, and all its lists.
+-- and nothing is done, if the push `before` is forgotten here. A push that has the
+-- number of the last one was done already: its verdicts are told again, and all its lists.
 -- Or {-1}, and nothing is done, if the partition is not marked as of that crawl:
--- what was in it is lost.
+-- what was in it is lost. Or {-2, why}, if a value of it is not what it has to be:
+-- no URL of the plan is queued, and none is marked in the set.
 -- Where there is a set it answers, and Bloom is only written: the set is exact
 -- and ten times as quick to ask. Once a set was given up (era > 0), Bloom is
 -- asked about what the present one does not have.
@@ -54,6 +55,9 @@
 local floor = math.floor
 local AT_ONCE = 8 -- marks per BITFIELD
 local KEPT, MANY = 3600, 16 -- seconds; of more processes, those silent for longer go
+local NO_MARK = 'BADKEY 1 its born is not the mark of a crawl'
+local SEEN = {'buckets', 'count', 'blooms', 'last', 'era'}
+local FAULTS = {'BADKEY', 'WRONGTYPE', 'not an integer', 'overflow', 'attempt to'}
 
 -- The first bit of a mark in a filter of so many, and what takes it to the next;
 -- a number in Lua keeps the first 53 bits of a mark. As in frontier.bloom.
@@ -205,18 +209,35 @@ local function note_push(pushers, turn, told, had)
   redis.call('HSET', pushers, turn[1], string.format('%.0f %.0f %s', turn[2], now, told))
 end
 
-local function push(keys, born, turn, layout, base, room, made, splits, lists, modes,
-    marks, members, places, targets, items)
-  if (redis.call('HGET', keys[1], 'born') or '') ~= born then return {-1} end
+-- Fails if one of the values of fields, so many digits long, is no number.
+local function check(what, names, ...)
+  for i = 1, #names do
+    local value = select(i, ...)
+    if value and (#value > 15 or not value:find('^%d+$')) then
+      error(what .. names[i] .. ' is not a number')
+    end
+  end
+end
+
+local function push(verdicts, keys, born, turn, layout, base, room, made, splits, lists,
+    modes, marks, members, places, targets, items)
+  local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed')
+  if (counts[1] or '') ~= born then
+    if counts[1] and not counts[1]:find('^%w+$') then error(NO_MARK) end
+    return {-1}
+  end
+  check('BADKEY 1 its ', {'ready', 'pushed'}, counts[2], counts[3])
   local stored = redis.call('HMGET', keys[3], 'buckets', 'count', 'blooms', 'last', 'era',
     'claims')
+  check('BADKEY 3 its ', SEEN, unpack(stored, 1, 5))
   local buckets, count = tonumber(stored[1] or base), tonumber(stored[2] or '0')
   local blooms, last = tonumber(stored[3] or '0'), tonumber(stored[4] or '0')
   local era, urls = tonumber(stored[5] or '0'), #modes
   local number, earlier = 0, ''
   if turn[1] then
     number, earlier = last_of(keys[4], turn[1])
-    if number >= turn[2] then
+    if number > turn[2] then error('BADKEY 4 it has a push that is yet to come') end
+    if number == turn[2] then
       note_push(keys[4], turn, earlier, true) -- a write, for who waits until it is copied
       local every = {}
       for i = 1, #lists do every[i] = i end
@@ -229,10 +250,18 @@ local function push(keys, born, turn, layout, base, room, made, splits, lists, m
     or count + urls > room[1] or last + urls > room[2] then
     return {0, buckets, count, blooms, last, era}
   end
+  -- What fails, fails before anything is written; but for sets and filters.
+  if #lists > 0 then redis.call('ZCARD', keys[2]) end
+  for _, list in ipairs(lists) do redis.call('LLEN', keys[list[1]]) end
+  for _, one in ipairs(splits) do
+    redis.call('SCARD', keys[one[1]])
+    redis.call('SCARD', keys[one[2]])
+  end
   local had_count, had_last, grows = count, last, #splits > 0 or #made > blooms
   if #splits > 0 then
     split(keys, splits)
     buckets = buckets + #splits
+    redis.call('HSET', keys[3], 'buckets', buckets) -- also if a mark fails
   end
   local has_bloom = #made > 0
   if #made > blooms then
@@ -246,7 +275,7 @@ local function push(keys, born, turn, layout, base, room, made, splits, lists, m
   end
   if #members == 0 then members = marks end
 
-  local verdicts, noted, tries, has_claims = {}, {}, {}, stored[6]
+  local noted, tries, has_claims = {}, {}, stored[6]
   for i = 1, urls do
     local mode, verdict = modes:byte(i), 'n'
     if mode == 102 then -- f
@@ -271,6 +300,7 @@ local function push(keys, born, turn, layout, base, room, made, splits, lists, m
       redis.call('SADD', keys[places[i]], members[i])
       count = count + 1
     end
+    verdicts[i] = verdict
     if has_bloom and verdict == 'n' then last = last + 1 end
     if mode == 108 and verdict == 'n' and marks[i] then -- l
       has_claims = claim(keys, marks[i], '', has_claims)
@@ -293,6 +323,20 @@ local function push(keys, born, turn, layout, base, room, made, splits, lists, m
   return {1, buckets, count, blooms, last, era, told, risen}
 end
 
+-- Takes the marks of a plan that failed out of the set; returns its reply. What is no
+-- fault of a value, such as a server without memory, is an error as ever.
+local function undo(failure, verdicts, keys, marks, members, places)
+  if #members == 0 then members = marks end
+  for i, verdict in ipairs(verdicts) do
+    if verdict == 'n' and places[i] then redis.call('SREM', keys[places[i]], members[i]) end
+  end
+  local why = type(failure) == 'table' and failure.err or failure
+  for _, sign in ipairs(FAULTS) do
+    if why:find(sign, 1, true) then return {-2, why} end
+  end
+  error(failure, 0)
+end
+
 local replies, first = {}, 0
 for n, packed in ipairs(ARGV) do
   local plan = cmsgpack.unpack(packed)
@@ -301,6 +345,9 @@ for n, packed in ipairs(ARGV) do
     keys = {unpack(KEYS, first + 1, first + plan[1])}
     first = first + plan[1]
   end
-  replies[n] = push(keys, unpack(plan, 2))
+  local verdicts = {}
+  local fine, reply = pcall(push, verdicts, keys, unpack(plan, 2))
+  if not fine then reply = undo(reply, verdicts, keys, plan[11], plan[12], plan[13]) end
+  replies[n] = reply
 end
 return replies

@@ -8,32 +8,48 @@
 -- KEYS[6...]         the ready lists to put back to
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  push      LPUSH where the oldest comes first, else RPUSH
--- ARGV[3]  tries     deliveries after which an item is dead; 0: this was none
--- ARGV[4...]         for each item, the one to be handed out last first: its
+-- ARGV[3]  tries     deliveries after which an item is dead; 0: this was none;
+--                    less than 0: the third of one
+-- ARGV[4]  why       added to the reason of those that are dead
+-- ARGV[5...]         for each item, the one to be handed out last first: its
 --                    id, the index in KEYS of its list, its queue's name and
 --                    its priority
 --
 -- Returns {requeued, dead}, or nil if the token is not the current one.
--- An item begins with a digit: how often it was delivered without an ack.
+-- An item begins with a digit: how often it was delivered without an ack, and three
+-- for each third of a delivery.
 
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
   return nil
 end
 
-local tries = tonumber(ARGV[3])
+for i = 5, #KEYS do
+  redis.call('LLEN', KEYS[i]) -- what fails, fails before anything is put back
+end
+local tries, most = tonumber(ARGV[3]), math.abs(tonumber(ARGV[3]))
 local requeued, dead, ended = 0, 0, {}
-for i = 4, #ARGV, 4 do
+
+local function counted(digit) -- the deliveries and the thirds, this one included
+  local whole, thirds = digit % 3 + (tries > 0 and 1 or 0), math.floor(digit / 3)
+  if tries < 0 then thirds = thirds + 1 end
+  if thirds == 3 then whole, thirds = whole + 1, 0 end
+  return whole, thirds
+end
+
+for i = 5, #ARGV, 4 do
   local value = redis.call('HGET', KEYS[4], ARGV[i])
   if value then
     local item = string.match(value, '^%d+\n[^\n]*\n(.*)$')
-    local delivered = tonumber(string.sub(item, 1, 1)) + (tries > 0 and 1 or 0)
+    local before = tonumber(string.sub(item, 1, 1)) or 0 -- none that can be read
+    local delivered, thirds = counted(before)
     ended[#ended + 1] = ARGV[i]
-    if tries > 0 and delivered >= tries then
-      redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times\n' .. ARGV[i + 2]
-        .. '\n' .. item)
+    if tries ~= 0 and delivered >= most then
+      redis.call('RPUSH', KEYS[5], 'delivered ' .. delivered .. ' times' .. ARGV[4]
+        .. '\n' .. ARGV[i + 2] .. '\n' .. item)
       dead = dead + 1
     else
-      redis.call(ARGV[2], KEYS[tonumber(ARGV[i + 1])], delivered .. string.sub(item, 2))
+      redis.call(ARGV[2], KEYS[tonumber(ARGV[i + 1])], delivered + 3 * thirds
+        .. string.sub(item, 2))
       redis.call('ZADD', KEYS[3], -tonumber(ARGV[i + 3]), ARGV[i + 2])
       requeued = requeued + 1
     end

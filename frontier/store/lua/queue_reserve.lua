@@ -23,7 +23,8 @@ end
 -- While a slot is being moved, a key that has vanished counts as being at the other
 -- server: none is touched again after what may have emptied it.
 local reply, taken, emptied = {}, 0, {}
-local polite = redis.call('EXISTS', KEYS[5]) == 1
+local polite = redis.call('TYPE', KEYS[5]).ok == 'hash' -- else nothing is known
+local LONGEST = 3600000 -- ms; no delay of a host is longer
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -33,7 +34,7 @@ local function wait_for(queue)
   local token, allowed, delay = entry:match('^(%d+) (%d+) ?(%d*)$')
   if not token or token == ARGV[1] then return 0 end
   -- no longer than its delay, though the clock was set back since
-  return math.max(0, math.min(tonumber(allowed) - now, tonumber(delay) or math.huge))
+  return math.max(0, math.min(tonumber(allowed) - now, tonumber(delay) or LONGEST, LONGEST))
 end
 
 -- How many may be taken of a list, so many long, before its mark is reached.
@@ -44,7 +45,16 @@ local function before_mark(list, most, long)
   return oldest and mark or long - mark - 1
 end
 
-local counts = redis.call('HMGET', KEYS[2], 'seq', 'blocks')
+-- What fails, fails before anything is taken: a reservation needs all of these.
+local names = {'seq', 'blocks', 'ready'}
+local counts = redis.call('HMGET', KEYS[2], 'seq', 'blocks', 'ready')
+for i = 1, 3 do
+  local value = counts[i]
+  if value and (not string.find(value, '^%d+$') or #value > 15) then
+    return redis.error_reply('BADKEY 2 its ' .. names[i] .. ' is not a number')
+  end
+end
+redis.call('HLEN', KEYS[4])
 local seq, has_blocks = tonumber(counts[1] or '0'), tonumber(counts[2] or '0') > 0
 for i = 6, #KEYS do
   local queue = ARGV[3 + (i - 6) * 2]
@@ -61,9 +71,12 @@ for i = 6, #KEYS do
   end
   local part = {left}
   for _, item in ipairs(items) do
-    seq = seq + 1
-    local id = string.format('%.0f', seq)
-    redis.call('HSET', KEYS[4], id, ARGV[1] .. '\n' .. queue .. '\n' .. item)
+    local id
+    repeat -- an id that is there already: seq is not what it was
+      seq = seq + 1
+      id = string.format('%.0f', seq)
+      local entry = ARGV[1] .. '\n' .. queue .. '\n' .. item
+    until redis.call('HSETNX', KEYS[4], id, entry) == 1
     part[#part + 1] = id
     part[#part + 1] = item
   end

@@ -11,6 +11,10 @@
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return
 end
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'hash' and kind ~= 'none' then
+  redis.call('DEL', KEYS[1]) -- not ours
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local longest = 0

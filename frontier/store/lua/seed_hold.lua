@@ -12,7 +12,7 @@
 -- {'lost', 0} if there is none. Also renews: the holder calls it again, with more lines.
 
 local state = redis.call('HGET', KEYS[1], 'state')
-if state ~= 'open' then
+if state ~= 'open' and state ~= 'incomplete' then
   return {state and 'closed' or 'lost', 0}
 end
 local holder = redis.call('GET', KEYS[3])
@@ -26,7 +26,7 @@ end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local open_until = math.max(now + tonumber(ARGV[3]),
-  tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '0'))
+local open_until = math.max(now + tonumber(ARGV[3]), math.min(now + 60000,
+  tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0))
 redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', open_until))
 return {'yours', lines}

@@ -19,7 +19,8 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
 end
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[2] then
-  if redis.call('PTTL', KEYS[2]) > tonumber(ARGV[3]) then -- the clock was set back
+  local left = redis.call('PTTL', KEYS[2])
+  if left < 0 or left > tonumber(ARGV[3]) then -- the clock was set back, or not ours
     redis.call('PEXPIRE', KEYS[2], ARGV[3])
   end
   return 'taken'

@@ -132,6 +132,39 @@ def _(given):
     assert "too deep" in said.err
 
 
+@hostile("manifest/of-itself-fifty-times")
+def _(given):
+    good = wacz(given.directory / "good.wacz")
+    entries = [{"path": p} for p in ("all.json", "./all.json", "link.json") * 16]
+    (given.directory / "link.json").symlink_to("all.json")
+    said = imported(given, manifest(*entries, resource(good)))
+    assert said.code == ExitCode.INCOMPLETE
+    assert said.err.count("it is read once") == 1
+    assert given.imported == 1
+
+
+@hostile("manifest/two-of-each-other-fifty-times")
+def _(given):
+    good = wacz(given.directory / "good.wacz")
+    given.file("b.json", manifest(*[{"path": "all.json"}] * 50))
+    said = imported(given, manifest(*[{"path": "b.json"}] * 50, resource(good)))
+    assert said.code == ExitCode.INCOMPLETE
+    assert said.err.count("it is read once") == 2
+    assert given.imported == 1
+
+
+@hostile("manifest/two-thousand-manifests")
+def _(given):
+    good = wacz(given.directory / "good.wacz")
+    for number in range(2_000):
+        given.file(f"{number}.json", manifest())
+    entries = [{"path": f"{number}.json"} for number in range(2_000)]
+    said = imported(given, manifest(*entries, resource(good)))
+    assert said.code == ExitCode.INCOMPLETE
+    assert said.err.count("more than 1,000 manifests") == 1
+    assert given.imported == 1
+
+
 @hostile("manifest/a-file-that-shrinks-in-the-manifest")
 def _(given):
     good = wacz(given.directory / "good.wacz")

@@ -1,0 +1,172 @@
+"""What a server says of a value that nobody here writes, told by its key.
+
+Redis answers a command on such a value with an error that names neither the key nor
+the value. So whoever is refused asks for the types of the call's keys, and what is
+known of each key says which of them is wrong.
+
+What always holds:
+
+1.  Only what a value of a key can be the reason of counts as damage: a server that
+    is full, read only or not allowed to us does not.
+2.  Nothing here changes a key.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from frontier.errors import KeyDamaged
+from frontier.store.calls import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SIGNS = re.compile(
+    r"WRONGTYPE|wrong kind of value|not an integer|not a valid float|would overflow"
+    r"|BADKEY |attempt to (?:perform|compare|index|concatenate)|too many results"
+    r"|[Ii]nvalid argument to|bad argument #|value is out of range"
+)
+"""In the error that a damaged value leads to. The third line is Lua's own."""
+_TYPE_SIGNS = re.compile(r"WRONGTYPE|wrong kind of value")
+_TOLD = re.compile(r"BADKEY (\d+) ([^\r\n]{1,200})")
+"""What a script says that has looked at a value itself; see `queue_reserve.lua`."""
+_CODES = re.compile(r"^(?:ERR )?|(?:,? ?script: .*|,? on @user_script.*)$", re.DOTALL)
+_TAGGED = re.compile(r"\{([^}]*)\}:([a-z_]+)(?::.*)?", re.DOTALL)
+
+HASH, LIST, SET, ZSET, STRING = "hash", "list", "set", "zset", "string"
+OF_A_PARTITION: Mapping[str, str] = {
+    "lease": HASH,
+    "fence": STRING,
+    "counts": HASH,
+    "queues": ZSET,
+    "ready": LIST,
+    "spilled": LIST,
+    "reserved": HASH,
+    "started": SET,
+    "polite": HASH,
+    "spent": HASH,
+    "dead": LIST,
+    "held": HASH,
+    "seen": HASH,
+    "claimed": HASH,
+    "pushers": HASH,
+    "bloom": STRING,
+    "set": SET,
+}
+"""The type of each key of a partition, by what follows its tag."""
+FILTER = "MBbloom--"
+"""The type of a filter of the server's own, which may stand for a string."""
+OF_A_CRAWL: Mapping[str, str] = {
+    "meta": HASH,
+    "nodes": HASH,
+    "epoch": STRING,
+    "reports": HASH,
+    "starts": HASH,
+    "start": STRING,
+    "hints": LIST,
+    "order": STRING,
+    "process": STRING,
+    "spent": HASH,
+    "allowances": HASH,
+    "addresses": HASH,
+    "cookies": ZSET,
+    "jar": HASH,
+}
+"""The same of the keys of a crawl."""
+
+
+OF_A_COLLECTION: Mapping[str, str] = {
+    "alldupes": HASH,
+    "uncommittedcrawls": SET,
+    "allcrawls": SET,
+    "canceledcrawls": SET,
+    "allcounts": HASH,
+    "src:q": LIST,
+    "src:qset": SET,
+    "src:d": SET,
+    "src:at": HASH,
+    "last_update_ts": STRING,
+    "frontier:crawls": SET,
+    "frontier:owners": HASH,
+    "frontier:urls": HASH,
+    "frontier:history": HASH,
+}
+"""The same of the keys of a collection, behind its name if it has one."""
+_NAMED = (
+    (re.compile(r"(?:.*:)?c:.*:wacz", re.DOTALL), LIST),
+    (re.compile(r"(?:.*:)?(?:h|commit|rev):.*", re.DOTALL), HASH),
+    (re.compile(r".*:spider:.*", re.DOTALL), HASH),
+    (re.compile(r"[^:]*:crawls"), SET),
+    (re.compile(r"[^:]*:store"), STRING),
+)
+"""Those whose names have something of a crawl in them, and of the namespace."""
+
+
+def is_damage(text: str) -> bool:
+    """Whether a server that answers *text* complains of a value."""
+    return _SIGNS.search(text) is not None
+
+
+def keys_of(call: Call) -> list[str]:
+    """The keys that *call* names."""
+    if call.script is None:
+        return [_text(call.key)] if call.key is not None else []
+    parts = call.parts
+    return [_text(key) for key in parts[3 : 3 + int(parts[2])]]
+
+
+def type_calls(call: Call) -> list[Call]:
+    """The calls whose replies `damaged` takes for *types*."""
+    return [Call.command("TYPE", key) for key in keys_of(call)]
+
+
+def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDamaged:
+    """The error that says which key of *call* is damaged, and how.
+
+    *text* is the server's own, *types* what it says of each of the keys.
+    """
+    names = keys_of(call)
+    told = _TOLD.search(text)
+    if told and 0 < int(told[1]) <= len(names):
+        return KeyDamaged(where, names[int(told[1]) - 1], told[2])
+    if _TYPE_SIGNS.search(text):
+        for name, kind in zip(names, types, strict=False):
+            if fault := wrong_type(name, kind):
+                return KeyDamaged(where, name, fault)
+    said = _CODES.sub("", text).strip() or text
+    return KeyDamaged(where, names[0] if names else "", said[:200])
+
+
+def wrong_type(name: str, kind: object) -> str:
+    """What is wrong with the key *name* being a *kind*; empty if nothing is."""
+    found, wanted = _text(kind), type_of(name)
+    if (
+        not wanted
+        or found in {wanted, "none"}
+        or (wanted == STRING and found == FILTER)
+    ):
+        return ""
+    return f"it is a {found}, and has to be a {wanted}"
+
+
+def type_of(name: str) -> str:
+    """The type that the key *name* has to have; empty if it is not known."""
+    found = _TAGGED.fullmatch(name)
+    if found is None or found[1].startswith("collection:"):
+        return _outliving(name)
+    is_partition = found[1].rpartition(":")[2].isdecimal() and found[1].count(":") > 1
+    return (OF_A_PARTITION if is_partition else OF_A_CRAWL).get(found[2], "")
+
+
+def _outliving(name: str) -> str:
+    """The type of a key that outlives a crawl; empty if it is not known."""
+    for known, kind in OF_A_COLLECTION.items():
+        if name == known or name.endswith(f":{known}"):
+            return kind
+    matching = (kind for pattern, kind in _NAMED if pattern.fullmatch(name))
+    return next(matching, "")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

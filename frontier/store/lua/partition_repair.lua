@@ -1,0 +1,62 @@
+-- partition_repair: count a partition that is set aside by what its lists have.
+--
+-- KEYS[1]  lease     hash {token, holder}
+-- KEYS[2]  counts    hash {born, ready, pushed, seq, acked, dead, ...}
+-- KEYS[3]  queues    sorted set of the queues that have ready URLs
+-- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
+-- KEYS[5]  dead      list of '<reason>\n<queue>\n<item>'
+-- KEYS[6]  fence     integer, the last token issued
+-- KEYS[7...]         its ready lists
+-- ARGV[1]  born      of the crawl; '' if it has none
+-- ARGV[2]  spilled   URLs in blocks
+-- ARGV[3]  bytes     that the blocks take here
+-- ARGV[4]  shelved   bytes, of those in files
+-- ARGV[5...]         for each list: its queue's name, the score, how many blocks
+--
+-- Returns {ready, reserved, dead}, or nil if the partition is not set aside. Each of
+-- these keys has the right type. What was pushed and acked is kept where it is a
+-- number, else it is reckoned from the rest.
+
+if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then
+  return nil
+end
+
+local function number(value)
+  return value and #value <= 15 and string.find(value, '^%d+$') and tonumber(value)
+end
+
+local ready, blocks = tonumber(ARGV[2]), 0
+redis.call('DEL', KEYS[3])
+for i = 7, #KEYS do
+  local at = 5 + (i - 7) * 3
+  local of_list = tonumber(ARGV[at + 2])
+  redis.call('LREM', KEYS[i], 0, '*')
+  ready = ready + redis.call('LLEN', KEYS[i])
+  blocks = blocks + of_list
+  if of_list > 0 then redis.call('LPUSH', KEYS[i], '*') end -- blocks are next, or last
+  if redis.call('LLEN', KEYS[i]) > 0 then
+    redis.call('ZADD', KEYS[3], ARGV[at + 1], ARGV[at])
+  end
+end
+
+local old = redis.call('HMGET', KEYS[2], 'seq', 'pushed', 'acked', 'skipped')
+local seq, token = number(old[1]) or 0, number(redis.call('GET', KEYS[6])) or 0
+local entries = redis.call('HGETALL', KEYS[4])
+for i = 1, #entries, 2 do
+  seq = math.max(seq, number(entries[i]) or 0)
+  token = math.max(token, number(string.match(entries[i + 1], '^%d+')) or 0)
+end
+local reserved, dead = #entries / 2, redis.call('LLEN', KEYS[5])
+local open = ready + reserved + dead + (number(old[4]) or 0)
+local pushed = number(old[2]) or open + (number(old[3]) or 0)
+local acked = number(old[3]) or math.max(0, pushed - open)
+
+local facts = {ready = ready, seq = seq, pushed = pushed, acked = acked, dead = dead,
+  skipped = number(old[4]) or 0, blocks = blocks, spilled = ARGV[2],
+  spilled_bytes = ARGV[3], shelved_bytes = ARGV[4]}
+for name, value in pairs(facts) do
+  redis.call('HSET', KEYS[2], name, type(value) == 'number' and string.format('%.0f', value) or value)
+end
+if ARGV[1] ~= '' then redis.call('HSET', KEYS[2], 'born', ARGV[1]) end
+redis.call('SET', KEYS[6], string.format('%.0f', token), 'EX', 86400)
+return {ready, reserved, dead}

@@ -1,0 +1,302 @@
+"""The node's end of its watchdog: starts the process, and tells it what it has to know.
+
+What always holds:
+
+1.  Nothing waits for the watchdog but the release of a lease, for as long as a
+    renewal of it is on the way: one that is overtaken would bring the lease back.
+2.  The process has this node's store and its password by a pipe, never as arguments.
+3.  A watchdog that has ended is said to have, once, and started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from frontier.watchdog.memory import EMPTY, Memory, Running, leases_of, packed
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Generator,
+        Iterable,
+        Iterator,
+    )
+
+    from frontier.conf import Config
+    from frontier.coordination.lease import Leases
+    from frontier.coordination.membership import Membership
+    from frontier.queues.partition import Reservation
+    from frontier.store.address import Address
+    from frontier.store.keys import CrawlKeys
+
+    R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+LONGEST_TURN = 0.25
+"""Seconds between two signs of life, at most; a sixteenth of a lease, if less."""
+AGAIN = 10.0
+"""Seconds after which a watchdog that has ended is started again."""
+PARTING = 2.0
+"""Seconds in which a process that was killed has ended."""
+PATIENCE = 0.01
+"""Seconds between looks at renewals that are on the way."""
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from frontier.watchdog.process import main; main()"
+)
+
+
+class Watchdog:
+    """Starts the watchdog of one node, and knows what it has renewed."""
+
+    def __init__(
+        self,
+        config: Config,
+        keys: CrawlKeys,
+        leases: Leases,
+        membership: Membership,
+        *,
+        address: Address,
+        timeout: float,
+        process: Callable[[], str],
+    ) -> None:
+        self._ttl = config.lease_ttl
+        self._keys = keys
+        self._leases = leases
+        self._membership = membership
+        self._process = process
+        self._memory = Memory.make()
+        self._starting, self._closed = threading.Lock(), False
+        self._settings = {
+            "file": self._memory.file,
+            "node_id": config.node_id,
+            "process": os.getpid(),
+            "keys": [keys.namespace, keys.crawl_id, keys.born],
+            "ttl": config.lease_ttl,
+            "busy_max": config.busy_max,
+            "address": asdict(address),
+            "timeout": timeout,
+        }
+        self._child: subprocess.Popen[bytes] | None = None
+        self._held = b""
+        self._said: Any = None
+        self._now = EMPTY
+        self.slow = 0
+        """How often a callback kept the node busy for longer than a lease."""
+        self.longest = 0.0
+        """Seconds of the longest of these."""
+        leases.renewer = self
+
+    async def run(self) -> None:
+        """Have a watchdog, and show it that the loop turns, until cancelled."""
+        try:
+            given = json.dumps(self._settings).encode() + b"\n"
+        except TypeError:
+            logger.warning(
+                "REDIS_PARAMS has what cannot be told to another process: this node "
+                "has no watchdog, and a callback that keeps it busy for longer than a "
+                "lease costs it its hosts"
+            )
+            return
+        turn, again = min(LONGEST_TURN, self._ttl / 16), 0.0
+        try:
+            while True:
+                if self._child is None:
+                    await asyncio.to_thread(self._start, given)
+                elif self._child.poll() is not None and time.monotonic() >= again:
+                    if again:
+                        self._reap()
+                        again = 0.0
+                        continue
+                    logger.warning(
+                        "the watchdog of this node has ended with %d; there will be "
+                        "another in %g s",
+                        self._child.returncode,
+                        AGAIN,
+                    )
+                    again = time.monotonic() + AGAIN
+                self._tell()
+                await asyncio.sleep(turn)
+        finally:
+            with self._starting:
+                self._closed = True
+                self._reap()
+
+    def _reap(self) -> None:
+        """End the process, which has nothing to do any more."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        if child.stdin is not None:
+            child.stdin.close()
+        child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(PARTING)
+
+    def close(self) -> None:
+        """Let go of the memory, once `run` has ended."""
+        self._memory.close()
+
+    def _start(self, given: bytes) -> None:
+        with self._starting:
+            if not self._closed:
+                self._child = self._started(given)
+
+    def _started(self, given: bytes) -> subprocess.Popen[bytes]:
+        root = str(Path(__file__).parents[2])
+        path = json.dumps([*dict.fromkeys([root, *filter(None, sys.path)])])
+        child = subprocess.Popen(  # noqa: S603 (our own)
+            [sys.executable, "-ISc", START, path],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[self._memory.file],
+        )
+        if child.stdin is not None:
+            with contextlib.suppress(OSError):
+                child.stdin.write(given)
+        return child
+
+    def _tell(self) -> None:
+        self._memory.turn()
+        self.hold()
+        said = self._membership.said
+        if said is not self._said and said is not None:
+            self._said = said
+            names, args = said
+            process = self._process()
+            told = {"names": names, "args": args, "process": process}
+            self._memory.beat(json.dumps(told).encode())
+
+    def hold(self) -> None:
+        """Tell which leases are held, if these are others than before."""
+        held = self._leases.held.values()
+        found = leases_of((lease.partition, lease.token) for lease in held)
+        if found != self._held:
+            self._held = found
+            self._memory.hold(found)
+
+    # What `frontier.coordination.lease` asks.
+
+    def deadline(self, partition: int, token: int) -> float:
+        """Until when the watchdog has renewed that lease; 0 if it has not."""
+        at, leases = self._memory.renewals
+        return at + self._ttl if (partition, token) in leases else 0.0
+
+    async def quiet(self) -> None:
+        """Return when no renewal is on the way that may bring back what is let go."""
+        self._memory.turn()
+        self.hold()
+        limit = time.monotonic() + self._ttl  # should the watchdog be stopped
+        while self._memory.renewing and time.monotonic() < limit:  # noqa: ASYNC110
+            await asyncio.sleep(PATIENCE)
+
+    # What runs.
+
+    def record(self, reservation: Reservation, url: str) -> bytes:
+        """What `awaited` and the others say while code of a request runs."""
+        which = Running(*reservation.key, url)
+        return packed(which)
+
+    def enter(self, record: bytes) -> tuple[bytes, float]:
+        """Say that code of that request runs from now on; for `leave`, what did."""
+        before, self._now = self._now, record
+        self._memory.run(record)
+        return before, time.monotonic()
+
+    def leave(self, before: tuple[bytes, float]) -> None:
+        """Say that what ran before `enter` does again."""
+        took = time.monotonic() - before[1]
+        if took > self._ttl:
+            self._note(took)
+        self._now = before[0]
+        self._memory.run(before[0])
+
+    def _note(self, took: float) -> None:
+        running = self._memory.running
+        self.slow += 1
+        self.longest = max(self.longest, took)
+        logger.warning(
+            "the callback of %s kept this node busy for %.1f s, longer than its leases "
+            "last; see FRONTIER_BUSY_MAX",
+            running.url if running is not None else "a request",
+            took,
+        )
+
+    def awaited(self, record: bytes, what: Coroutine[Any, Any, R]) -> Awaitable[R]:
+        """*what*, which says at each of its steps that it runs."""
+        return _Awaited(self, record, what)
+
+    def iterated(self, record: bytes, what: Iterable[R]) -> Iterator[R]:
+        """The same for an iterable."""
+        steps = iter(what)
+        while True:
+            before = self.enter(record)
+            try:
+                made = next(steps)
+            except StopIteration:
+                return
+            finally:
+                self.leave(before)
+            yield made
+
+    async def aiterated(
+        self, record: bytes, what: AsyncIterator[R]
+    ) -> AsyncIterator[R]:
+        """The same for an asynchronous iterator."""
+        steps = what.__aiter__()
+        while True:
+            try:
+                made = await _Awaited(self, record, steps.__anext__())
+            except StopAsyncIteration:
+                return
+            yield made
+
+
+class _Awaited:
+    """Awaits *what*, and marks each of its steps."""
+
+    __slots__ = ("_record", "_watchdog", "_what")
+
+    def __init__(self, watchdog: Watchdog, record: bytes, what: Awaitable[Any]) -> None:
+        self._watchdog = watchdog
+        self._record = record
+        self._what = what
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        watchdog, record = self._watchdog, self._record
+        steps: Any = self._what.__await__()
+        step = steps.__next__
+        while True:
+            before = watchdog.enter(record)
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+            finally:
+                watchdog.leave(before)
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 (it is passed on)
+                step = partial(steps.throw, error)
+            else:
+                step = steps.__next__ if sent is None else partial(steps.send, sent)

@@ -1,0 +1,193 @@
+"""The memory that a node and its watchdog share, which outlives a node that is killed.
+
+What always holds:
+
+1.  Each field has one writer: the node, or the watchdog.
+2.  A record is read whole or not at all: it has its length and a CRC-32, so that one
+    whose writer was killed, or stopped, in the middle is none.
+3.  Nobody waits here, and nothing is allocated after the start: all of the memory is
+    there, so that a full disk or a small ``/dev/shm`` cannot fault a write.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PAGE = 4096
+RUNNING, MAX_RUNNING = 64, 2048
+"""Where the record of the request whose callback runs is, and its most bytes."""
+BEAT, MAX_BEAT = PAGE, 64 * 1024
+LEASES = BEAT + MAX_BEAT
+MAX_LEASES = 16 * (16_384 + 1)
+RENEWED = LEASES + MAX_LEASES + PAGE
+SIZE = RENEWED + MAX_LEASES + PAGE
+MAX_URL = 1000
+"""Bytes of a URL that are kept, for people to read."""
+READS = 5
+"""How often a record is read that is being written meanwhile."""
+
+_HEAD = struct.Struct("<II")
+_COUNT = struct.Struct("<Q")
+_LEASE = struct.Struct("<QQ")
+_WHICH = struct.Struct("<IQQ")
+_AT = struct.Struct("<d")
+EMPTY = bytes(_HEAD.size)
+
+
+class Running(NamedTuple):
+    """A request from the store whose callback, errback or pipeline runs."""
+
+    partition: int
+    token: int
+    id: int
+    """Of its reservation."""
+    url: str
+    """Cut at `MAX_URL` bytes."""
+
+
+def packed(running: Running) -> bytes:
+    """The record of *running*, ready to be written."""
+    url = running.url.encode("utf-8", "replace")[:MAX_URL]
+    body = _WHICH.pack(running.partition, running.token, running.id) + url
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+class Memory:
+    """The fields, by name."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+        """The file descriptor by which a child process attaches it."""
+        self._map = mmap.mmap(file, SIZE)
+
+    @classmethod
+    def make(cls) -> Memory:
+        """New memory.
+
+        Raises:
+            OSError: There is no room for it.
+        """
+        if hasattr(os, "memfd_create"):
+            file = os.memfd_create("frontier-watchdog")
+            os.posix_fallocate(file, 0, SIZE)
+        else:
+            with tempfile.TemporaryFile() as made:
+                made.write(bytes(SIZE))
+                made.flush()
+                file = os.dup(made.fileno())
+        return cls(file)
+
+    def close(self) -> None:
+        """Close the file; what is mapped stays until nobody refers to this."""
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+    # The node writes.
+
+    def turn(self) -> None:
+        """Count a turn of the node's loop."""
+        _COUNT.pack_into(self._map, 0, self.turns + 1)
+
+    def run(self, record: bytes) -> None:
+        """Say what runs now: a record that `packed` made, or `EMPTY`."""
+        self._map[RUNNING : RUNNING + len(record)] = record
+
+    def hold(self, leases: bytes) -> None:
+        """Say which leases are held, as `leases_of` has them."""
+        self._write(LEASES, leases)
+
+    def beat(self, said: bytes) -> None:
+        """Say what the watchdog is to say in this node's place: JSON."""
+        self._write(BEAT, said[:MAX_BEAT])
+
+    # The watchdog reads.
+
+    @property
+    def turns(self) -> int:
+        """How many turns of the loop were counted; only whether it changes matters."""
+        return int(_COUNT.unpack_from(self._map, 0)[0])
+
+    @property
+    def running(self) -> Running | None:
+        """What runs, or ran when the node was killed; ``None`` if that is not known.
+
+        Its partition is -1 if nothing of the kind does.
+        """
+        body = self._read(RUNNING, MAX_RUNNING)
+        if body is None or 0 < len(body) < _WHICH.size:
+            return None
+        if not body:
+            return Running(-1, 0, 0, "")
+        url = body[_WHICH.size :].decode("utf-8", "replace")
+        partition, token, number = _WHICH.unpack_from(body)
+        return Running(partition, token, number, url)
+
+    @property
+    def held(self) -> list[tuple[int, int]]:
+        """Partition and token of the leases; empty if they cannot be read."""
+        body = self._read(LEASES, MAX_LEASES) or b""
+        return list(_LEASE.iter_unpack(body))
+
+    @property
+    def said(self) -> bytes | None:
+        """What `beat` was given."""
+        return self._read(BEAT, MAX_BEAT)
+
+    # The watchdog writes, and the node reads.
+
+    @property
+    def renewing(self) -> bool:
+        """Whether the watchdog has renewals on the way."""
+        return self._map[16] != 0
+
+    @renewing.setter
+    def renewing(self, value: bool) -> None:
+        self._map[16] = int(value)
+
+    def renewed(self, at: float, leases: Iterable[tuple[int, int]]) -> None:
+        """Say which leases were renewed by calls sent at *at*, on the monotonic clock.
+
+        All processes of a machine have the same.
+        """
+        self._write(RENEWED, _AT.pack(at) + leases_of(leases))
+
+    @property
+    def renewals(self) -> tuple[float, frozenset[tuple[int, int]]]:
+        """What `renewed` was given last."""
+        body = self._read(RENEWED, MAX_LEASES) or b""
+        if len(body) < _AT.size:
+            return 0.0, frozenset()
+        at = float(_AT.unpack_from(body)[0])
+        return at, frozenset(_LEASE.iter_unpack(body[_AT.size :]))
+
+    # Inside.
+
+    def _write(self, place: int, body: bytes) -> None:
+        record = _HEAD.pack(len(body), zlib.crc32(body)) + body
+        self._map[place : place + len(record)] = record
+
+    def _read(self, place: int, most: int) -> bytes | None:
+        for _ in range(READS):
+            size, check = _HEAD.unpack_from(self._map, place)
+            start = place + _HEAD.size
+            body = self._map[start : start + min(size, most)]
+            if len(body) == size and zlib.crc32(body) == check:
+                return body
+        return None
+
+
+def leases_of(leases: Iterable[tuple[int, int]]) -> bytes:
+    """*leases*, each a partition and a token, as bytes."""
+    return b"".join(_LEASE.pack(*lease) for lease in leases)

@@ -1,0 +1,324 @@
+"""What the watchdog's own process does; see `frontier.watchdog`.
+
+It is started with little more than the standard library, as there is one for each
+node: what speaks to the store is imported when it is first needed, or at once where
+leases are too short for that.
+
+What always holds:
+
+1.  A lease is renewed only while the node's loop stands still and its process is
+    there and not stopped, which is looked at before each batch of calls. Where the
+    state of a process cannot be told, nothing is renewed.
+2.  The node is told a deadline that counts from before the renewal was sent, on the
+    clock that both share. So a watchdog that was frozen tells of nothing that is not
+    so, and a node that wakes up late knows that its leases have ended.
+3.  No lease is ever released from here: the node may come back before it has ended.
+4.  It ends with its node: by a pipe that closes, and because its parent is another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from frontier.watchdog.memory import Memory, Running
+
+if TYPE_CHECKING:
+    from frontier.store.client import BlockingStore, Call
+    from frontier.store.keys import CrawlKeys
+
+LONGEST_LOOK = 1.0
+"""Seconds between two looks, at most; an eighth of a lease, if that is less."""
+SHORT = 6.0
+"""Seconds of a lease below which the client of the store is imported at once."""
+RETRY = 0.2
+"""Seconds after which a store that did not answer is asked again."""
+BATCH = 256
+"""Renewals between two looks at the node."""
+PARTING = 2.0
+"""Seconds in which a node that has closed its pipe is found to be gone."""
+STOPPED = frozenset("TtZXx")
+"""States of a process that does nothing: stopped, traced, or dead."""
+PS = shutil.which("ps")
+
+
+def state_of(process: int) -> str:
+    """The state of *process* as a letter, as ps(1) has it; empty if it is not known."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+        return stat.rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        pass
+    if PS is None:
+        return ""
+    asked = subprocess.run(  # noqa: S603 (a number)
+        [PS, "-o", "stat=", "-p", str(process)], capture_output=True, check=False
+    )
+    return asked.stdout.decode("ascii", "replace").strip()[:1]
+
+
+def say(message: str) -> None:
+    """Write a line as Scrapy's log has them, to where the node's errors go."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = "".join(c if c.isprintable() else "?" for c in message)
+    with suppress(OSError):
+        os.write(2, f"{when} [frontier.watchdog] WARNING: {text}\n".encode())
+
+
+class Watch:
+    """Looks at one node, and stands in for it."""
+
+    def __init__(self, memory: Memory, settings: dict[str, Any]) -> None:
+        self._memory = memory
+        self._settings = settings
+        self._parent = int(settings["process"])
+        self._node_id = str(settings["node_id"])
+        self._ttl = float(settings["ttl"])
+        self._busy_max = float(settings["busy_max"])
+        self.interval = min(LONGEST_LOOK, self._ttl / 8)
+        self._store: BlockingStore | None = None
+        self._turns = memory.turns
+        self._looked = time.monotonic()
+        self._silent = 0.0
+        """Seconds for which the loop has stood still, those that it was stopped, or
+        this process frozen, excluded."""
+        self._due = 0.0
+        self._told = self._told_stop = False
+        self._over = False
+        """Whether nothing is done any more before the loop turns again."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether the node is this process's parent, as it was."""
+        return os.getppid() == self._parent
+
+    def look(self) -> None:
+        """See whether the loop turns; if it does not, do what is due."""
+        now = time.monotonic()
+        elapsed = min(now - self._looked, 2 * self.interval)
+        self._looked = now
+        if self._memory.turns != self._turns:
+            self._turns = self._memory.turns
+            self._silent = self._due = 0.0
+            self._told = self._told_stop = self._over = False
+            return
+        if self._is_stopped():
+            if not self._told_stop and not self._over and self._silent >= self._late:
+                self._told_stop = True
+                say(f"node {self._node_id} is stopped: its leases are not renewed")
+            return
+        self._silent += elapsed
+        if self._over or self._silent < self._late:
+            return
+        if self._silent >= self._ttl and not self._told:
+            self._told = True
+            say(
+                f"{self._what(self._memory.running)} has kept node {self._node_id} "
+                f"busy for {self._silent:.0f} s; its leases are renewed for at most "
+                f"{self._busy_max:g} s (FRONTIER_BUSY_MAX)"
+            )
+        if now >= self._due:
+            self._due = now + RETRY
+            with suppress(_errors()):
+                self._act()
+
+    @property
+    def _late(self) -> float:
+        """Seconds after which a loop that stands still is busy."""
+        return min(self._ttl / 4, self._busy_max)
+
+    def _is_stopped(self) -> bool:
+        state = state_of(self._parent)
+        return not state or state in STOPPED or not self.lives
+
+    def _what(self, running: Running | None) -> str:
+        if running is None or running.partition < 0:
+            return "something that is not a callback"
+        return f"the callback of {running.url}"
+
+    def _act(self) -> None:
+        if self._silent >= self._busy_max:
+            self._give_up()
+        elif self._renew():
+            self._due = time.monotonic() + self._ttl / 3
+
+    def _renew(self) -> bool:
+        from frontier.coordination.lease import renew_call
+        from frontier.model import Lease
+
+        held, done = self._memory.held, []
+        began = time.monotonic()
+        ttl_ms = int(self._ttl * 1000)
+        for first in range(0, len(held), BATCH):
+            batch = held[first : first + BATCH]
+            calls = [
+                renew_call(self._keys, self._node_id, ttl_ms, Lease(*lease, 0.0))
+                for lease in batch
+            ]
+            replies = self._run(calls)
+            if replies is None:
+                return False
+            pairs = zip(batch, replies, strict=True)
+            done += [lease for lease, reply in pairs if isinstance(reply, int)]
+        self._memory.renewed(began, done)
+        return self._beat(ttl_ms)
+
+    def _beat(self, ttl_ms: int) -> bool:
+        """Say that the node lives, and what it does; renew what its claims stand on."""
+        from frontier.store.client import Call
+        from frontier.store.scripts import NODE_BEAT
+
+        try:
+            said = json.loads(self._memory.said or b"")
+            names, args, process = said["names"], said["args"], said["process"]
+            report = json.loads(args[4] or "{}")
+        except (ValueError, KeyError, TypeError):  # it has not said all of it yet
+            return True
+        running = self._memory.running
+        url = running.url if running is not None else ""
+        report["busy"] = {"seconds": round(self._silent, 1), "url": url}
+        args[3], args[4] = 1, json.dumps(report)
+        calls = [Call.to(NODE_BEAT, names, args)]
+        if process:
+            calls.append(Call.command("SET", process, self._node_id, "PX", ttl_ms))
+        replies = self._run(calls)
+        if replies is None:
+            return False
+        if not isinstance(replies[0], list):  # a key of the crawl's is damaged
+            return True
+        epoch, *rest = replies[0]
+        if epoch < 0 or rest[1] == b"remove":  # the crawl is lost, or the node's place
+            self._over = True
+        return True
+
+    def _run(self, calls: list[Call]) -> list[Any] | None:
+        """What the store says to *calls*; ``None`` if the loop turns, or is stopped.
+
+        The node waits for what is under way here before it releases a lease, and so
+        it has to be able to see that before this process looks at the loop.
+        """
+        self._memory.renewing = True
+        try:
+            if self._memory.turns != self._turns or self._is_stopped():
+                return None
+            return self._at_store(calls)
+        finally:
+            self._memory.renewing = False
+
+    def _give_up(self) -> None:
+        """Put what runs into the dead letter, and let the leases end."""
+        from frontier.model import Lease
+        from frontier.queues.partition import Reservation, bury_call
+
+        if self._memory.turns != self._turns or self._is_stopped():
+            return
+        running = self._memory.running
+        told = "its leases are let go"
+        if running is not None and running.partition >= 0:
+            self._note(running)
+            keys = self._keys.partition(running.partition)
+            lease = Lease(running.partition, running.token, 0.0)
+            one = Reservation(lease, running.id, "", b"")
+            reason = f"kept node {self._node_id} busy for {self._silent:.0f} s"
+            (buried,) = self._at_store(
+                [bury_call(keys, one, f"{reason} in its callback")]
+            )
+            if buried == 1:
+                told = "it goes to the dead letter, and the leases are let go"
+        say(
+            f"{self._what(running)} has kept node {self._node_id} busy for "
+            f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}"
+        )
+        self._over = True
+
+    def part(self) -> None:
+        """Note what ran when the node ended without having closed."""
+        limit = time.monotonic() + PARTING
+        while self.lives:
+            if time.monotonic() > limit:
+                return  # it has closed a pipe, and no more
+            time.sleep(self.interval / 20)
+        running = self._memory.running
+        if self._over or running is None or running.partition < 0:
+            return
+        say(f"node {self._node_id} has ended in {self._what(running)}")
+        limit = time.monotonic() + self._ttl
+        while time.monotonic() < limit:  # afterwards others have the leases
+            try:
+                self._note(running)
+            except _errors():
+                time.sleep(RETRY)
+            else:
+                return
+
+    def _note(self, running: Running) -> None:
+        """Have what was beside *running* not count as delivered by it."""
+        from frontier.queues.partition import ended_call
+
+        calls = [
+            ended_call(
+                self._keys.partition(lease[0]), lease, running[:3], self._node_id
+            )
+            for lease in self._memory.held
+        ]
+        for first in range(0, len(calls), BATCH):
+            self._at_store(calls[first : first + BATCH])
+
+    @property
+    def _keys(self) -> CrawlKeys:
+        from frontier.store.keys import CrawlKeys
+
+        return CrawlKeys(*self._settings["keys"])
+
+    def _at_store(self, calls: list[Call]) -> list[Any]:
+        if self._store is None:
+            self._store = connect(self._settings)
+        try:
+            return self._store.run(calls, tolerant=True)
+        except _errors():
+            self._store.leave()
+            raise
+
+
+def connect(settings: dict[str, Any]) -> BlockingStore:
+    """A client for the store that *settings* name, which asks it once for each call."""
+    from frontier.store.address import Address
+    from frontier.store.client import BlockingStore
+
+    given = dict(settings["address"])
+    given["servers"] = tuple((host, port) for host, port in given["servers"])
+    return BlockingStore.at(Address(**given), settings["timeout"], repeats=False)
+
+
+def _errors() -> type[Exception]:
+    """What the store may raise, and what may pass."""
+    from frontier.errors import StoreError
+
+    return StoreError
+
+
+def main() -> NoReturn:
+    """Watch the node that has started this process, until one of them ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the node decides when both end
+    settings = json.loads(sys.stdin.buffer.readline())
+    watch = Watch(Memory(int(settings["file"])), settings)
+    if float(settings["ttl"]) < SHORT:
+        connect(settings)
+    pipe = sys.stdin.fileno()
+    while watch.lives:
+        ready, _, _ = select.select([pipe], [], [], watch.interval)
+        if ready:  # it is closed: a node that closes ends this process before
+            break
+        watch.look()
+    watch.part()
+    sys.exit(0)

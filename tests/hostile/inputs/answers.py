@@ -1,0 +1,323 @@
+"""Answers that are hardly HTTP, too much of it, or none."""
+
+import gzip
+import zlib
+
+import brotli
+
+from tests.hostile.crawling import html, page, pieces
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+
+
+def zeros(megabytes, window=31):
+    deflate = zlib.compressobj(9, zlib.DEFLATED, window)
+    made = b"".join(deflate.compress(bytes(1 << 20)) for _ in range(megabytes))
+    return made + deflate.flush()
+
+
+BOMB = zeros(200)
+
+
+@page("answers/a-gzip-bomb", html(BOMB, b"Content-Encoding: gzip"))
+def _(came):
+    assert came.codes("/") == [200]  # what came over the wire is stored
+    assert came.record("/")[1] > len(BOMB)
+    assert came.items == []
+
+
+@page("answers/a-deflate-bomb", html(zeros(200, 15), b"Content-Encoding: deflate"))
+def _(came):
+    assert came.codes("/") == [200]
+    assert came.items == []
+
+
+@page(
+    "answers/a-gzip-bomb-in-gzip",
+    html(gzip.compress(BOMB), b"Content-Encoding: gzip, gzip"),
+)
+def _(came):
+    assert came.codes("/") == [200]
+    assert came.items == []
+
+
+@page(
+    "answers/a-brotli-bomb",
+    html(brotli.compress(bytes(200 << 20), quality=5), b"Content-Encoding: br"),
+)
+def _(came):
+    assert came.codes("/") == [200]
+    assert came.items == []
+
+
+@page(
+    "answers/a-coding-that-it-has-not",
+    html("<a href=/x>x</a>", b"Content-Encoding: gzip"),
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/a-coding-a-thousand-times",
+    html("x", b"Content-Encoding: " + b"gzip," * 1_000),
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/a-transfer-coding-of-a-bomb",
+    OK
+    + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n" % len(BOMB)
+    + BOMB
+    + b"\r\n0\r\n\r\n",
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/chunks-without-end",
+    pieces(
+        OK + b"Transfer-Encoding: chunked\r\n\r\n",
+        then=(b"10000\r\n" + b"x" * 65536 + b"\r\n") * 120,
+    ),
+)
+def _(came):
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
+
+
+@page("answers/a-body-without-end", pieces(OK + b"\r\n", then=bytes(8 << 20)))
+def _(came):
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
+
+
+@page(
+    "answers/a-byte-each-second",
+    {"/": lambda c: pieces(b"x", times=60, pause=1.0)(c)},
+)
+def _(came):
+    assert came.codes("/") in ([-4], [-3], [-2]), came.codes("/")
+
+
+@page(
+    "answers/a-body-of-a-byte-each-second",
+    {
+        "/": pieces(OK + b"\r\n", times=1, then=b"")
+        and (lambda c: (c.sendall(OK + b"\r\n"), pieces(b"x", times=60, pause=1.0)(c)))
+    },
+)
+def _(came):
+    assert came.record("/")[0]["WARC-Truncated"] == "time"
+
+
+@page("answers/nothing-at-all", pieces())
+def _(came):
+    assert came.codes("/")[0] < 0
+
+
+@page(
+    "answers/a-length-of-10-to-the-13", OK + b"Content-Length: 10000000000000\r\n\r\nx"
+)
+def _(came):
+    assert came.codes("/")[0] != 0
+    assert all(size < 10**6 for _, _, size, _ in came.lines)
+
+
+@page(
+    "answers/a-length-of-10-to-the-5000",
+    OK + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\nx",
+)
+def _(came):
+    assert len(came.codes("/")) == 1
+
+
+@page("answers/no-http-at-all", b"<html><a href=/x>x</a></html>")
+def _(came):
+    assert came.codes("/")
+    assert "/x" not in came.asked
+
+
+@page(
+    "answers/ten-thousand-100-continues",
+    b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000 + html("x"),
+)
+def _(came):
+    assert len(came.codes("/")) == 1
+
+
+@page(
+    "answers/100-continues-without-end",
+    pieces(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, times=2_000),
+)
+def _(came):
+    assert came.codes("/")[0] < 0
+
+
+@page("answers/a-header-of-a-megabyte", OK + b"X: " + b"y" * (1 << 20) + b"\r\n\r\nx")
+def _(came):
+    assert came.codes("/")[0] < 0
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
+
+
+@page(
+    "answers/a-hundred-thousand-headers",
+    OK + b"".join(b"X-%d: y\r\n" % n for n in range(100_000)) + b"\r\nx",
+)
+def _(came):
+    assert came.codes("/")[0] < 0
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
+
+
+@page("answers/fifty-thousand-equal-headers", OK + b"X: y\r\n" * 50_000 + b"\r\nx")
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page("answers/headers-with-escapes", OK + b"X-\x1b]0;owned\x07: \x1b[2J\r\n\r\nx")
+def _(came):
+    assert came.codes("/") == [200]
+    assert "\x1b" not in came.log
+
+
+@page("answers/a-reason-with-escapes", b"HTTP/1.1 404 \x1b]0;owned\x07\r\n\r\n")
+def _(came):
+    assert came.codes("/") == [404]
+    assert "\x1b" not in came.log
+
+
+@page(
+    "answers/a-status-of-999",
+    b"HTTP/1.1 999 Request Denied\r\nContent-Length: 0\r\n\r\n",
+)
+def _(came):
+    assert came.codes("/") == [999]
+
+
+@page("answers/a-status-of-0", b"HTTP/1.1 0 Nothing\r\nContent-Length: 0\r\n\r\n")
+def _(came):
+    assert len(came.codes("/")) == 1
+
+
+@page("answers/a-status-of-5000-digits", b"HTTP/1.1 " + b"9" * 5_000 + b" x\r\n\r\n")
+def _(came):
+    assert len(came.codes("/")) == 1
+
+
+@page(
+    "answers/a-charset-that-there-is-not",
+    html("<a href=/x>x</a>", kind="text/html; charset=\x1b[31m"),
+)
+def _(came):
+    assert "/x" in came.asked
+
+
+@page(
+    "answers/a-charset-of-a-codec-that-runs",
+    html("<a href=/x>x</a>", kind="text/html; charset=zlib"),
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/utf-16-that-is-ascii",
+    html("<a href=/x>x</a>" * 100, kind="text/html; charset=utf-16"),
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/utf-7-in-ascii",
+    html("+ADw-a href=/x+AD4-x+ADw-/a+AD4-", kind="text/html; charset=utf-7"),
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page("answers/an-image-that-is-html", html("<a href=/x>x</a>", kind="image/png"))
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/html-that-is-an-image",
+    html(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 1_000),
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/a-type-of-a-megabyte", html("<a href=/x>x</a>", kind="text/" + "h" * 10**5)
+)
+def _(came):
+    assert came.codes("/") == [200]
+
+
+@page(
+    "answers/set-cookie-for-a-suffix",
+    html("<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=.com"),
+)
+def _(came):
+    assert "cookie:" not in came.heads[-1]
+
+
+@page(
+    "answers/set-cookie-for-another-host",
+    html("<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=127.2.0.1"),
+)
+def _(came):
+    assert "cookie:" not in came.heads[-1]
+
+
+@page(
+    "answers/five-thousand-cookies",
+    html(
+        "<a href=/x>x</a>",
+        *(b"Set-Cookie: c%d=%b" % (n, b"v" * 50) for n in range(5_000)),
+    ),
+)
+def _(came):
+    """They are more than is shared; the next page is asked for all the same."""
+    assert "/x" in came.asked
+    assert "cookies that are not shared" in came.log
+
+
+@page(
+    "answers/a-cookie-of-100-kb",
+    html("<a href=/x>x</a>", b"Set-Cookie: a=" + b"v" * 100_000),
+)
+def _(came):
+    assert "/x" in came.asked
+
+
+COOKIES = {
+    "empty": b"",
+    "an-equals-sign": b"=",
+    "semicolons": b";" * 10_000,
+    "a-nul": b"a=b\0c",
+    "an-escape": b"a=\x1b[31m",
+    "a-name-of-latin-1": b"\xff\xfe=b",
+    "a-value-of-latin-1": b"a=\xff\xfe",
+    "expires-of-5000-digits": b"a=b; Expires=" + b"9" * 5_000,
+    "max-age-of-5000-digits": b"a=b; Max-Age=" + b"9" * 5_000,
+    "a-path-of-10-kb": b"a=b; Path=" + b"/" * 10_000,
+    "a-domain-of-10-kb": b"a=b; Domain=" + b"a." * 5_000,
+    "a-name-of-blanks": b" \t = b",
+    "a-port-of-words": b'a=b; Version=1; Port="many"',
+}
+
+
+def _put(name, value):
+    @page(
+        f"answers/a-cookie-of-{name}", html("<a href=/x>x</a>", b"Set-Cookie: " + value)
+    )
+    def _(came):
+        assert "/x" in came.asked
+
+
+for _name, _value in COOKIES.items():
+    _put(_name, _value)

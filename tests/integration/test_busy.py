@@ -1,0 +1,273 @@
+"""A callback that keeps its node busy for longer than a lease, or ends it."""
+
+import contextlib
+import signal
+import textwrap
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import until
+
+from frontier.queues.letters import counted, letters
+from frontier.store.keys import CrawlKeys
+from tests.rawsite import RawSite
+
+TTL = 2.0
+PAGES = 12
+HOSTS = 8
+NODES = ("node-1", "node-2")
+SPIDER = """
+import os
+import pathlib
+import re
+import signal
+import time
+
+import scrapy
+
+
+class BusySpider(scrapy.Spider):
+    name = "busy"
+
+    def __init__(self, sites="", seconds="0", **kwargs):
+        super().__init__(**kwargs)
+        self.sites, self.seconds = sites.split(","), float(seconds)
+
+    async def start(self):
+        for site in self.sites:
+            yield scrapy.Request(site + "/")
+
+    def parse(self, response):
+        for path in response.css("a::attr(href)").getall():
+            yield response.follow(path, self.page)
+
+    def page(self, response):
+        end = time.monotonic() + self.seconds
+        while "/poison" in response.url and time.monotonic() < end:
+            re.search("a*a*b", "a" * 800)  # the GIL is held for a whole match
+        first = pathlib.Path("first")
+        if "/sleepy" in response.url and not first.exists():
+            first.touch()
+            time.sleep(self.seconds)
+        if "/deadly" in response.url:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield {"url": response.url}
+"""
+PROJECT = """
+SPIDER_MODULES = ["own.spiders"]
+ADDONS = {"frontier.addon.Addon": 100}
+"""
+
+
+def answer(body):
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+class Site(RawSite):
+    """Hosts with a page of links, and one page of the first that is not like them."""
+
+    def __init__(self, special, hosts=HOSTS):
+        self.paths = [f"/{n}" for n in range(PAGES)]
+        self.special = special
+        self.open = threading.Event()
+        """Set when pages of links may be answered."""
+        self.neighbours = threading.Event()
+        """Set when the other pages of the first host may be."""
+        self.neighbours.set()
+        self.asked = []
+        super().__init__({}, answer=self._reply, address="0.0.0.0")
+        self.hosts = [f"127.0.0.{n}:{self.port}" for n in range(1, hosts + 1)]
+
+    def _reply(self, connection, received):
+        lines = received.decode("latin-1").split("\r\n")
+        path = lines[0].split(" ")[1]
+        fields = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
+        host = fields["Host"]
+        if path == "/robots.txt":
+            connection.sendall(answer(""))
+            return
+        self.asked.append((host, path, fields["X-Frontier-Node"], time.monotonic()))
+        paths = list(self.paths)
+        if host == self.hosts[0]:
+            paths.insert(2, self.special)
+        if path == "/":
+            self.open.wait(90)
+        elif path != self.special and host == self.hosts[0]:
+            self.neighbours.wait(90)
+        elif path == self.special and not self.neighbours.is_set():
+            until(lambda: self._beside(host), "its neighbours")
+        links = "".join(f'<a href="{path}">' for path in paths)
+        connection.sendall(answer(links if path == "/" else "a page"))
+
+    def _beside(self, host):
+        """Whether all of its neighbours were asked for as often as the special page."""
+        counts = self.counts
+        least = counts[host, self.special]
+        return all(counts[host, path] >= least for path in self.paths)
+
+    @property
+    def every(self):
+        """All pages there are."""
+        found = {(host, path) for host in self.hosts for path in [*self.paths, "/"]}
+        return found | {(self.hosts[0], self.special)}
+
+    @property
+    def counts(self):
+        return Counter((host, path) for host, path, *_ in list(self.asked))
+
+    def answered(self, path):
+        return [one for one in self.asked if one[1] == path]
+
+
+@pytest.fixture
+def crawl(cluster, tmp_path):
+    root = tmp_path / "project"
+    (root / "own").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
+    (root / "own" / "__init__.py").write_text("")
+    (root / "own" / "settings.py").write_text(textwrap.dedent(PROJECT))
+    (root / "own" / "spiders.py").write_text(textwrap.dedent(SPIDER))
+    sites = []
+
+    class Crawl:
+        def __init__(self, special, **options):
+            self.site = Site(special, **options)
+            sites.append(self.site)
+
+        def start(self, node_id, seconds=0.0, **settings):
+            args = ["-a", f"seconds={seconds}"]
+            args += ["-a", "sites=" + ",".join(f"http://{h}" for h in self.site.hosts)]
+            chosen = {"FRONTIER_LEASE_TTL": TTL, **settings}
+            return cluster.start(node_id, *args, spider="busy", cwd=root, **chosen)
+
+        def start_both(self, seconds, **settings):
+            for node in NODES:
+                self.start(node, seconds, **settings)
+            until(
+                lambda: all(f"node {n} is in" in cluster.text_of(n) for n in NODES),
+                "both nodes",
+            )
+            self.site.open.set()
+
+        def letters(self):
+            keys = CrawlKeys("frontier", "busy-1")
+            found = counted(cluster.store, keys, 1024)
+            return {
+                one.url: one.reason.decode()
+                for one in letters(cluster.store, keys, found)
+            }
+
+        def text(self):
+            return "".join(map(cluster.text_of, cluster.nodes))
+
+    yield Crawl
+    for site in sites:
+        site.close()
+
+
+def watchdogs(process):
+    """The ids of the watchdogs of *process*."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            command = (path.parent / "cmdline").read_bytes()
+            if parent == process.pid and b"frontier.watchdog" in command:
+                found.append(int(path.parent.name))
+    return found
+
+
+def lives(process_id):
+    return Path(f"/proc/{process_id}").exists()
+
+
+def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
+    run = crawl("/poison")
+    run.start_both(3 * TTL + 1)
+
+    assert cluster.wait() == [0, 0]
+    assert dict(run.site.counts) == dict.fromkeys(run.site.every, 1)
+    assert run.letters() == {}
+    url = f"http://{run.site.hosts[0]}/poison"
+    assert run.text().count(f"the callback of {url} has kept node") == 1
+    assert run.text().count(f"the callback of {url} kept this node busy for") == 1
+    assert "are lost" not in run.text()
+
+
+def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, cluster):
+    run = crawl("/sleepy")
+    run.start_both(6 * TTL)
+    until(lambda: run.site.answered("/sleepy"), "the page")
+    name = run.site.answered("/sleepy")[0][2]
+    busy = cluster.nodes[name]
+    until(lambda: f"has kept node {name}" in cluster.text_of(name), "a line")
+
+    busy.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    until(lambda: len(run.site.answered("/sleepy")) == 2, "the other node's turn")
+    busy.send_signal(signal.SIGCONT)
+    assert cluster.wait() == [0, 0]
+
+    assert set(run.site.counts) == run.site.every
+    assert run.site.answered("/sleepy")[1][2] != name
+    assert f"node {name} is stopped: its leases are" in cluster.text_of(name)
+    by_other = {one[:2] for one in run.site.asked if one[2] != name}
+    late = {o[:2] for o in run.site.asked if o[2] == name and o[3] > stopped}
+    assert not late & by_other
+    assert run.letters() == {}
+
+
+def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
+    run = crawl("/sleepy", hosts=1)
+    run.site.open.set()
+    first = run.start("node-1", 60)
+    until(lambda: run.site.answered("/sleepy"), "the page")
+    (watchdog,) = until(lambda: watchdogs(first), "a watchdog")
+    until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
+    cluster.kill("node-1")
+    until(lambda: not lives(watchdog), "its end")
+
+    run.start("node-2")
+    assert cluster.wait("node-2") == [0]
+    assert set(run.site.counts) == run.site.every
+    assert "node-1 has ended in the callback of" in cluster.text_of("node-1")
+    assert run.letters() == {}
+
+
+def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster):
+    run = crawl("/sleepy")
+    run.start_both(4 * TTL, FRONTIER_BUSY_MAX=1.5 * TTL)
+
+    assert cluster.wait() == [0, 0]
+    assert set(run.site.counts) == run.site.every
+    (sleepy,) = run.site.answered("/sleepy")
+    ((url, reason),) = run.letters().items()
+    assert url == f"http://{run.site.hosts[0]}/sleepy"
+    assert reason.startswith(f"kept node {sleepy[2]} busy for ")
+    assert reason.endswith(" s in its callback")
+    assert "it goes to the dead letter" in run.text()
+
+
+def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
+    crawl, cluster
+):
+    run = crawl("/deadly", hosts=1)
+    run.site.open.set()
+    run.site.neighbours.clear()
+    for number in range(1, 4):
+        node = run.start(f"node-{number}", CONCURRENT_REQUESTS_PER_DOMAIN="16")
+        assert node.wait(90) == -signal.SIGKILL
+    run.site.neighbours.set()
+    run.start("node-4")
+
+    assert cluster.wait("node-4") == [0]
+    assert run.site.counts[run.site.hosts[0], "/deadly"] == 3
+    ((url, reason),) = run.letters().items()
+    assert url.endswith("/deadly")
+    assert reason == "delivered 3 times; node node-3 ended while its callback ran"
+    assert max(run.site.counts[run.site.hosts[0], path] for path in run.site.paths) == 4
+    assert set(run.site.counts) == run.site.every

@@ -1,0 +1,44 @@
+"""A Crawl-delay that a site asks for does not keep a node from stopping."""
+
+import json
+import time
+
+import pytest
+from conftest import until
+
+from tests.rawsite import RawSite
+
+
+def said(body, kind="text/plain"):
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n{body}".encode()
+
+
+@pytest.fixture
+def site():
+    links = "".join(f"<a href='/{n}'>x</a>" for n in range(20))
+    made = RawSite(
+        {
+            "/robots.txt": said("User-agent: *\nCrawl-delay: 1e308\n"),
+            "/": said(links, "text/html"),
+            **{f"/{n}": said("page", "text/html") for n in range(20)},
+        }
+    )
+    yield made
+    made.close()
+
+
+def test_a_node_stops_though_a_host_is_to_be_left_alone_for_long(cluster, site):
+    node = cluster.start("a", "-a", f"seeds={site.url('/')}")
+    until(lambda: "asks for a delay of" in cluster.text_of("a"), "the delay")
+    began = time.monotonic()
+    node.terminate()
+
+    assert cluster.wait() == [0]
+    assert time.monotonic() - began < 60
+    assert site.requests.keys() == {"/robots.txt"}
+    cluster.start("b", "-a", f"seeds={site.url('/')}", FRONTIER_CRAWL_DELAY_MAX="0")
+    assert cluster.wait("b") == [0]
+    assert len(site.requests) == 22
+    dead = json.loads(cluster.ask("crawl", "dead", "--json").stdout)
+    assert dead["dead"] == 0

@@ -1,0 +1,145 @@
+"""Keys of the store that somebody else has written: the rest of the crawl goes on."""
+
+import json
+import re
+
+import pytest
+from conftest import until
+
+from frontier.store.client import Call
+from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
+
+SETTINGS = {
+    "FRONTIER_LEASE_TTL": "4",
+    "CONCURRENT_REQUESTS": "4",
+    "FRONTIER_PARTITIONS": "16",
+}
+"""Few partitions, of which most have a host; leases that end while a test waits."""
+
+
+def served(site, count):
+    return lambda: (log := site.requests()) and len(log.entries) >= count
+
+
+@pytest.fixture
+def crawling(cluster, serve):
+    """Begin a crawl with two nodes, and return its site and what starts a node."""
+
+    def crawling(pages=40, **settings):
+        site = serve(urls=300, hosts=8, calendar_months=6, delay=0.03)
+        seeds = ",".join(site.seeds)
+
+        def start(*node_ids):
+            for node_id in node_ids:
+                chosen = {**SETTINGS, **settings}
+                cluster.start(node_id, "-a", f"seeds={seeds}", **chosen)
+
+        start("node-1", "node-2")
+        until(served(site, pages), "some pages")
+        return site, start
+
+    return crawling
+
+
+def keys_of(cluster):
+    """The keys of the crawl, and of a partition in which much is ready."""
+    keys = CrawlKeys("frontier", "site-1")
+
+    def fullest():
+        names = [keys.partition(n).counts for n in range(16)]
+        calls = [Call.command("HGET", name, "ready") for name in names]
+        ready = [int(count or 0) for count in cluster.store.run(calls)]
+        return (ready.index(max(ready)),) if max(ready) > 5 else None
+
+    (number,) = until(fullest, "a partition with URLs")
+    return keys, number
+
+
+@pytest.mark.parametrize(
+    "what", ["counts", pytest.param("fence", marks=pytest.mark.chaos)]
+)
+def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
+    crawling, cluster, what
+):
+    site, start = crawling()
+    keys, number = keys_of(cluster)
+    part = keys.partition(number)
+    if what == "counts":
+        cluster.store.call(Call.command("HSET", part.counts, "ready", "abc"))
+    else:
+        cluster.store.call(Call.command("SET", part.fence, "abc"))
+        cluster.store.call(Call.command("DEL", part.lease))
+
+    assert cluster.wait() == [1, 1]
+    for node in ("node-1", "node-2"):
+        text = cluster.text_of(node)
+        assert "Traceback" not in text
+        assert "has ended incomplete" in text
+        assert f"{number} ({what}: " in text
+        assert "(frontier_incomplete)" in text
+    status = cluster.ask("crawl", "status", "site-1", "--json")
+    assert status.returncode == 6
+    seen = json.loads(status.stdout)
+    assert seen["state"] == "incomplete"
+    assert [(one["partition"], one["key"]) for one in seen["harmed"]] == [
+        (number, what)
+    ]
+    missing = site.requests().missing(site.expected)
+    assert missing
+
+    done = cluster.ask("crawl", "repair", "site-1")
+    assert done.returncode == 0, done.stderr
+    start("node-3")
+    assert cluster.wait("node-3") == [0]
+    assert site.requests().missing(site.expected) == set()
+    assert cluster.ask("crawl", "status", "site-1").returncode == 0
+
+
+def named(cls, *, tagged=False):
+    """The keys of *cls* that a crawl may have, by the names of what names them."""
+    arguments = {
+        "spider": ["site"],
+        "crawl": ["site-1"],
+        "counts": ["site-1"],
+        "waczs": ["site-1"],
+        "committing": ["site-1"],
+        "rev_count": ["x"],
+        "rev_size": ["x"],
+        "shadow": ["alldupes"],
+    }
+    keys = cls("frontier") if cls is RegistryKeys else cls("", tagged)
+    found = {}
+    for what in vars(cls):
+        if not what.startswith("_") and what not in cls.__dataclass_fields__:
+            found[what] = getattr(keys, what)(*arguments.get(what, []))
+    return found
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("kind", ["another type", "a value"])
+@pytest.mark.parametrize("what", [*named(RegistryKeys), *named(CollectionKeys)])
+def test_a_damaged_key_that_outlives_crawls_is_told_and_hides_nothing(
+    crawling, cluster, what, kind
+):
+    site, _ = crawling()
+    names = named(RegistryKeys) | named(CollectionKeys, tagged=not cluster.store.alone)
+    name = names[what]
+    found = cluster.store.call(Call.command("TYPE", name))
+    if kind == "another type" or found == b"none":
+        cluster.store.call(Call.command("DEL", name))
+        word = ("RPUSH", name, "x") if found == b"string" else ("SET", name, "x")
+        cluster.store.call(Call.command(*word))
+    else:
+        write = {b"hash": ("HSET", "x"), b"set": ("SADD",), b"string": ("SET",)}
+        word, *field = write.get(found, ("RPUSH",))
+        cluster.store.call(Call.command(word, name, *field, b"\xff\xfe 9"))
+
+    codes = cluster.wait()
+    texts = [cluster.text_of(node) for node in ("node-1", "node-2")]
+    for text in texts:  # Scrapy's own tell of each request that was under way
+        assert not re.search(r"\[frontier\.[^\n]*\nTraceback", text), text[-3000:]
+    missing = site.requests().missing(site.expected)
+    for code, text in zip(codes, texts, strict=True):
+        assert code in {0, 1}
+        assert code == 0 or f"the key {name} " in text, text[-3000:]
+    assert not missing or 1 in codes

@@ -1,0 +1,126 @@
+"""The user of docs/security.md has the rights for all that frontier does."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Cluster, until
+
+from benchmarks.topologies import Process, free_ports
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "security.md"
+pytestmark = pytest.mark.one_server("the user is made on a server of the test's own")
+
+
+def rights():
+    """The words of the command in the page, after the user's name."""
+    text = PAGE.read_text("utf-8")
+    (block,) = re.findall(
+        r"```console\n> (ACL SETUSER crawler .*?)```", text, re.DOTALL
+    )
+    return block.replace("\\\n", " ").split()[3:]
+
+
+@pytest.fixture(params=["redis-7", pytest.param("valkey-9", marks=pytest.mark.compat)])
+def limited(request, binary, tmp_path):
+    """The address of a server, as that user."""
+    (port,) = free_ports(1)
+    options = ("--port", str(port), "--bind", "127.0.0.1", "--save", "")
+    server = Process(binary(request.param), tmp_path / "server", port, port, *options)
+    server.launch()
+    server.wait()
+    server.ask("ACL", "SETUSER", "crawler", *rights())
+    yield f"redis://crawler:PASSWORD@127.0.0.1:{port}/0"
+    server.kill()
+
+
+@pytest.fixture
+def limited_cluster(limited, tmp_path):
+    made = Cluster(tmp_path, url=limited)
+    yield made
+    made.close()
+
+
+def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp_path):
+    cluster, server = limited_cluster, serve(urls=130, hosts=4, calendar_months=2)
+    journal, export = tmp_path / "j", tmp_path / "seen.export"
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"resources": []}))
+    settings = {
+        "FRONTIER_LEASE_TTL": "15",
+        "FRONTIER_STORE_WAIT": "30",
+        "FRONTIER_JOURNAL_DIR": journal,
+        "FRONTIER_QUEUE_MAX_BYTES": "20000",
+        "FRONTIER_QUEUE_SPILL_DIR": tmp_path / "spill",
+        "FRONTIER_HOST_MAX_PAGES": "1000",
+        "FRONTIER_SEEN_SET_MAX_BYTES": "2000",
+        "FRONTIER_STORE_WAIT_REPLICAS": "0",
+        "FRONTIER_WACZ_DIR": tmp_path / "wacz",
+        "FRONTIER_RUN_ID": "run",
+        "CLOSESPIDER_PAGECOUNT": "100000",
+        "FRONTIER_KEEP_ALIVE": "True",
+    }
+
+    def do(*words, code=0):
+        done = cluster.ask(*words)
+        assert "may not do" not in done.stdout + done.stderr, words
+        assert done.returncode == code, (words, done.stderr)
+
+    def start(node, **more):
+        seeds = ",".join(server.seeds)
+        cluster.start(node, "-a", f"seeds={seeds}", **{**settings, **more})
+        until(lambda: takes_part(cluster, node), "it takes part")
+
+    start("node-1")
+    start("node-2")
+    until(lambda: sum(log_of(server).values()) > 30, "pages")
+    cluster.kill("node-2")
+    do("crawl", "rebuild", "--missing", "--crawl", "site-1", "--journal", str(journal))
+    do("crawl", "seed", server.seeds[0] + "nothing")
+    until(lambda: not server.expected - set(log_of(server)), "all pages")
+    start("node-3")
+    for words in (
+        ("crawl", "status", "--json"),
+        ("node", "list"),
+        ("store", "status"),
+        ("crawl", "dead"),
+        ("crawl", "requeue", "--all"),
+        ("node", "drain", "node-1"),
+    ):
+        do(*words)
+    assert cluster.wait("node-1") == [0]
+    do("seen", "export", str(export), "--crawl", "site-1")
+    do("seen", "check", server.seeds[0], "--crawl", "site-1")
+    do("seen", "forget", server.seeds[0], "--crawl", "site-1", "--yes")
+    do("crawl", "cancel", "site-1", "--yes")
+    assert cluster.wait("node-3") == [0]
+    do("crawl", "close", "site-1", "--remove-frontier", "--yes")
+    start("node-4", FRONTIER_KEEP_ALIVE="False", FRONTIER_RUN_ID="next")
+    assert cluster.wait("node-4") == [0]
+    do("seen", "import", str(export), "--new", "again")
+    for words in (
+        ("crawl", "close", "again", "--remove-frontier", "--yes"),
+        ("crawl", "list"),
+        ("collection", "list"),
+        ("collection", "status"),
+        ("collection", "check"),
+        ("collection", "import", str(cluster.warc_dir), "--crawl", "old"),
+        ("collection", "commit", "site-2"),
+        ("collection", "purge", str(manifest), "--yes", "--force"),
+    ):
+        do(*words)
+    for node in cluster.nodes:
+        assert "may not do" not in cluster.text_of(node)
+    assert "new URLs" in cluster.ask("crawl", "status", "site-2").stdout
+
+
+def log_of(server):
+    log = server.requests()
+    return log.fetched() if log else {}
+
+
+def takes_part(cluster, node):
+    assert cluster.nodes[node].poll() is None, cluster.text_of(node)[-2000:]
+    return "is in crawl" in cluster.text_of(node)

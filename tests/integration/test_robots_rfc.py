@@ -1,0 +1,172 @@
+"""robots.txt that fails, redirects, or is too large, as RFC 9309 has it."""
+
+import contextlib
+import gzip
+import json
+import re
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import FAST, until
+
+from frontier.urls.robots import LIMIT
+from tests.rawsite import RawSite
+
+PAGES = ("/no", "/yes")
+release = threading.Event()
+
+
+def said(body, *headers, status="200 OK"):
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def page(text=""):
+    return said(text.encode(), "Content-Type: text/html")
+
+
+def redirect(location):
+    return said(b"", f"Location: {location}", status="302 Found")
+
+
+class Endless:
+    """A robots.txt of a gigabyte, of which it counts what was taken."""
+
+    sent = 0
+
+    def __call__(self, connection):
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
+        rules = b"".join(b"Disallow: /filler/%d\n" % n for n in range(4_000))
+        connection.sendall(head + b"User-agent: *\nDisallow: /no\n")
+        with contextlib.suppress(OSError):
+            while self.sent < 1_000_000_000:
+                connection.sendall(rules)
+                self.sent += len(rules)
+
+
+def hang(connection):
+    release.wait(60)
+
+
+def bomb():
+    """204 kB that are 50 MB of rules."""
+    lines = b"".join(b"Disallow: /filler/%d\n" % n for n in range(1_000))
+    return gzip.compress(b"User-agent: *\nDisallow: /no\n" + lines * 2_500, 6)
+
+
+def cut_in_a_rule():
+    """Rules of which the last that is read would forbid all, if it were read."""
+    head = b"User-agent: *\nDisallow: /no\n"
+    end = b"Disallow: /"
+    filler = b"#" * (LIMIT - len(head) - len(end) - 1) + b"\n"
+    return head + filler + end + b"private\n" * 100
+
+
+@pytest.fixture
+def sites():
+    """Sites whose start pages lead to `PAGES`, by name."""
+    made = {}
+    links = "".join(f"<a href='{path}'>x</a>" for path in PAGES)
+
+    def add(name, robots):
+        site = RawSite({"/": page(links), "/no": page(), "/yes": page()})
+        if robots is not None:
+            site.pages["/robots.txt"] = robots
+        made[name] = site
+        return site
+
+    rules = said(b"User-agent: *\nDisallow: /no\n")
+    last = add("plain", rules)
+    last.pages["/hop4"] = redirect(last.url("/rules"))
+    last.pages["/rules"] = rules
+    hops = add("hops", None)
+    for n in range(4):
+        to = hops.url(f"/hop{n + 1}") if n < 3 else last.url("/hop4")
+        hops.pages[f"/hop{n}"] = redirect(to)
+    hops.pages["/robots.txt"] = hops.pages.pop("/hop0")
+    loop = add("loop", None)
+    loop.pages["/robots.txt"] = redirect(loop.url("/robots.txt"))
+    inside = redirect("http://169.254.169.254/robots.txt")
+    for name, robots in {
+        "missing": None,
+        "forbidden": said(b"", status="403 Forbidden"),
+        "broken": said(b"", status="503 Service Unavailable"),
+        "busy": said(b"", status="429 Too Many Requests"),
+        "hanging": hang,
+        "inside": inside,
+        "endless": Endless(),
+        "bomb": said(bomb(), "Content-Encoding: gzip"),
+        "cut": said(cut_in_a_rule()),
+    }.items():
+        add(name, robots)
+    yield made
+    release.set()
+    for site in made.values():
+        site.close()
+
+
+def closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def peak_of(process):
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
+
+
+RULED = ("plain", "hops", "endless", "bomb", "cut")
+OPEN = ("missing", "forbidden", "loop")
+SHUT = ("broken", "busy", "hanging", "inside")
+
+
+def test_what_robots_txt_says_or_does_not_say_is_kept(cluster, sites, tmp_path):
+    absent = f"http://127.0.0.1:{closed_port()}/"
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("\n".join([*(s.url("/") for s in sites.values()), absent]))
+    node = cluster.start(
+        "a",
+        "-a",
+        f"seeds={seeds}",
+        **{**FAST, "DOWNLOAD_TIMEOUT": "8", "RETRY_TIMES": "0"},
+        FRONTIER_KEEP_ALIVE="True",
+    )
+
+    def letters():
+        found = json.loads(cluster.ask("crawl", "dead", "--json").stdout)["letters"]
+        return {letter["url"]: letter["reason"] for letter in found}
+
+    def told():
+        return cluster.text_of("a").count("/robots.txt cannot be had")
+
+    read = [sites[name] for name in (*RULED, *OPEN)]
+    until(lambda: all("/yes" in site.requests for site in read), "the pages")
+    until(lambda: told() == len(SHUT), "the others")
+    until(lambda: len(letters()) == len(SHUT), "the dead letters")
+    reasons, peak = letters(), peak_of(node)
+    node.terminate()
+    assert cluster.wait() == [0]
+
+    for name in RULED:
+        assert "/no" not in sites[name].requests, name
+    for name in OPEN:
+        assert "/no" in sites[name].requests, name
+    for name in SHUT:
+        assert sites[name].requests.keys() <= {"/robots.txt"}, name
+        assert "robots.txt of its host cannot be had" in reasons[sites[name].url("/")]
+    assert "503" in reasons[sites["broken"].url("/")]
+    assert "metadata address" in reasons[sites["inside"].url("/")]
+    assert sites["endless"].pages["/robots.txt"].sent < 50_000_000
+    assert peak < 400_000_000
+    text = cluster.text_of("a")
+    assert (
+        "4 requests to 4 hosts were not sent, as their robots.txt could not be" in text
+    )
+    assert "/robots.txt is longer than 512,000 bytes" in text
+    (log,) = cluster.warc_dir.glob("*.crawl.log")
+    lines = {line.split()[3]: line.split() for line in log.read_text().splitlines()}
+    assert lines[sites["busy"].url("/")][1] == "-61"
+    assert lines[absent][1] == "-2"
+    assert "lenTrunc" in lines[sites["endless"].url("/robots.txt")][-1]
