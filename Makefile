@@ -4,6 +4,8 @@
 # make bench                          every benchmark in its short form, three minutes
 # make chaos                          kill, freeze and cut: fifty seeds, ten minutes
 # make compat                         other people's spiders, plug-ins, tools and tests
+# make lock                           write anew which versions .ci/run installs
+# make audit                          ask for known vulnerabilities of those
 # make clean                          remove caches; crawls, archives and .venv stay
 
 PYTHON ?= python3
@@ -12,7 +14,10 @@ WORKERS ?= 2
 BIN = .venv/bin
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
-.PHONY: crawl test bench chaos compat compat-short lint clean
+# With LOCKED=yes, as in .ci/run, what is installed has the versions of .ci/locks.
+locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
+
+.PHONY: crawl test bench chaos compat compat-short lint lock audit clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -42,6 +47,13 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+lock: .venv/bin/python
+	$(BIN)/python .ci/lock.py dev .ci/locks/dev.txt
+	$(BIN)/python .ci/lock.py dev,compat .ci/locks/compat.txt
+
+audit: .venv-audit/.installed
+	.venv-audit/bin/python .ci/audit.py .ci/locks/dev.txt .ci/locks/compat.txt
+
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
@@ -56,17 +68,23 @@ clean:
 
 .venv/.installed-run: pyproject.toml | .venv/bin/python
 	@echo "installing into .venv ..."
-	@$(PIP) install --editable .
+	@$(PIP) install $(call locked,dev) --editable .
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml | .venv/bin/python
 	@echo "installing into .venv, with the tools for tests ..."
-	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install $(call locked,dev) --editable '.[dev]'
 	@touch .venv/.installed-run $@
 
 .venv-compat/.installed: pyproject.toml
 	@echo "installing into .venv-compat, with what others wrote ..."
 	@$(PYTHON) -m venv .venv-compat
 	@.venv-compat/bin/python -m pip -qq --disable-pip-version-check \
-	  install --editable '.[dev,compat]'
+	  install $(call locked,compat) --editable '.[dev,compat]'
+	@touch $@
+
+.venv-audit/.installed:
+	@$(PYTHON) -m venv .venv-audit
+	@.venv-audit/bin/python -m pip -qq --disable-pip-version-check \
+	  install 'pip-audit>=2.9,<3'
 	@touch $@

@@ -195,10 +195,22 @@ class Config:
     """Keys of ``meta`` that steer where bytes go, and are taken from the store."""
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Whether records have a WARC-Block-Digest beside that of the payload."""
+    trap_directory_urls: int = _setting(0, parsers.whole(0, 10**9))
+    """URLs of one directory that are queued; 0 for no limit."""
+    trap_hops: int = _setting(0, parsers.whole(0, 10**6))
+    """Links and redirects from a seed to a URL; 0 for no limit."""
+    trap_host_urls: int = _setting(0, parsers.whole(0, 10**12))
+    """URLs of one host that are queued; 0 for no limit."""
+    trap_page_links: int = _setting(0, parsers.whole(0, 10**9))
+    """Links of one page that the spider ``site`` follows; 0 for no limit."""
     trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))
     """How often a part of a path may come in a row; 0 for no limit."""
+    trap_path_segments: int = _setting(0, parsers.whole(0, 10**6))
+    """Slashes of a path; 0 for no limit."""
     trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
-    """URLs of one page with the same parameters that a node queues; 0 for no limit."""
+    """URLs of one page with the same parameters that are queued; 0 for no limit."""
+    trap_url_length: int = _setting(0, parsers.whole(0, 10**6))
+    """Characters of a URL; 0 for no limit."""
     warc_browser: bool = _setting(True, parsers.boolean)
     """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -39,7 +40,7 @@ from frontier.scrapy_internals import (
     wake_engine,
 )
 from frontier.spideroutput import Marks, SpiderOutput
-from frontier.traps import PATH, QUERY
+from frontier.traps import SETTINGS, STATS, Traps
 from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ INCOMPLETE = "frontier_incomplete"
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
+
+MAX_WAITING = 10_000
+"""Requests in the outbox above which a page with more links waits."""
+URL_SHOWN = 200
+"""Characters of a URL in a line about it."""
 
 _connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
 
@@ -132,6 +138,9 @@ class Connection:
         """Whether start requests of a node that is gone are being made again."""
         self.origins: Any = None
         """Which request each item came from; see `frontier.pipelines`."""
+        self.traps = Traps(self.config)
+        self.trapped: Counter[str] = Counter()
+        """Links that this node left out, by kind of trap."""
         self.put_back: WeakSet[Request] = WeakSet()
         """Requests that this node does not send any more, as it closes."""
         self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
@@ -258,6 +267,11 @@ class Connection:
         self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
         return pool
 
+    async def let_store(self) -> None:
+        """Wait while too many requests wait for the store."""
+        if self._opened and self.node.outbox.pending > MAX_WAITING:
+            await self.node.outbox.flush()
+
     def in_progress(self) -> set[Request]:
         """The requests that the engine has not done with."""
         return in_progress(self._crawler)
@@ -337,6 +351,20 @@ class Connection:
         """Add one to *stat* of Scrapy's."""
         self._crawler.stats.inc_value(stat)
 
+    def leave_out(self, trap: str, url: str, count: int = 1) -> None:
+        """Count links that are in a *trap*, such as *url*; tell of the first."""
+        if trap not in self.trapped:
+            name = SETTINGS[trap]
+            limit = self._crawler.settings.get(name)
+            logger.warning(
+                "links over %s = %s are left out, first %s; the report counts them",
+                name,
+                limit,
+                url[:URL_SHOWN] + ("..." if len(url) > URL_SHOWN else ""),
+            )
+        self.trapped[trap] += count
+        self._crawler.stats.inc_value(STATS[trap], count)
+
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
         stats = self._crawler.stats
@@ -359,9 +387,8 @@ class Connection:
             "statuses": statuses,
             "forbidden": forbidden,
             "refused": self.hops.refused.total(),
-            "trapped": sum(
-                stats.get_value(f"frontier/trap/{trap}", 0) for trap in (PATH, QUERY)
-            ),
+            "trapped": self.trapped.total(),
+            "traps": dict(self.trapped),
             "seen": {
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
                 for tier in ("recent", "bloom", "set")

@@ -191,6 +191,20 @@ def found_of(request: Request) -> Found:
     return Found(_limited(via), hops, _limited(seed))
 
 
+def hops_of(request: Request) -> int:
+    """How many links and redirects led to *request*, as far as it is known."""
+    given = request.meta.get(META)
+    urls = request.meta.get("redirect_urls")
+    passed = len(urls) if isinstance(urls, list) else 0
+    if given is not None and _is_written_here(given) and given[1] is not None:
+        found = _HOPS.fullmatch(given[1])
+        if found is not None:
+            counted = int(found[1] or 0) + len(found[2])
+            return counted + max(0, passed - int(given[3]))
+    depth = request.meta.get("depth", 0)
+    return (depth if isinstance(depth, int) else 0) + passed
+
+
 def extended(hops: str | None, letter: str) -> str | None:
     """*hops* and one more; of more than `HOPS_LIMIT` the first are a number."""
     if hops is None:

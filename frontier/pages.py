@@ -41,6 +41,11 @@ class Document:
     def __init__(self, crawler: Crawler, response: Response) -> None:
         self._connection = connection_of(crawler)
         self._response = response
+        config = self._connection.config
+        self._limits = {
+            "most": config.trap_page_links,
+            "longest": config.trap_url_length,
+        }
         self.title: str | None = None
         """Of an HTML page that was read to its end; empty if it has none."""
 
@@ -56,7 +61,7 @@ class Document:
             return
         if len(response.body) <= INLINE:
             try:
-                parts = list(_parts(response, is_html))
+                parts = list(_parts(response, is_html, **self._limits))
             except (MemoryError, ValueError) as error:
                 self._give_up(str(error) or "there is no memory for it")
                 return
@@ -68,12 +73,14 @@ class Document:
             "url": response.url,
             "encoding": response.encoding,
             "is_html": is_html,
+            **self._limits,
         }
         try:
             workers = self._connection.workers
             async for part in workers.run("links", response.body, given):
                 for url in self._links_in(part):
                     yield url
+                await self._connection.let_store()
         except WorkerFailed as failed:
             self._give_up(failed.reason)
 
@@ -81,6 +88,8 @@ class Document:
         if isinstance(part, list):
             return part
         self.title = part["title"]
+        for kind, count in part["left_out"].items():
+            self._connection.leave_out(kind, part["examples"][kind], count)
         return []
 
     def _give_up(self, reason: str) -> None:
@@ -108,8 +117,10 @@ def links_of(response: Response) -> list[str]:
     return [url for part in parts if isinstance(part, list) for url in part]
 
 
-def _parts(response: Response, is_html: bool) -> Iterator[list[str] | dict[str, Any]]:
-    return read_links([response.text], response.url, is_html=is_html)
+def _parts(
+    response: Response, is_html: bool, **limits: int
+) -> Iterator[list[str] | dict[str, Any]]:
+    return read_links([response.text], response.url, is_html=is_html, **limits)
 
 
 def _is_html(response: Response) -> bool | None:

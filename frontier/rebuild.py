@@ -21,11 +21,12 @@ import secrets
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from frontier.archive.records import target_uri
 from frontier.archive.stored import stored_urls
 from frontier.coordination.crawls import lost_partitions, mark_now, open_call
-from frontier.errors import ConfigurationError
+from frontier.errors import CodecError, ConfigurationError
 from frontier.journal.entries import (
     OPEN,
     SUFFIX,
@@ -42,11 +43,13 @@ from frontier.queues.codec import decode
 from frontier.queues.partition import split_name
 from frontier.queues.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
 from frontier.queues.pusher import Pusher
+from frontier.runtime.address_classes import TYPED
 from frontier.runtime.restoring import fault_of
 from frontier.runtime.shape import FILTER_PROBE, seen_shape, settled
 from frontier.seen.stored import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.urls.addresses import SAID, class_of_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +62,10 @@ REBUILDING = "rebuilding"
 """State of a crawl that no node can enter yet."""
 MAX_WAITING = 20_000
 """URLs that are collected before they are sent, partition by partition."""
+
+
+_START = b"is_start_request"
+"""In the item of a seed: Scrapy's key of its ``meta``."""
 
 
 @dataclass(slots=True)
@@ -155,6 +162,7 @@ class Rebuild:
         self._done: set[int] = set()
         self._stored: set[str] = set()
         self._done_in: Counter[int] = Counter()
+        self._spelled: set[str] = set()
         self.outcome = Outcome(crawl_id, len(found), len(self._node_ids))
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
@@ -243,6 +251,11 @@ class Rebuild:
             last = max(int(serial or 0), int(numbered[1]))
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
+        meta = self._keys.meta()
+        calls += [
+            Call.command("HSET", meta, f"address:{kind}", TYPED)
+            for kind in sorted(self._spelled)
+        ]
         self._store.run(calls)
         # Last, and on its own: on a cluster the calls of one run have no order.
         self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
@@ -283,6 +296,16 @@ class Rebuild:
                 self.outcome.pushed += 1
                 if fault := fault_of(entry):
                     self.outcome.bad.append(Bad(str(path), 0, len(entry.item), fault))
+                elif _START in entry.item:
+                    self._note_seed(entry)
+
+    def _note_seed(self, entry: Pushed) -> None:
+        """Keep which addresses the seeds spell: those that are done say it no more."""
+        with contextlib.suppress(CodecError, ValueError):
+            host = urlsplit(decode(entry.item)["url"]).hostname or ""
+            kind = class_of_host(host)
+            if kind in SAID:
+                self._spelled.add(kind)
 
     def _find_done(self, path: Path) -> None:
         """Learn which marks are done; queue what is queued whatever was seen."""

@@ -30,7 +30,7 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
 from frontier.connection import connection_of
-from frontier.discovery import noting_of
+from frontier.discovery import hops_of, noting_of
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.gate import CLOSING, LeaseGone
 from frontier.hashing import mark
@@ -44,6 +44,7 @@ from frontier.queues.push import (
     ARE_SEEN,
     CLAIMED,
     FORCE,
+    NEW,
     NOTED,
     SEEN_BY_BLOOM,
     TEST,
@@ -56,7 +57,6 @@ from frontier.spideroutput import PARENT
 from frontier.startfeed import feed_of
 from frontier.takeover import tell_of_leftovers
 from frontier.tally import Tally
-from frontier.traps import PATH, QUERY, Traps
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -79,8 +79,6 @@ LONG_DELAY = 10.0
 """Seconds between two requests to a host for which a node that closes does not wait."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
-TRAPPED = {PATH: "frontier/trap/path", QUERY: "frontier/trap/query"}
-"""Trap to stat."""
 AT_ONCE = 16
 """Requests that the engine is given before others have their turn in the reactor:
 each is decoded, and after a burst of responses it asks for as many."""
@@ -95,9 +93,7 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self._connection = connection_of(crawler)
         self._config = self._connection.config
-        self._traps = Traps(
-            self._config.trap_path_repeats, self._config.trap_query_urls
-        )
+        self._traps = self._connection.traps
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
@@ -136,6 +132,7 @@ class Scheduler(BaseScheduler):
         self._node = self._connection.node
         if not self._connection.opened:
             return
+        self._node.portions.on_total = self._traps.learn
         self._fingerprints = self._connection.fingerprints
         self._by_url = self._fingerprints.by_url
         self._modes = Modes(self._connection, self._fingerprints)
@@ -310,6 +307,8 @@ class Scheduler(BaseScheduler):
         seen = sum(map(verdicts.count, ARE_SEEN))
         new = len(verdicts) - seen - verdicts.count(NOTED)
         self._tally.counts["scheduler/enqueued"] += new
+        if new and self._traps.counts_urls:
+            self._count_new(pushes, verdicts)
         if not seen:
             return
         in_bloom = verdicts.count(SEEN_BY_BLOOM)
@@ -402,10 +401,17 @@ class Scheduler(BaseScheduler):
     def _is_trapped(self, request: Request) -> bool:
         if self._modes.is_start(request):
             return False
-        trap = self._traps.catches(request.url)
+        trap = self._traps.catches(request.url, hops_of(request))
         if trap is not None:
-            self._tally.counts[TRAPPED[trap]] += 1
+            self._connection.leave_out(trap, request.url)
         return trap is not None
+
+    def _count_new(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """Have traps know how many URLs there are of what they limit."""
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            if verdict == NEW and push.tag is not None:
+                for group, count in self._traps.note(push.tag.url):
+                    self._node.portions.add(group, count)
 
     def _push(
         self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place

@@ -24,7 +24,8 @@ UNDONE = "X-Archive-Orig-"
 """Put before the name of a header that is no longer true of the stored body."""
 
 _CODING = re.compile(rb"^(transfer-encoding[ \t]*:)", re.IGNORECASE | re.MULTILINE)
-_LINE_END = re.compile(rb"\r*\n")
+_LINE_END = re.compile(rb"(?<!\r)\r*+\n")
+"""Looked for from the first CR of several on only: from each takes their square."""
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -13,11 +13,13 @@ from frontier.connection import one_message
 from frontier.pages import Document
 from frontier.scope import Scope
 from frontier.seeds import read_seeds
+from frontier.traps import ON_FOR_SITE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
 
 class SiteSpider(scrapy.Spider):
@@ -30,6 +32,14 @@ class SiteSpider(scrapy.Spider):
         with one_message():
             self.start_urls = read_seeds(seeds)
             self.scope = Scope(scope, self.start_urls)
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        """Limit traps and floods, where neither project nor operator says how."""
+        super().update_settings(settings)
+        for name, limit in ON_FOR_SITE.items():
+            if name not in settings:
+                settings.set(name, limit, priority="spider")
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         """Yield what the page leads to, and the page itself, if it is one."""

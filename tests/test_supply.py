@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -88,3 +90,16 @@ def test_no_licence_asks_for_more_than_ours():
         assert not re.search(r"\b[AL]?GPL|General Public", "\n".join(said)[:5_000]), (
             f"{name}: {said}"
         )
+
+
+@pytest.mark.parametrize("name", ["dev", "compat"])
+def test_what_ci_installs_is_locked_and_fits(name):
+    lines = (ROOT / ".ci" / "locks" / f"{name}.txt").read_text("utf-8").splitlines()
+    locked = dict(line.split("==") for line in lines if not line.startswith("#"))
+    extras = EXTRAS["dev"] | (EXTRAS["compat"] if name == "compat" else {})
+    asked = [Requirement(text) for text in [*RUN.values(), *extras.values()]]
+    asked = [each for each in asked if not each.marker or each.marker.evaluate()]
+
+    for each in asked:
+        version = locked[canonicalize_name(each.name)]
+        assert each.specifier.contains(version), f"{each}, but {version} is locked"

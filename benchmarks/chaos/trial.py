@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 CRAWL = "chaos"
 URLS = 240
 HOSTS = 5
-MONTHS = 24
+MONTHS = 18
 """Pages in a chain: nothing but the one before leads to each of them."""
 DELAY = 0.1
 """Seconds between two requests to one host."""

@@ -22,7 +22,7 @@ from frontier.cli.options import (
     connected,
 )
 from frontier.cli.output import results, say, show, show_json
-from frontier.cli.report import node_table
+from frontier.cli.report import busy_nodes, node_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def list_nodes(
     if as_json:
         show_json(_object(seen))
     else:
-        show([node_table(seen, ring=True)])
+        show([node_table(seen, ring=True), *busy_nodes(seen)])
 
 
 @app.command()

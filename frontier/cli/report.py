@@ -9,6 +9,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from frontier.traps import SETTINGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -71,6 +73,7 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         yield Text(f"It has {seen.harm}")
     yield Text()
     yield node_table(seen)
+    yield from busy_nodes(seen)
     yield Text()
     yield facts(
         _queue(seen)
@@ -121,6 +124,16 @@ def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
+    """A line for each live node that a callback blocks, as its watchdog says."""
+    for node in seen.nodes:
+        figures = node.figures
+        if node.state == "live" and figures is not None and figures.busy_seconds:
+            what = figures.busy_url or "something that is no callback"
+            lasts = duration(figures.busy_seconds)
+            yield Text(f"{node.node_id} has been busy for {lasts} with {what}")
 
 
 def facts(rows: Rows) -> Table:
@@ -205,12 +218,18 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         text = "not sent: out of scope, or to addresses not allowed"
         rows.append(("", f"{totals.refused:,} of them {text}"))
     if totals.trapped:
-        rows.append(("", f"{totals.trapped:,} more links kept out as traps"))
+        rows.append(("", f"{totals.trapped:,} more links left out{_by_trap(totals)}"))
     if totals.reclaimed:
         rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
     if totals.local:
         rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
+
+
+def _by_trap(totals: Figures) -> str:
+    """By which limits links were left out."""
+    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in totals.traps.items()]
+    return f": {', '.join(kinds)}" if kinds else ""
 
 
 def _statuses(totals: Figures) -> Rows:

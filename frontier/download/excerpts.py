@@ -55,4 +55,4 @@ def decoded(data: bytes, window: int, most: int) -> tuple[bytes, bool]:
         except zlib.error:
             continue
         return found[:most], len(found) <= most and unpack.eof
-    return b"", False
+    return data[:most], len(data) <= most  # it was not packed, whatever its head says

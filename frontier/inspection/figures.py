@@ -7,7 +7,14 @@ from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from frontier.inspection.untrusted import mapping, real, text, whole
+from frontier.inspection.untrusted import (
+    MAX_TEXT,
+    mapping,
+    printable,
+    real,
+    text,
+    whole,
+)
 from frontier.inspection.views import (
     ArchiveFigures,
     Figures,
@@ -15,6 +22,7 @@ from frontier.inspection.views import (
     ShareFigures,
 )
 from frontier.parsers import NAME
+from frontier.traps import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -60,6 +68,8 @@ def read_reports(reply: Mapping[bytes, bytes]) -> dict[str, Figures]:
 def _figures(report: Mapping[str, Any]) -> Figures:
     known = {name: whole(report.get(name)) for name in COUNTS}
     seconds = real(report.get("seconds"))
+    busy = report.get("busy")
+    blocked = busy if isinstance(busy, dict) else {}
     return Figures(
         **known,
         opened=real(report.get("opened")),
@@ -68,7 +78,10 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         seen=_read(SeenFigures, report.get("seen")),
         archive=_read(ArchiveFigures, report.get("archive")),
         shares=_read_shares(report.get("shares")),
+        traps=_read_traps(report.get("traps")),
         statuses=_read_statuses(report.get("statuses")),
+        busy_seconds=real(blocked.get("seconds")),
+        busy_url=printable(str(blocked.get("url", ""))[:MAX_TEXT]),
         left=report.get("left") is True,
     )
 
@@ -79,7 +92,9 @@ def together(every: Collection[Figures]) -> Figures:
         return Figures()
     sums = {name: sum(getattr(f, name) for f in every) for name in COUNTS}
     statuses: Counter[str] = Counter()
+    traps: Counter[str] = Counter()
     for figures in every:
+        traps.update(figures.traps)
         statuses.update(figures.statuses)
     opened = min(figures.opened for figures in every)
     seconds = max(figures.opened + figures.seconds for figures in every) - opened
@@ -91,6 +106,7 @@ def together(every: Collection[Figures]) -> Figures:
         seen=sum_of(SeenFigures, [figures.seen for figures in every]),
         archive=sum_of(ArchiveFigures, [figures.archive for figures in every]),
         shares=_sum_shares([figures.shares for figures in every]),
+        traps=dict(traps.most_common()),
         statuses=dict(sorted(statuses.items())),
     )
 
@@ -102,6 +118,11 @@ def _read_statuses(value: Any) -> dict[str, int]:
         for status, count in list(known.items())[:MOST_STATUSES]
         if STATUS.fullmatch(str(status))
     }
+
+
+def _read_traps(value: Any) -> dict[str, int]:
+    known = value if isinstance(value, dict) else {}
+    return {trap: whole(known[trap]) for trap in SETTINGS if trap in known}
 
 
 def _read_shares(value: Any) -> Shares:

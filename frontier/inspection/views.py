@@ -107,7 +107,7 @@ class Figures:
     refused: int = 0
     """Requests that were not sent: out of scope, or to addresses not connected to."""
     trapped: int = 0
-    """URLs that were not queued because they look like a trap."""
+    """Links that were not followed because they look like a trap."""
     new: int = 0
     """URLs that were new and therefore queued."""
     local: int = 0
@@ -126,8 +126,14 @@ class Figures:
     seen: SeenFigures = field(default_factory=SeenFigures)
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
     shares: Shares = field(default_factory=dict)
+    traps: dict[str, int] = field(default_factory=dict)
+    """The same by kind of trap, as `frontier.traps` names them."""
     statuses: dict[str, int] = field(default_factory=dict)
     """Responses by HTTP status; each try counts, redirects too."""
+    busy_seconds: float = 0.0
+    """For how long a callback, or something else, has blocked the node by now."""
+    busy_url: str = ""
+    """Of that callback's page; empty if no callback blocks it."""
     left: bool = False
     """Whether it is the last report of a node that closed by itself."""
 

@@ -7,6 +7,7 @@ not asked here; `frontier.runtime.repairing` counts.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError
@@ -29,6 +30,7 @@ NUMBERS = (
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
 DIGITS = 15
 """Of any number in the store: Lua's are exact up to 2^53."""
+_LAST_PUSH = re.compile(rb"[0-9]{1,15} [0-9]{1,15} [A-Za-z]*")
 MAX_BUCKETS = 10_000
 """Buckets of a seen-set that are looked at."""
 MAX_NAMES = 1_000
@@ -38,6 +40,11 @@ MAX_NAMES = 1_000
 def is_number(value: bytes) -> bool:
     """Whether *value* is a number as scripts write them: digits, and not too many."""
     return 0 < len(value) <= DIGITS and value.isdigit()
+
+
+def is_last_push(value: bytes) -> bool:
+    """Whether *value* may tell of the last push of a process."""
+    return _LAST_PUSH.fullmatch(value) is not None
 
 
 def look(
@@ -68,6 +75,7 @@ def look(
         "queues": Call.command("ZRANGE", keys.queues, 0, MAX_NAMES - 1),
         "seen": Call.command("HMGET", keys.seen, *LAYOUT),
         "spent": Call.command("HGETALL", keys.spent),
+        "pushers": Call.command("HGETALL", keys.pushers),
     }
     asked = [what for what in reads if what in right]
     replies = yield [reads[what] for what in asked]
@@ -77,6 +85,8 @@ def look(
     faults += _of_counts(keys, found.get("counts", {}))
     faults += _of_reserved(found.get("reserved", {}))
     faults += _of_spent(found.get("spent", {}))
+    if not all(map(is_last_push, found.get("pushers", {}).values())):
+        faults.append(("pushers", "an entry of it is no push"))
     faults += _of_seen(found.get("seen", ()), shape)
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]

@@ -193,7 +193,7 @@ class Node:
         )
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
-        self.cookies = parts.cookies
+        self.cookies, self.portions = parts.cookies, parts.portions
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()

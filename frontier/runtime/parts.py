@@ -29,6 +29,7 @@ from frontier.runtime.keeper import Keeper
 from frontier.runtime.lending import Lending
 from frontier.runtime.manners import Manners
 from frontier.runtime.outbox import Outbox
+from frontier.runtime.portions import Portions
 from frontier.runtime.quotas import Quotas
 from frontier.runtime.recovery import Recovery
 from frontier.runtime.restoring import Restoring
@@ -136,6 +137,7 @@ class Parts:
         )
         self.starts = Starts(patience, keys)
         self.manners = Manners(patience, keys)
+        self.portions = Portions(patience, keys, partitions=config.partitions)
         self.addresses = Addresses(patience, keys)
         allowed = frozenset(config.allow_addresses)
         given = None if SEEDS in allowed else allowed
@@ -312,7 +314,7 @@ class Parts:
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.keeper.run, self.keeper.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
-        loops.append(self.restoring.run)
+        loops += [self.restoring.run, self.portions.run]
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:

@@ -114,7 +114,7 @@ def _seen_names(
 
 def _rest(keys: PartitionKeys) -> list[str]:
     names = [keys.reserved, keys.started, keys.polite, keys.pushers]
-    return [*names, keys.spent, keys.claimed, keys.seen]
+    return [*names, keys.groups, keys.spent, keys.claimed, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

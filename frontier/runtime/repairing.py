@@ -30,7 +30,7 @@ from frontier.coordination.crawls import STATES
 from frontier.errors import CodecError, KeyDamaged, LayoutStale
 from frontier.model import Layout
 from frontier.queues.blocks import count_of
-from frontier.queues.faults import is_number, look, readable
+from frontier.queues.faults import is_last_push, is_number, look, readable
 from frontier.queues.partition import read_reserved, split_name
 from frontier.queues.push import (
     MAX_URLS,
@@ -262,6 +262,9 @@ class Repair:
                 self.outcome.lost.append(
                     f"partition {number}: {error}; it is in the dead letter"
                 )
+        pushers = self._store.call(Call.command("HGETALL", keys.pushers))
+        if bad := [key for key, value in pushers.items() if not is_last_push(value)]:
+            self._store.call(Call.command("HDEL", keys.pushers, *bad))
         spent = self._store.call(Call.command("HGETALL", keys.spent))
         bad = [key for key, value in spent.items() if not is_number(value)]
         if bad:

@@ -203,6 +203,11 @@ class PartitionKeys:
         return f"{self.tag}:spent"
 
     @property
+    def groups(self) -> str:
+        """Hash: mark of a group of URLs to how many were new, as nodes have told."""
+        return f"{self.tag}:groups"
+
+    @property
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"

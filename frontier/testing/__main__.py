@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--calendar-months",
         type=_months,
-        default=24,
+        default=18,
         metavar="N|endless",
         help="where the calendar ends",
     )

@@ -73,7 +73,7 @@ class Site:
     urls: int = 400
     hosts: int = 5
     slow_seconds: float = 1.0
-    calendar_months: int | None = 24
+    calendar_months: int | None = 18
     bases: tuple[str, ...] = ()
     """Scheme and authority of each host; names that do not resolve until
     ``served_at`` says better."""

@@ -36,7 +36,8 @@ def run(tests: Sequence[str], report: Path, mark: str, *, alone: bool) -> str:
 
     With *alone* one at a time, as rates and delays are counted by the clock.
     """
-    options = ["-q", "-m", mark]
+    # pytest-twisted, which others' suites need, installs a reactor; else not ours.
+    options = ["-q", "-m", mark, "--reactor", "asyncio"]
     if not alone:
         options += ["-n", "2", "--dist", "worksteal"]
     done = subprocess.run(

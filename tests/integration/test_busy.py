@@ -181,6 +181,10 @@ def watchdogs(process):
     return found
 
 
+def busy_line(shown):
+    return next((line for line in shown.splitlines() if "has been busy" in line), "")
+
+
 def lives(process_id):
     return Path(f"/proc/{process_id}").exists()
 
@@ -228,6 +232,8 @@ def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
     until(lambda: run.site.answered("/sleepy"), "the page")
     (watchdog,) = until(lambda: watchdogs(first), "a watchdog")
     until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
+    shown = until(lambda: busy_line(cluster.ask("node", "list").stdout), "a report")
+    assert shown.endswith(f" with http://{run.site.hosts[0]}/sleepy")
     cluster.kill("node-1")
     until(lambda: not lives(watchdog), "its end")
 

@@ -1,12 +1,32 @@
-"""A calendar that goes on and on is left."""
+"""Traps and floods: what the spider `site` leaves out, and says."""
 
 import json
+
+from tests.rawsite import RawSite
+
+HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
+CHAIN = 24
+
+
+def page(*paths):
+    body = b"".join(b'<a href="%b">x</a>' % path.encode() for path in paths)
+    return HTML + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def traps_of(cluster):
+    assert cluster.store  # starts it again, for the command
+    status = cluster.ask("crawl", "status")
+    figures = json.loads(cluster.ask("crawl", "status", "--json").stdout)
+    return status.stdout, figures["totals"]
 
 
 def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
     server = serve(urls=220, hosts=1, calendar_months=100)
     cluster.start(
-        "node-1", "-a", f"seeds={server.seeds[0]}", FRONTIER_TRAP_QUERY_URLS=12
+        "node-1",
+        *("-a", f"seeds={server.seeds[0]}"),
+        FRONTIER_TRAP_QUERY_URLS=12,
+        FRONTIER_TRAP_HOPS=0,
     )
 
     assert cluster.wait() == [0], cluster.text_of("node-1")
@@ -14,6 +34,110 @@ def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
     months = {url for url in urls if "/calendar?month=" in url}
     assert len(months) == 12
     assert "'frontier/trap/query': " in cluster.text_of("node-1")
-    assert cluster.store  # starts it again, for the command
-    status = cluster.ask("crawl", "status", "--json")
-    assert json.loads(status.stdout)["totals"]["trapped"] > 0
+    assert traps_of(cluster)[1]["traps"]["query"] > 0
+
+
+def test_a_long_pagination_is_cut_where_heritrix_cuts_it_and_that_is_said(cluster):
+    pages = {f"/p/{n}": page(f"/p/{n + 1}") for n in range(CHAIN)}
+    site = RawSite({"/": page("/p/0"), **pages})
+    cluster.start("node-1", "-a", f"seeds={site.url('/')}", ROBOTSTXT_OBEY="False")
+
+    assert cluster.wait() == [0], cluster.text_of("node-1")
+    assert len([path for path in site.requests if path.startswith("/p/")]) == 20
+    told = f"links over FRONTIER_TRAP_HOPS = 20 are left out, first {site.url('/p/20')}"
+    assert cluster.text_of("node-1").count(told) == 1
+    text, totals = traps_of(cluster)
+    assert totals["traps"] == {"hops": 1}
+    assert "1 more links left out: 1 over FRONTIER_TRAP_HOPS" in text
+
+
+def test_a_long_pagination_is_followed_to_its_end_where_that_is_wanted(cluster):
+    pages = {f"/p/{n}": page(f"/p/{n + 1}") for n in range(CHAIN)}
+    site = RawSite({"/": page("/p/0"), **pages})
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={site.url('/')}"),
+        ROBOTSTXT_OBEY="False",
+        FRONTIER_TRAP_HOPS="0",
+    )
+
+    assert cluster.wait() == [0], cluster.text_of("node-1")
+    assert f"/p/{CHAIN}" in site.requests
+
+
+def test_each_limit_is_told_with_an_example_and_counted(cluster):
+    deep = "/" + "/".join(f"s{n}" for n in range(21))
+    home = page("/long?" + "x" * 2100, deep, "/a/a/a", *(f"/l/{n}" for n in range(60)))
+    pages = {f"/l/{n}": page() for n in range(60)}
+    site = RawSite({"/": home, **pages})
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={site.url('/')}"),
+        ROBOTSTXT_OBEY="False",
+        FRONTIER_TRAP_PAGE_LINKS=50,
+    )
+
+    assert cluster.wait() == [0], cluster.text_of("node-1")
+    totals = traps_of(cluster)[1]
+    assert totals["traps"] == {"links": 12, "length": 1, "segments": 1, "path": 1}
+    assert totals["trapped"] == 15
+    text = cluster.text_of("node-1")
+    assert f"first {site.url('/l/48')}; the report counts them" in text
+    assert (
+        f"FRONTIER_TRAP_PATH_SEGMENTS = 20 are left out, first {site.url(deep)}" in text
+    )
+    assert (
+        f"FRONTIER_TRAP_PATH_REPEATS = 2 are left out, first {site.url('/a/a/a')}"
+        in text
+    )
+    assert "FRONTIER_TRAP_URL_LENGTH = 2083 are left out" in text
+
+
+def test_what_a_directory_may_have_is_counted_over_all_nodes(cluster):
+    """Two hubs, each on a host of its own, lead to one directory of a third."""
+    flood = RawSite({}, answer=lambda link, _: link.sendall(page()))
+    many = [flood.url(f"/d/{n}") for n in range(160)]
+    hubs = [
+        RawSite(
+            {
+                "/": page("/0"),
+                **{f"/{n}": page(each, f"/{n + 1}") for n, each in enumerate(order)},
+            }
+        )
+        for order in (many, many[::-1])
+    ]
+    seeds = cluster.directory / "seeds.txt"
+    seeds.write_text("".join(f"{hub.url('/')}\n" for hub in hubs))
+    for node_id in ("node-1", "node-2"):
+        cluster.start(
+            node_id,
+            *("-a", f"seeds={seeds}", "-a", "scope=all"),
+            ROBOTSTXT_OBEY="False",
+            FRONTIER_TRAP_HOPS="0",
+            FRONTIER_TRAP_DIRECTORY_URLS="100",
+        )
+
+    assert cluster.wait() == [0, 0]
+    assert 100 <= len(flood.requests) < 120  # each alone would have let all 160 in
+    assert traps_of(cluster)[1]["traps"]["directory"] > 0
+
+
+def test_a_page_with_a_million_links_takes_bounded_memory(cluster):
+    links = b"".join(b'<a href="/l/%d">' % n for n in range(1_000_000))
+    head = HTML + b"Content-Length: %d\r\n\r\n" % len(links)
+    site = RawSite({"/": head + links})
+    cluster.start(
+        "node-1",
+        *("-a", f"seeds={site.url('/')}"),
+        ROBOTSTXT_OBEY="False",
+        MEMUSAGE_ENABLED="True",
+        MEMUSAGE_CHECK_INTERVAL_SECONDS="0.5",
+        CLOSESPIDER_PAGECOUNT="30",  # those that it leads to are not the matter
+    )
+
+    assert cluster.wait() == [0]
+    text = cluster.text_of("node-1")
+    assert "links over FRONTIER_TRAP_PAGE_LINKS = 6000 are left out" in text
+    assert "'frontier/trap/links': 994000" in text
+    used = int(text.rpartition("'memusage/max': ")[2].partition(",")[0])
+    assert used < 400_000_000

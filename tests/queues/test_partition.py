@@ -2,6 +2,7 @@ import pytest
 
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
+from frontier.queues import partition as p
 from frontier.queues.partition import (
     MAX_IDS,
     MAX_TRIES,
@@ -12,6 +13,7 @@ from frontier.queues.partition import (
     split_name,
 )
 from frontier.store.client import Call
+from frontier.store.scripts import QUEUE_STARTED
 
 A = "0:a.example"
 
@@ -167,6 +169,101 @@ def test_the_third_delivery_without_an_ack_is_the_last(client, grant, db, keys):
     assert db("LRANGE", keys.dead, 0, -1) == [b"delivered 3 times\n0:a.example\n20"]
     scan = node.scan()
     assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
+
+
+def note(node, lease, ran):
+    """Say what ran when the holder of *lease* ended."""
+    held = (lease.partition, lease.token)
+    return node.store.call(p.ended_call(node.keys, held, ran, "node-1"))
+
+
+def taken_over(node, lease):
+    """Reclaim under *lease* what was started before; say what became of it."""
+    reply = node.store.call(p.list_reserved(node.keys))
+    started = node.store.call(Call.command("SMEMBERS", node.keys.started))
+    done = []
+    for kind, why, entries in p.weighed(reply, started, lease):
+        calls = p.requeue_calls(
+            node.keys, lease, node.order, entries, delivered=kind, why=why
+        )
+        done += [p.requeued(one, lease) for one in node.store.run(calls)]
+    node.store.call(Call.command("UNLINK", node.keys.started))
+    return tuple(map(sum, zip(*done, strict=True)))
+
+
+def start(node, reservations):
+    ids = [one.id for one in reservations]
+    call = Call.to(
+        QUEUE_STARTED, [node.keys.started, node.keys.fence], [60, len(ids), *ids]
+    )
+    node.store.call(call)
+
+
+def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(
+    client, grant, db, keys
+):
+    node = client()
+    node.push_urls(numbers(3))
+    lease = grant()
+    ran, beside, _ = node.reserve(lease, 3)
+    start(node, [ran, beside])
+    assert note(node, lease, ran.key) == 1
+
+    assert taken_over(node, grant()) == (3, 0)
+    ready = db("LRANGE", keys.ready(A), 0, -1)
+    assert sorted(item[:1] for item in ready) == [b"0", b"1", b"3"]
+    assert ready[0][:1] == b"1", "it comes first again"
+
+
+def test_what_is_beside_nodes_that_end_is_given_up_after_nine_times(
+    client, grant, db, keys
+):
+    node = client()
+    node.push_urls(numbers(1))
+    for _ in range(3 * MAX_TRIES - 1):
+        lease = grant()
+        start(node, node.reserve(lease))
+        assert note(node, lease, (lease.partition + 1, lease.token, 1)) == 1
+        assert taken_over(node, grant()) == (1, 0)
+    lease = grant()
+    start(node, node.reserve(lease))
+    note(node, lease, (lease.partition + 1, lease.token, 1))
+
+    assert taken_over(node, grant()) == (0, 1)
+    assert db("LRANGE", keys.dead, 0, -1) == [b"delivered 3 times\n0:a.example\n80"]
+
+
+def test_what_nobody_knows_more_of_counts_in_full_beside_thirds(
+    client, grant, db, keys
+):
+    node = client()
+    node.push_urls(numbers(1))
+    lease = grant()
+    start(node, node.reserve(lease))
+    note(node, lease, (lease.partition + 1, lease.token, 1))
+    taken_over(node, grant())
+    start(node, node.reserve(grant()))
+
+    assert taken_over(node, grant()) == (1, 0)
+    assert db("LRANGE", keys.ready(A), 0, -1) == [b"40"]
+
+
+def test_a_note_about_what_another_node_has_by_now_is_refused(client, grant, db, keys):
+    node = client()
+    node.push_urls(numbers(1))
+    old = grant()
+    (one,) = node.reserve(old)
+    grant()
+
+    assert note(node, old, one.key) == 0
+    assert db("EXISTS", keys.started) == 0
+
+
+def test_nothing_is_noted_where_nothing_was_started(client, grant, db, keys):
+    lease = grant()
+
+    assert note(client(), lease, (lease.partition + 1, lease.token, 1)) == 0
+    assert db("EXISTS", keys.started) == 0
 
 
 def test_more_than_one_call_can_take_is_reclaimed(client, grant):

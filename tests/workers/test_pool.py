@@ -54,6 +54,12 @@ def is_there(pid):
     return state != "Z"
 
 
+def most_memory(pid):
+    """Most of *pid*'s that was in memory at a time, in KiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
 def test_none_is_started_before_there_is_a_job_and_one_does_many():
     async def main():
         async with pool_of(processes=3) as pool:
@@ -276,6 +282,21 @@ def test_a_worker_knows_nothing_of_the_node(monkeypatch):
             assert sum(kind.startswith("socket:") for kind in kinds) == 1
 
     asyncio.run(main())
+
+
+@on_linux
+def test_many_links_take_a_worker_no_more_memory_than_their_bytes():
+    content = b"".join(b"<a href=/l/%d>" % n for n in range(300_000))
+
+    async def main():
+        async with pool_of() as pool:
+            count = 0
+            async for part in pool.run("links", content, GIVEN):
+                count += len(part) if isinstance(part, list) else 0
+            assert count == 300_000
+            return most_memory(pool.pids[0])
+
+    assert asyncio.run(main()) < 100_000
 
 
 def test_jobs_need_no_framework():

@@ -190,8 +190,9 @@ end
 
 -- The number and the verdicts of the last push of a process; 0 if there is none.
 local function last_of(pushers, process)
-  local number, told = string.match(
-    redis.call('HGET', pushers, process) or '', '^(%d+) %d+ (%a*)$')
+  local entry = redis.call('HGET', pushers, process)
+  local number, told = string.match(entry or '', '^(%d+) %d+ (%a*)$')
+  if entry and not number then error('BADKEY 4 an entry of it is no push') end
   return tonumber(number or '0'), told
 end
 

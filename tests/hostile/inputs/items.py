@@ -102,6 +102,48 @@ def _(given, named):
     assert not (given.directory / "owned").exists()
 
 
+REQUESTS = {
+    "callback-init": {"callback": "__init__", "cb_kwargs": {"parse": "gone"}},
+    "callback-class": {"callback": "__class__"},
+    "callback-update-settings": {"callback": "update_settings"},
+    "callback-from-crawler": {"callback": "from_crawler"},
+    "callback-close": {"callback": "close"},
+    "callback-of-a-setting": {"callback": "custom_settings"},
+    "callback-rules": {"callback": "_compile_rules"},
+    "callback-of-bytes": {"callback": b"parse"},
+    "callback-of-a-list": {"callback": ["parse"]},
+    "callback-of-a-megabyte": {"callback": "p" * 10**6},
+    "errback-delattr": {"errback": "__delattr__"},
+    "errback-log": {"errback": "log"},
+    "a-local-file": {"url": "file:///etc/passwd"},
+    "a-local-file-in-capitals": {"url": "FILE:///etc/passwd"},
+    "ftp-to-a-file": {"url": "ftp://a.example/", "meta": {"ftp_local_filename": "x"}},
+    "a-bucket": {"url": "s3://a/b"},
+    "a-proxy": {"meta": {"proxy": "http://169.254.169.254/"}},
+    "no-proxy": {"meta": {"proxy": None}},
+    "a-local-address": {"meta": {"bindaddress": ["127.0.0.1", 0]}},
+    "a-browser-with-a-directory": {
+        "meta": {"playwright_context_kwargs": {"user_data_dir": "/etc"}}
+    },
+    "a-browser-that-calls": {
+        "meta": {"playwright_page_event_handlers": {"response": "__init__"}}
+    },
+    "a-class-of-os": {"_class": "os.system"},
+    "meta-of-a-list": {"meta": [1]},
+}
+
+
+@hostile_each("request", REQUESTS)
+def _(given, record):
+    from scrapy.spiders import CrawlSpider
+
+    from frontier.requests import from_record
+
+    spider = CrawlSpider("mine")
+    with refused(CodecError):
+        from_record({"url": "http://a.example/", **record}, spider)
+
+
 COOKIES = {
     "field-of-words": ("domain", "0 []"),
     "field-of-a-number": ("7", "0 []"),

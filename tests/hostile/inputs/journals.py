@@ -55,6 +55,15 @@ SKIPPED = {  # bytes between two good entries, which cost themselves only
         msgpack.packb(["p", 0, "t", LEAST_MARK, "0:" + "a" * (2 << 20), b"item"])
     ),
     "a-mode-of-a-list": framed(msgpack.packb(["p", 0, ["t"], LEAST_MARK, "0:a", b"i"])),
+    "a-push-of-a-number-below-zero": framed(
+        msgpack.packb(["p", 0, "t", LEAST_MARK, "0:a", b"item", -1])
+    ),
+    "a-push-of-a-number-of-words": framed(
+        msgpack.packb(["p", 0, "t", LEAST_MARK, "0:a", b"item", "7"])
+    ),
+    "a-header-of-a-process-that-is-a-list": framed(
+        msgpack.packb(["h", 1, "frontier", "x", "site", "n", {}, ["p"]])
+    ),
     "a-kind-of-nobody": framed(msgpack.packb(["z", 1])),
     "an-entry-that-is-empty": framed(msgpack.packb([])),
     "an-entry-of-a-number": framed(msgpack.packb(7)),

@@ -1,0 +1,63 @@
+"""No more is made of an answer than is wanted."""
+
+import gzip
+import zlib
+
+import pytest
+from scrapy import Request
+from scrapy.http import Response
+
+from frontier.download.excerpts import EXCERPT, excerpt_of
+
+TEXT = b"Disallow: /private\n" * 5_000_000
+RAW = zlib.compressobj(9, zlib.DEFLATED, -15)
+
+
+def excerpt(body, coding, wanted=1_000):
+    request = Request("http://host/robots.txt", meta={EXCERPT: wanted})
+    headers = {"Content-Encoding": coding} if coding else {}
+    return excerpt_of(request, Response(request.url, headers=headers, body=body))
+
+
+@pytest.mark.parametrize(
+    ("coding", "packed"),
+    [
+        ("gzip", gzip.compress(TEXT, 1)),
+        ("X-GZIP", gzip.compress(TEXT, 1)),
+        ("deflate", zlib.compress(TEXT, 1)),
+        ("deflate", RAW.compress(TEXT) + RAW.flush()),
+    ],
+    ids=["gzip", "x-gzip", "deflate", "raw deflate"],
+)
+def test_a_small_answer_does_not_become_a_large_one(coding, packed):
+    response = excerpt(packed, coding)
+
+    assert response.body == TEXT[:1_000]
+    assert "excerpt" in response.flags
+    assert b"Content-Encoding" not in response.headers
+
+
+def test_all_of_a_small_one_is_there():
+    response = excerpt(gzip.compress(b"User-agent: *\n"), "gzip")
+
+    assert response.body == b"User-agent: *\n"
+    assert response.flags == []
+
+
+def test_what_was_cut_on_its_way_is_said_to_be_a_part():
+    response = excerpt(gzip.compress(b"User-agent: *\n")[:-4], "gzip")
+
+    assert response.body == b"User-agent: *\n"
+    assert response.flags == ["excerpt"]
+
+
+def test_what_is_called_packed_and_is_not_is_read_as_it_is():
+    response = excerpt(b"User-agent: *\nDisallow: /\n", "gzip")
+
+    assert response.body == b"User-agent: *\nDisallow: /\n"
+    assert response.flags == []
+
+
+@pytest.mark.parametrize("coding", ["", "br"])
+def test_what_is_not_packed_or_by_others_is_left_alone(coding):
+    assert excerpt(b"body", coding).body == b"body"

@@ -1,0 +1,214 @@
+"""What reads content of others takes time that grows with it, and no faster.
+
+Pages and style sheets are read with texts that are hostile to their scanners. Each
+expression that a module of the package has is tried with texts of one short piece
+again and again, by the methods that the module calls. The text is doubled, and the
+work may not much more than double: processor time, the least of several runs.
+"""
+
+import ast
+import gc
+import importlib
+import re
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import frontier
+from frontier.urls.links import links_job
+
+ROOT = Path(frontier.__file__).parent
+GROWTH = 2.6
+"""Twice the text may take so many times the work: a square takes 4."""
+RUNS = 2
+LEAST = 0.002
+"""Seconds that the smaller text takes, at least, where it can be made as long."""
+MOST = 1 << 21
+"""Characters of the longer text."""
+ATTEMPTS = 4
+"""Until a busy machine lets through a pair of runs that are like."""
+
+
+def seconds(work, text):
+    """Processor time of *work* on *text*: the least of a few runs."""
+    found = []
+    for _ in range(RUNS):
+        begin = time.process_time()
+        work(text)
+        found.append(time.process_time() - begin)
+    return min(found)
+
+
+def grows_with(work, make, size):
+    """Whether twice the text of *make* costs not much more than twice the time."""
+    while seconds(work, make(size)) < LEAST and 2 * size < MOST:
+        size *= 2
+    for _ in range(ATTEMPTS):
+        gc.collect()
+        least = max(seconds(work, make(size)), 1e-6)
+        if seconds(work, make(2 * size)) / least <= GROWTH:
+            return True
+    return False
+
+
+def page(text):
+    given = {"url": "http://a.example/x/y", "encoding": "utf-8", "is_html": True}
+    return list(links_job(text.encode(), given))
+
+
+def sheet(text):
+    given = {"url": "http://a.example/x/y", "encoding": "utf-8", "is_html": False}
+    return list(links_job(text.encode(), given))
+
+
+def numbered(template, length):
+    """A maker of *template*, with a number in it, so often as there is room."""
+
+    def make(size):
+        return "".join(template % n for n in range(size // length))
+
+    return make
+
+
+def repeated(text, before="", after=""):
+    return lambda size: before + text * (size // len(text)) + after
+
+
+PAGES = {
+    "attributes": lambda n: "<a " + numbered("a%d=1 ", 8)(n) + ">",
+    "one-attribute-again": repeated("a ", "<a ", ">"),
+    "open-elements": repeated("<div>"),
+    "open-inline": repeated("<b>"),
+    "open-paragraphs": repeated("<p>"),
+    "open-lists": repeated("<ul><li>"),
+    "open-tables": repeated("<table>"),
+    "open-then-closed": lambda n: "<div>" * (n // 10) + "</b>" * (n // 8),
+    "open-among-others": lambda n: "<div><p>" * (n // 16) + "</b>" * (n // 8),
+    "ends-without-beginnings": repeated("</b>"),
+    "comments": repeated("<!--"),
+    "less-than": repeated("<"),
+    "ampersands": repeated("&"),
+    "html-again": numbered("<html a%d=1>", 16),
+    "body-again": numbered("<body a%d=1>", 16),
+    "script": repeated("</", "<script>"),
+    "quotes": repeated('<a href="'),
+    "one-value": repeated("x", '<a href="'),
+    "blanks-in-srcset": repeated(" ", '<img srcset="', '">'),
+    "commas-in-srcset": repeated(",", '<img srcset="', '">'),
+    "brackets-in-srcset": repeated("(", '<img srcset="a ', '">'),
+    "candidates": numbered("<img srcset='a%d 1x, b 2x'>", 32),
+    "url-in-style": repeated("url(", '<p style="', '">'),
+    "url-in-styles": repeated("url(", "<style>", "</style>"),
+    "nul": repeated("<a>\0"),
+    "titles": repeated("<title>"),
+    "blanks-in-title": repeated(" ", "<title>a", "b</title>"),
+    "dots": repeated("../", "<a href='", "'>"),
+    "links": numbered("<a href=x%d?>", 16),
+    "links-with-dots": numbered("<a href=../../a/./../%d>", 28),
+    "same-links": repeated("<a href=/x>"),
+    "long-base": lambda n: (
+        "<base href='" + "/x" * 200 + "'>" + numbered("<a href=^%d>", 16)(n)
+    ),
+}
+STEPPED = {"open-then-closed", "open-among-others"}
+"""Those that are linear from several steps of the parser on."""
+SHEETS = {
+    "url": repeated("url("),
+    "url-then-quote": repeated('url("'),
+    "url-then-both-quotes": repeated("url('\""),
+    "url-then-blanks": repeated("url(    "),
+    "blanks": repeated(" ", "url("),
+    "url-blanks-apart": repeated("url(x" + " " * 50),
+    "backslashes": repeated("\\", 'url("'),
+    "escapes": repeated("\\a ", "url(", ")"),
+    "import": repeated("@import "),
+    "import-then-quote": repeated('@import"'),
+    "comments": repeated("/* url("),
+    "sheets-links": numbered("url(%d)", 12),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_takes_time_in_proportion(name):
+    assert grows_with(page, PAGES[name], 1 << (16 if name in STEPPED else 14))
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_a_style_sheet_takes_time_in_proportion(name):
+    assert grows_with(sheet, SHEETS[name], 1 << 14)
+
+
+PIECES = [
+    *" a0Z,.;:/-=&%#?()[]\"'<>@_~*\t\n\r\\",
+    "%2",
+    "a.",
+    "0.",
+    "a=",
+    "é",
+    "..",
+    "\r\n",
+    "a ",
+    "www",
+    "--",
+    "a,",
+    "((",
+    "x=1&",
+]
+SIZE = 8_192
+SLOW = 0.004
+"""Seconds that no linear expression takes for that many characters."""
+METHODS = {"match", "fullmatch", "search", "finditer", "findall", "split", "sub"}
+
+
+def expressions():
+    """Each expression of a module by its name, and how it is called there."""
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        called = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                called.setdefault(node.value.id, set()).add(node.attr)
+        dotted = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        module = None
+        for name, methods in sorted(called.items()):
+            if name.isupper() and methods & METHODS:
+                module = module or importlib.import_module(dotted)
+                found = getattr(module, name, None)
+                if isinstance(found, re.Pattern):
+                    yield pytest.param(found, methods & METHODS, id=f"{dotted}.{name}")
+
+
+EXPRESSIONS = list(expressions())
+
+
+def tried(expression, method):
+    """What tries *expression* on a text as *method* does."""
+    call = getattr(expression, method)
+    if method == "sub":
+        return lambda text: call("" if isinstance(text, str) else b"", text)
+    if method == "finditer":
+        return lambda text: [*call(text)]
+    return call
+
+
+@pytest.mark.parametrize(("expression", "methods"), EXPRESSIONS)
+def test_an_expression_takes_time_in_proportion(expression, methods):
+    def make(piece, size):
+        text = piece * (size // len(piece))
+        return text.encode() if isinstance(expression.pattern, bytes) else text
+
+    for method in methods:
+        work = tried(expression, method)
+        for piece in PIECES:
+            if seconds(work, make(piece, SIZE)) > SLOW:
+                assert grows_with(work, partial(make, piece), SIZE), (method, piece)
+
+
+def test_what_grows_faster_is_found():
+    old = re.compile(r"\s*([^\s,]\S*[^\s,]|[^\s,])(?:\s+[^,]*)?(?:,|$)")
+
+    assert not grows_with(tried(old, "finditer"), repeated(" "), 1 << 11)
+    assert grows_with(lambda text: text.count("a"), repeated("ab"), 1 << 14)
+    assert len(EXPRESSIONS) > 60

@@ -1,0 +1,83 @@
+"""What a node and its watchdog share: whole records, or none."""
+
+import mmap
+import os
+import subprocess
+import sys
+
+import pytest
+
+from frontier.watchdog.memory import EMPTY, RUNNING, SIZE, Memory, Running, leases_of
+from frontier.watchdog.memory import packed as record_of
+
+ONE = Running(3, 1_700_000_000_000, 7, "http://example.org/é")
+
+
+@pytest.fixture
+def memory():
+    made = Memory.make()
+    yield made
+    made.close()
+
+
+def test_what_runs_is_read_by_another_process_after_a_kill(memory):
+    script = (
+        "import os, signal, sys\n"
+        "from frontier.watchdog.memory import Memory, Running, packed\n"
+        f"Memory(int(sys.argv[1])).run(packed(Running(*{tuple(ONE)!r})))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", script, str(memory.file)]
+    subprocess.run(command, pass_fds=[memory.file], check=False)
+
+    assert memory.running == ONE
+
+
+def test_nothing_runs_at_first_and_when_it_is_over(memory):
+    assert memory.running.partition == -1
+    memory.run(record_of(ONE))
+    memory.run(EMPTY)
+    assert memory.running.partition == -1
+
+
+def test_a_shorter_record_leaves_nothing_of_a_longer_one(memory):
+    memory.run(record_of(ONE._replace(url="http://example.org/" + "x" * 900)))
+    memory.run(record_of(ONE))
+    assert memory.running == ONE
+
+
+def test_a_url_is_cut(memory):
+    memory.run(record_of(ONE._replace(url="é" * 5000)))
+    assert memory.running.url.startswith("é" * 499)
+    assert len(memory.running.url) <= 1000
+
+
+@pytest.mark.parametrize("bytes_written", range(1, len(record_of(ONE))))
+def test_a_record_that_was_cut_off_is_none(memory, bytes_written):
+    before = record_of(ONE._replace(id=1_000_000, url="http://another.example/page"))
+    memory.run(before)
+    memory.run(record_of(ONE)[:bytes_written])
+
+    assert memory.running in {
+        None,
+        ONE._replace(id=1_000_000, url=before[28:].decode()),
+    }
+
+
+def test_leases_and_renewals_are_what_was_written(memory):
+    leases = [(n, 1_700_000_000_000 + n) for n in range(16_384)]
+    memory.hold(leases_of(leases))
+    memory.renewed(12.5, leases[:2])
+
+    assert memory.held == leases
+    assert memory.renewals == (12.5, frozenset(leases[:2]))
+
+
+def test_garbage_is_read_as_nothing(memory):
+    other = mmap.mmap(memory.file, SIZE)
+    other[RUNNING:SIZE] = os.urandom(SIZE - RUNNING)
+
+    assert memory.running is None
+    assert memory.held == []
+    assert memory.said is None
+    assert memory.renewals == (0.0, frozenset())
