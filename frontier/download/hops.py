@@ -63,6 +63,7 @@ class Hops:
         self._connection = connection
         self.refused: Counter[str] = Counter()
         """Requests that were not sent, by reason."""
+        self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
         """Whether the operator asked for the URL of *request*, and no page did.
@@ -142,6 +143,7 @@ class Hops:
     def _refuse(self, request: Request, reason: str) -> None:
         self._crawler.stats.inc_value(STATS[reason])
         self.refused[reason] += 1
+        self._first.setdefault(reason, request.url[:200])
         if self.refused[reason] > 1:
             return
         redirected = request.meta.get("redirect_urls")
@@ -174,7 +176,10 @@ class Hops:
     def tell(self) -> None:
         """Say how many requests were refused, in one line."""
         if self.refused:
-            parts = ", ".join(f"{n:,} {why}" for why, n in self.refused.most_common())
+            parts = ", ".join(
+                f"{count:,} {reason}, first {self._first[reason]}"
+                for reason, count in self.refused.most_common()
+            )
             logger.warning(
                 "%d requests were not sent: out of scope, or to addresses that "
                 "FRONTIER_ALLOW_ADDRESSES does not have, or with URLs that are too "
