@@ -35,8 +35,10 @@ from frontier.journal.entries import (
     Header,
     Pushed,
     digest_of,
+    is_torn,
     read,
     read_header,
+    without_header,
 )
 from frontier.journal.writer import left_open
 from frontier.queues.codec import decode
@@ -91,6 +93,8 @@ class Outcome:
     """URLs that count as seen now."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
+    torn: list[Bad] = field(default_factory=list)
+    """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 
 
 def journals_of(
@@ -164,6 +168,7 @@ class Rebuild:
         self._done_in: Counter[int] = Counter()
         self._spelled: set[str] = set()
         self.outcome = Outcome(crawl_id, len(found), len(self._node_ids))
+        self.outcome.bad += without_header(directories)
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Do it; *progress* is told how many journals were read, of three times all.
@@ -288,7 +293,8 @@ class Rebuild:
     def _count(self, path: Path) -> None:
         for entry in self._entries(path):
             if isinstance(entry, Bad):
-                self.outcome.bad.append(entry)
+                torn = is_torn(entry)
+                (self.outcome.torn if torn else self.outcome.bad).append(entry)
             elif isinstance(entry, Acked):
                 self._acked[entry.digest] += 1
                 self.outcome.acked += 1

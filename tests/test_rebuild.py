@@ -1,10 +1,14 @@
 """A crawl is restored on a real server from journals that a test has written."""
 
+import json
 import time
 
 import pytest
+from typer.testing import CliRunner
 
 from frontier.archive.writer import WarcWriter
+from frontier.cli import app
+from frontier.cli.exits import ExitCode
 from frontier.conf import Config
 from frontier.digest import sha256_hex
 from frontier.errors import ConfigurationError
@@ -151,6 +155,34 @@ def test_bad_entries_are_named_and_skipped(lost):
     reasons = " ".join(bad.reason for bad in outcome.bad)
     for said in ("msgpack", "partition 4", "no whole entry"):
         assert said in reasons
+
+
+@pytest.mark.parametrize("fault", ["checksum", "header", "torn"])
+def test_what_is_skipped_is_told_by_the_exit_code_but_not_a_torn_end(
+    lost, server, fault
+):
+    if fault == "torn":
+        path = lost.write("a", pushed("page"), tail=frame(pushed("x"))[:-3])
+        path = path.rename(path.with_name(f"{path.name}.open"))
+    elif fault == "header":
+        lost.write("a", pushed("page"))
+        path = lost.write("b", pushed("x"))
+        path.write_bytes(b"\xffX" + path.read_bytes()[2:])
+    else:
+        path = lost.write("a", pushed("x"), pushed("page"))
+        path.write_bytes(path.read_bytes().replace(b"a.example/x", b"a.example/y"))
+    words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
+    words += [f"--journal={there}" for there in sorted(lost.directory.iterdir())]
+    done = CliRunner().invoke(app, [*words, "--redis-url", server.url, "--json"])
+
+    assert json.loads(done.stdout)["ready"] == 1
+    assert str(path) in done.stderr
+    if fault == "torn":
+        assert done.exit_code == ExitCode.OK
+        assert "killed as it wrote" in done.stderr
+    else:
+        assert done.exit_code == ExitCode.INCOMPLETE
+        assert "1 entries of journals were skipped" in done.stderr
 
 
 def test_nodes_of_the_spider_join_the_crawl_and_the_next_has_the_next_number(lost, db):

@@ -37,6 +37,7 @@ from frontier.journal.entries import (
     Bad,
     Pushed,
     digest_of,
+    is_torn,
     read,
     read_header,
 )
@@ -99,11 +100,9 @@ class Lacking:
         Raises:
             OSError: It cannot be read.
         """
-        size = self.path.stat().st_size
         for entry in read(self.path):
             if isinstance(entry, Bad):
-                torn = entry.offset + entry.length == size
-                if not (torn and self.path.name.endswith(OPEN)):
+                if not is_torn(entry):
                     self.bad.append(entry)
             elif isinstance(entry, Pushed) and entry.partition < self.partitions:
                 known = self.last.get(entry.partition, 0)
