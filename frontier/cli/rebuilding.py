@@ -86,11 +86,14 @@ def rebuild(
         show_json(asdict(outcome))
     else:
         show([facts(_rows(outcome))])
+    for line in outcome.aside:
+        complain(line)
     if outcome.bad:
         complain(
             f"{len(outcome.bad):,} entries of journals were skipped, and what they say "
             "is not restored"
         )
+    if outcome.bad or outcome.aside:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -114,7 +117,7 @@ def _push_missing(
     from frontier.runtime.restoring import restore
     from frontier.seen.stored import stored_crawl
 
-    found = restore(store, stored_crawl(store, namespace, crawl_id), directories)
+    found, aside = restore(store, stored_crawl(store, namespace, crawl_id), directories)
     unread = without_header(directories)
     _tell_skipped(unread)
     for journal in found:
@@ -132,7 +135,9 @@ def _push_missing(
     else:
         rows = [(key.replace("_", " "), f"{said[key]:,}") for key in list(said)[1:]]
         show([facts([("crawl", crawl_id), *rows])])
-    if said["left_out"]:
+    for line in aside:
+        complain(line)
+    if said["left_out"] or aside:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -143,6 +148,6 @@ def _rows(outcome: Outcome) -> list[tuple[str, str]]:
         ("journals", f"{outcome.journals:,} of {outcome.nodes:,} nodes"),
         ("entries", f"{entries}, {len(outcome.bad):,} skipped"),
         ("done", f"{outcome.done:,}, {outcome.stored:,} of them by WARC files alone"),
-        ("ready", f"{outcome.ready:,}"),
+        ("ready", f"{outcome.ready:,}, and {outcome.held:,} held"),
         ("seen", f"{outcome.seen:,}"),
     ]

@@ -378,10 +378,12 @@ def restore(
     crawl: StoredCrawl,
     directories: Sequence[Path],
     progress: Callable[[int], None] = lambda _: None,
-) -> list[Lacking]:
+) -> tuple[list[Lacking], list[str]]:
     """Push what the store lacks of the journals in *directories*, those closed too.
 
     The crawl is kept open meanwhile. *progress* is told how many were looked at.
+    Returns the journals, and a line about each partition that is set aside: what is
+    pushed to it is held there.
 
     Raises:
         ConfigurationError: There are none of this crawl, or they cannot be read.
@@ -420,4 +422,4 @@ def restore(
         raise ConfigurationError(str(error)) from None
     finally:
         lock.done()
-    return found
+    return found, seeder.holding.told()
