@@ -3,6 +3,7 @@
 # make test, make lint                what .ci/run does
 # make bench                          every benchmark in its short form, three minutes
 # make chaos                          kill, freeze and cut: fifty seeds, ten minutes
+# make damage                         garbage in each key of the store, ten minutes
 # make compat                         other people's spiders, plug-ins, tools and tests
 # make lock                           write anew which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
@@ -17,7 +18,7 @@ PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 # With LOCKED=yes, as in .ci/run, what is installed has the versions of .ci/locks.
 locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
 
-.PHONY: crawl test bench chaos compat compat-short lint lock audit clean
+.PHONY: crawl test bench chaos damage compat compat-short lint lock audit clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -34,7 +35,12 @@ bench: .venv/.installed-dev
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m chaos tests/runtime tests/integration
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
+	  tests/runtime tests/integration tests/hostile
+
+damage: .venv/.installed-dev
+	DAMAGE=all $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
+	  tests/runtime/test_damage.py tests/integration/test_damage.py
 
 compat: .venv-compat/.installed
 	.venv-compat/bin/python tests/compat

@@ -43,7 +43,7 @@ class Sizes:
 
 
 FULL = Sizes(urls=1_000_000, partitions=1024, rounds=3)
-QUICK = Sizes(urls=100_000, partitions=102, rounds=1)
+QUICK = Sizes(urls=60_000, partitions=61, rounds=1)
 """As many URLs in a partition as `FULL` has; the figures hardly scatter."""
 
 

@@ -104,7 +104,7 @@ class Crowd(NamedTuple):
 
 def run(server: Server, options: Options) -> Report:
     """Measure, reckon, and without ``--quick`` write ``docs/scaling.*``."""
-    size = 50_000 if options.quick else 400_000
+    size = 20_000 if options.quick else 400_000
     costs = _costs(server, size)
     chosen = [n for n in NODES if n <= 100] if options.quick else NODES
     crowds = [asyncio.run(_crowd(server, nodes)) for nodes in chosen]

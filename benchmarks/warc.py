@@ -49,7 +49,7 @@ ASKED = [("Host", "host.example"), ("Accept", "text/html"), ("User-Agent", "benc
 
 def run(server: Server, options: Options) -> Report:
     """Measure every competitor; the server is not used."""
-    exchanges = _exchanges(300 if options.quick else 2_000)
+    exchanges = _exchanges(150 if options.quick else 2_000)
     competitors: dict[str, Callable[[], Mapping[str, float]]] = {
         name: lambda write=write: _pace(write, exchanges)  # type: ignore[misc]
         for name, write in {
@@ -62,7 +62,7 @@ def run(server: Server, options: Options) -> Report:
         }.items()
     }
     figures = Figures()
-    for name, metrics in alternate(3 if options.quick else 5, competitors):
+    for name, metrics in alternate(2 if options.quick else 5, competitors):
         figures.add(name, metrics)
     pace, size = "mb_per_s", "bytes_per_exchange"
     ratios = {

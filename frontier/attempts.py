@@ -9,7 +9,7 @@ has in place of an HTTP status:
 ``-3``      it ended before the answer came
 ``-4``      nothing came in time
 ``-5``      another error
-``-7``      the URL cannot be fetched: an unknown scheme
+``-7``      the URL cannot be fetched: an unknown scheme, or it is too long
 ``-61``     robots.txt could not be had
 ``-5000``   out of scope, as we or Scrapy's OffsiteMiddleware find
 ``-5001``   its address is of a class that is not connected to
@@ -57,6 +57,10 @@ class AddressRefused(IgnoreRequest):
         """The class of the address; see `frontier.urls.addresses`."""
 
 
+class URLTooLong(IgnoreRequest):
+    """A request's URL is longer than the target of a record may be."""
+
+
 class RobotsUnreachable(IgnoreRequest):
     """A request is not sent, for it is not known what robots.txt says."""
 
@@ -93,6 +97,8 @@ def status_of(error: BaseException, *, sent: bool) -> int:
         return OUT_OF_SCOPE
     if isinstance(error, AddressRefused):
         return BLOCKED
+    if isinstance(error, URLTooLong):
+        return UNFETCHABLE
     if isinstance(error, RobotsUnreachable):
         return NO_ROBOTS
     if isinstance(error, IgnoreRequest):

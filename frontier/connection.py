@@ -351,16 +351,17 @@ class Connection:
         """Add one to *stat* of Scrapy's."""
         self._crawler.stats.inc_value(stat)
 
-    def leave_out(self, trap: str, url: str, count: int = 1) -> None:
-        """Count links that are in a *trap*, such as *url*; tell of the first."""
+    def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
+        """Count links of *page* in a *trap*, such as *url*; tell of the first."""
         if trap not in self.trapped:
             name = SETTINGS[trap]
             limit = self._crawler.settings.get(name)
             logger.warning(
-                "links over %s = %s are left out, first %s; the report counts them",
+                "links over %s = %s are left out, first %s%s; the report counts them",
                 name,
                 limit,
-                url[:URL_SHOWN] + ("..." if len(url) > URL_SHOWN else ""),
+                _shown(url),
+                f" of {_shown(page)}" if page else "",
             )
         self.trapped[trap] += count
         self._crawler.stats.inc_value(STATS[trap], count)
@@ -413,6 +414,10 @@ class Connection:
             for name, number in archive_stats(counters).items():
                 stats.set_value(name, number)
         return figures
+
+
+def _shown(url: str) -> str:
+    return url[:URL_SHOWN] + ("..." if len(url) > URL_SHOWN else "")
 
 
 def _statuses(stats: Mapping[str, Any]) -> dict[str, int]:

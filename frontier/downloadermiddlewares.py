@@ -60,6 +60,7 @@ class HopMiddleware:
 
         Raises:
             OutOfScope: It is out of the spider's scope.
+            URLTooLong: No record may have its URL.
             AddressRefused: Its host is an address that is not connected to.
         """
         hops = self._hops
@@ -68,6 +69,7 @@ class HopMiddleware:
             hops.require_exempt(request)
         parts = urlparse_cached(request)
         if parts.scheme in NETWORK:
+            hops.require_length(request)
             kind = class_of_host(parts.hostname or "")
             if kind is not None:
                 await hops.require(request, kind, spelled=True)
@@ -176,8 +178,8 @@ class CaptureMiddleware:
         if archive is None:
             return
         wanted = request.meta.get("archive", True)
-        if wanted and not archive.selection.takes(exchange):
-            self._crawler.stats.inc_value("frontier/archive/excluded")
+        if wanted and (stat := archive.left_out(exchange)):
+            self._crawler.stats.inc_value(stat)
             wanted = False
         if not wanted:
             self._note(

@@ -89,7 +89,8 @@ class Document:
             return part
         self.title = part["title"]
         for kind, count in part["left_out"].items():
-            self._connection.leave_out(kind, part["examples"][kind], count)
+            example, page = part["examples"][kind], self._response.url
+            self._connection.leave_out(kind, example, count, page)
         return []
 
     def _give_up(self, reason: str) -> None:

@@ -30,7 +30,9 @@ LANES = 2
 """Trials at a time."""
 SEEDS, PEER_SEEDS = 20, 6
 AIMED_SEEDS, QUICK_AIMED = 30, 4
-QUICK_SEEDS, QUICK_PEER_SEEDS = 4, 2
+QUICK_SEEDS = 4
+QUICK_PEER_SEED = 2
+"""It kills twice: one trial has to suffice."""
 AT_LEAST = 3
 """Trials of a quick run on a slow machine: two of ours, one of the peer."""
 QUICK_SECONDS = 27.0
@@ -153,12 +155,15 @@ def _trials(options: Options) -> Trials:
     if options.seed is not None:
         return [(options.seed, False)]
     if options.quick:
-        count, peers = options.seeds or QUICK_SEEDS, QUICK_PEER_SEEDS
+        count, peers = (
+            options.seeds or QUICK_SEEDS,
+            range(QUICK_PEER_SEED, QUICK_PEER_SEED + 1),
+        )
     else:
-        count, peers = options.seeds or SEEDS, PEER_SEEDS
+        count = options.seeds or SEEDS
+        peers = range(min(PEER_SEEDS, count), 0, -1)
     ours = [(seed, False) for seed in range(1, count + 1)]
-    # A quick run begins with the second, which kills twice: one trial has to suffice.
-    theirs = [(seed, True) for seed in range(min(peers, count), 0, -1)]
+    theirs = [(seed, True) for seed in peers]
     return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from frontier.archive.records import escaped
+from frontier.archive.records import MAX_URL, escaped
 from frontier.model import Original
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def decode(value: str | bytes) -> Value | None:
         return None
     number, digits, url, length = fields
     if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(length)):
+        return None
+    if len(url) > MAX_URL:  # a revisit would name it
         return None
     if not url or url != escaped(url) or not _is_date(digits):
         return None

@@ -42,6 +42,12 @@ MADE_BY = "X-Frontier-Made-By"
 """The header that says what made a document that no server sent."""
 OCTETS = "application/octet-stream"
 """The type of a block of which none is known."""
+MAX_HEAD = 32_000
+"""Bytes of a head, WARC's or HTTP's: FastWARC 2.0 reads 32,768, and no file further."""
+MAX_URL = 15_000
+"""Characters of a target URI: a record's headers may name two."""
+_MAX_VALUE = 500
+"""Characters of what a server, or another tool, has written into a header."""
 
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
@@ -98,6 +104,12 @@ def escaped(url: str) -> str:
     its original as that is named.
     """
     return url if _URI.fullmatch(url) else quote(url, _URI_SAFE, "utf-8", _SURROGATES)
+
+
+def is_too_long(url: str) -> bool:
+    """Whether no record may have *url* as its target; see `MAX_URL`."""
+    # Escaped, a character takes up to twelve: none is needed to be sure of a short one.
+    return len(url) * 12 > MAX_URL and len(target_uri(url)) > MAX_URL
 
 
 def warc_date(seconds: float) -> str:
@@ -177,13 +189,16 @@ def capture(
     2.10), and one that finds nothing the original. Without *block_digest* the records
     have none; it is optional (section 5.8), and takes as long as that of the payload.
 
+    A block whose HTTP head is longer than `MAX_HEAD` is of the type `OCTETS`, so that
+    readers that go by the type, as FastWARC does, do not end at that record.
+
     Raises:
         ValueError: *original* is given and the payload is empty.
     """
     date = warc_date(exchange.started)
     url = target_uri(exchange.url)
     kind = "response" if original is None else "revisit"
-    of = "application/http; msgtype=response"
+    of = _http("response", exchange.response_head)
     if is_resource(exchange):
         kind, of = "resource", resource_type(exchange)
     request_id = _identify("request", url, date, digest_hex)
@@ -198,7 +213,7 @@ def capture(
     request = [
         *common,
         ("WARC-Concurrent-To", identifier),
-        ("Content-Type", "application/http; msgtype=request"),
+        ("Content-Type", _http("request", exchange.request_head)),
     ]
     response = [
         *common,
@@ -236,7 +251,8 @@ def resource_type(exchange: Exchange) -> str:
     coding, found = _CODING.search(head), _TYPE.search(head)
     coded = coding is not None and coding[1].strip().lower() not in {b"", b"identity"}
     said = found[1].strip().decode("latin-1") if found and not coded else ""
-    return _one_line(said) or OCTETS
+    value = _one_line(said)
+    return value if 0 < len(value) <= _MAX_VALUE else OCTETS
 
 
 def metadata(
@@ -353,8 +369,13 @@ def _completeness(
         headers.append(("WARC-Refers-To", refers_to))
     if original.crawl_id != crawl_id:
         container = original.source or crawl_urn(original.crawl_id)
-        headers.append(("WARC-Refers-To-Container", container))
+        if len(container) <= _MAX_VALUE:
+            headers.append(("WARC-Refers-To-Container", container))
     return headers
+
+
+def _http(kind: str, head: bytes) -> str:
+    return OCTETS if len(head) > MAX_HEAD else f"application/http; msgtype={kind}"
 
 
 def _record(

@@ -12,12 +12,10 @@ import re
 from typing import NamedTuple
 
 from frontier import digest as digests
-from frontier.archive.records import target_uri
+from frontier.archive.records import MAX_URL, target_uri
 
 MAX_LINE = 1 << 20
 """Bytes of a line that is read; a URL of 64 kB fits in easily."""
-MAX_URL = 60_000
-"""Characters of a URL; a longer one would not be found again in the index."""
 MAX_SIZE = 10**12
 """Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
 what is conserved are sums of these."""

@@ -214,8 +214,8 @@ class BrowserTraffic:
             found = Found(request.url, extended(found.hops, "E"), seed)
         exchange = replace(exchange, found=found)
         stats = self._crawler.stats
-        if not archive.selection.takes(exchange):
-            stats.inc_value("frontier/archive/excluded")
+        if stat := archive.left_out(exchange):
+            stats.inc_value(stat)
             return
         if exchange.truncated is not None:
             stats.inc_value("frontier/archive/truncated")

@@ -10,7 +10,9 @@ What always holds:
     other hosts.
 3.  What the URL's host spells is compared with ``FRONTIER_ALLOW_ADDRESSES`` here, and
     to what its name leads where the connection is made (`frontier.download.addresses`).
-4.  What is refused is counted by its reason, told once for each, and is in the crawl
+4.  Where there is an archive, no request is sent whose URL is longer than the target
+    of a record may be.
+5.  What is refused is counted by its reason, told once for each, and is in the crawl
     log.
 """
 
@@ -23,7 +25,8 @@ from typing import TYPE_CHECKING
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
-from frontier.attempts import AddressRefused, OutOfScope
+from frontier.archive.records import MAX_URL, is_too_long
+from frontier.attempts import AddressRefused, OutOfScope, URLTooLong
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -38,8 +41,10 @@ SEED = "frontier_seed"
 NETWORK = ("http", "https", "ftp")
 """Schemes whose hosts are on the network."""
 SCOPE = "scope"
+LENGTH = "length"
 STATS = {
     SCOPE: "frontier/refused/scope",
+    LENGTH: "frontier/refused/length",
     "public": "frontier/refused/public",
     "private": "frontier/refused/private",
     "loopback": "frontier/refused/loopback",
@@ -58,6 +63,7 @@ class Hops:
         self._connection = connection
         self.refused: Counter[str] = Counter()
         """Requests that were not sent, by reason."""
+        self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
         """Whether the operator asked for the URL of *request*, and no page did.
@@ -94,6 +100,16 @@ class Hops:
             self._refuse(request, SCOPE)
             raise OutOfScope(f"{request.url[:200]} is out of the crawl's scope")
 
+    def require_length(self, request: Request) -> None:
+        """Let *request* pass if its record can be read by others.
+
+        Raises:
+            URLTooLong: It has more than `MAX_URL` characters.
+        """
+        if self._connection.config.warc_enabled and is_too_long(request.url):
+            self._refuse(request, LENGTH)
+            raise URLTooLong(f"{request.url[:200]} has more than {MAX_URL} characters")
+
     async def require(self, request: Request, kind: str, *, spelled: bool) -> None:
         """Let *request*, which leads to an address of the class *kind*, pass.
 
@@ -127,12 +143,21 @@ class Hops:
     def _refuse(self, request: Request, reason: str) -> None:
         self._crawler.stats.inc_value(STATS[reason])
         self.refused[reason] += 1
+        self._first.setdefault(reason, request.url[:200])
         if self.refused[reason] > 1:
             return
         redirected = request.meta.get("redirect_urls")
         source = redirected[-1] if redirected else None
         hop = f", to which {str(source)[:200]} redirects," if source else ""
-        if reason != SCOPE:
+        if reason == LENGTH:
+            logger.warning(
+                "%s...%s is not fetched: its URL has more than %s characters, and "
+                "other tools would not read its record; others like it are counted",
+                request.url[:200],
+                hop,
+                f"{MAX_URL:,}",
+            )
+        elif reason != SCOPE:
             logger.warning(
                 "%s%s is not fetched: it leads to a %s address "
                 "(FRONTIER_ALLOW_ADDRESSES); others like it are counted",
@@ -151,10 +176,14 @@ class Hops:
     def tell(self) -> None:
         """Say how many requests were refused, in one line."""
         if self.refused:
-            parts = ", ".join(f"{n:,} {why}" for why, n in self.refused.most_common())
+            parts = ", ".join(
+                f"{count:,} {reason}, first {self._first[reason]}"
+                for reason, count in self.refused.most_common()
+            )
             logger.warning(
                 "%d requests were not sent: out of scope, or to addresses that "
-                "FRONTIER_ALLOW_ADDRESSES does not have (%s)",
+                "FRONTIER_ALLOW_ADDRESSES does not have, or with URLs that are too "
+                "long (%s)",
                 self.refused.total(),
                 parts,
             )

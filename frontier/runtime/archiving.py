@@ -18,6 +18,7 @@ from frontier.archive.history import History
 from frontier.archive.listing import Listing
 from frontier.archive.matching import Match
 from frontier.archive.policy import Policy
+from frontier.archive.records import MAX_URL, is_too_long
 from frontier.archive.remote import CdxServers
 from frontier.archive.repair import repair
 from frontier.archive.room import Room
@@ -303,8 +304,8 @@ class Archive:
         self._logs = config.warc_log
         self._sequence = -1
         self._counted = False
-        self.selection = Selection(config.warc_include, config.warc_exclude)
-        """What of the exchanges is to be submitted."""
+        self._selection = Selection(config.warc_include, config.warc_exclude)
+        self._told_length = False
 
     def _commit_finished(self, config: Config) -> None:
         """Commit crawls that ended, but whose last node died before it could.
@@ -335,6 +336,25 @@ class Archive:
     def pending_bytes(self) -> int:
         """Memory that what is not on disk yet takes, near enough."""
         return self._thread.pending_bytes
+
+    def left_out(self, exchange: Exchange) -> str:
+        """The stat of what keeps *exchange* out of the archive; empty if nothing does.
+
+        A request with such a URL is not sent, but what a browser loads is not asked.
+        """
+        if is_too_long(exchange.url):
+            if not self._told_length:
+                self._told_length = True
+                logger.warning(
+                    "%s... is not archived: its URL has more than %s characters, and "
+                    "other tools would not read its record; others like it are counted",
+                    exchange.url[:200],
+                    f"{MAX_URL:,}",
+                )
+            return "frontier/archive/too_long"
+        if not self._selection.takes(exchange):
+            return "frontier/archive/excluded"
+        return ""
 
     def submit(self, exchange: Exchange) -> Future[Stored]:
         """Have *exchange* written; the future ends in the writer thread."""

@@ -1,12 +1,20 @@
 import hashlib
+import io
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
+from fastwarc.warc import ArchiveIterator
 
 from frontier.archive.records import (
+    MAX_HEAD,
+    MAX_URL,
+    OCTETS,
     capture,
+    is_too_long,
     record_id,
+    resource_type,
     target_uri,
     warc_date,
     warcinfo,
@@ -170,3 +178,37 @@ def test_warcinfo_tells_who_wrote_the_file_and_how():
     record = warcinfo("a.warc.gz", "2026-01-01T00:00:00.123Z", fields)
 
     assert b"".join(record.parts) == golden("warcinfo")
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_no_head_is_longer_than_others_read(beyond):
+    head = b"HTTP/1.1 200 OK\r\nX: " + b"x" * (MAX_HEAD - 24 + beyond) + b"\r\n\r\n"
+    exchange = an_exchange(
+        url="http://example.com/".ljust(MAX_URL, "x"),
+        request_head=head.replace(b"HTTP/1.1 200 OK", b"GET / HTTP/1.1 "),
+        response_head=head,
+    )
+    source = f"http://a.example/{'x' * 100_000}"
+    original = replace(ORIGINAL, url=exchange.url, crawl_id="", source=source)
+    written = b"".join(as_bytes(exchange, original))
+
+    records = [
+        (record.record_type, record.headers["Content-Type"])
+        for record in ArchiveIterator(io.BytesIO(written))
+    ]
+    kinds = ["application/http; msgtype=response", "application/http; msgtype=request"]
+    assert [kind for _, kind in records] == ([OCTETS, OCTETS] if beyond else kinds)
+    assert b"WARC-Refers-To-Container" not in written
+
+
+def test_a_url_is_too_long_as_it_is_written():
+    assert not is_too_long("http://a/".ljust(MAX_URL, "x"))
+    assert is_too_long("http://a/".ljust(MAX_URL + 1, "x"))
+    assert is_too_long("http://a/".ljust(MAX_URL // 6 + 9, "\u00fc"))
+    assert not is_too_long("http://a/#".ljust(2 * MAX_URL, "x"))
+
+
+def test_a_type_that_is_no_type_is_not_copied():
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: " + b"x" * 100_000 + b"\r\n\r\n"
+
+    assert resource_type(an_exchange(response_head=head)) == OCTETS

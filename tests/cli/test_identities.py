@@ -82,7 +82,7 @@ def test_each_url_of_a_file_comes_once_with_its_first_place(tmp_path):
     ("name", "reason"),
     [
         ("no-such-file", "is neither a URL nor a file: No such file"),
-        (".", "is neither a URL nor a file: Is a directory"),
+        (".", "is neither a URL nor a file: it is a directory"),
         ("a\0b", "is no name of a file"),
     ],
 )

@@ -267,12 +267,25 @@ def _read_logs(given, found):
                 came.lines.append((words[3], int(words[1]), size, words[11]))
 
 
+def _require_readable(path):
+    """Others' readers, as they are by default, come to the end of *path*."""
+    from fastwarc.warc import ArchiveIterator
+    from warcio.archiveiterator import WARCIterator
+
+    with path.open("rb") as file:
+        found = [each.record_id for each in ArchiveIterator(file)]
+    with path.open("rb") as file:
+        headers = [each.rec_headers for each in WARCIterator(file)]
+    assert found == [each.get_header("WARC-Record-ID") for each in headers]
+
+
 def _read_records(given, found):
     from fastwarc.warc import ArchiveIterator, WarcRecordType
 
     kinds = WarcRecordType.response | WarcRecordType.revisit
     kinds |= WarcRecordType.resource
     for path in (given.directory / "warcs").glob("*.warc.gz"):
+        _require_readable(path)
         with path.open("rb") as file:
             for record in ArchiveIterator(file, kinds, parse_http=False):
                 url = record.headers.get("WARC-Target-URI")

@@ -20,7 +20,9 @@ def hub_served(server):
     return some
 
 
-@pytest.mark.parametrize("moment", ["early", "hub", "late"])
+@pytest.mark.parametrize(
+    "moment", ["early", "hub", pytest.param("late", marks=pytest.mark.chaos)]
+)
 def test_a_killed_node_costs_only_what_it_had_in_flight(serve, cluster, moment):
     server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
     seeds = ",".join(server.seeds)

@@ -130,7 +130,9 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     assert f"{seen.totals.local} could not be stored" in said
 
 
-@pytest.mark.parametrize("starts", ["", "lambda"])
+@pytest.mark.parametrize(
+    "starts", [pytest.param("", marks=pytest.mark.compat), "lambda"]
+)
 def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, starts):
     made = crawl(starts)
     for round_ in range(3):
@@ -145,7 +147,9 @@ def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, star
     made.complete()
 
 
-@pytest.mark.parametrize("starts", ["", "lambda"])
+@pytest.mark.parametrize(
+    "starts", ["", pytest.param("lambda", marks=pytest.mark.compat)]
+)
 def test_what_a_killed_node_had_alone_is_made_again(cluster, crawl, starts):
     made = crawl(starts)
     for node in ("node-1", "node-2"):

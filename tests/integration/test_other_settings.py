@@ -146,7 +146,7 @@ def test_it_is_said_where_it_was_set(project, place, name, value):
         ("", {"TWISTED_REACTOR": SELECT}),
         (INSTALLED, {}),
         ("", {"FRONTIER_PARTITIONS": "none"}),
-        ("", {"REDIS_URL": "redis://127.0.0.1:1"}),
+        ("", {"REDIS_URL": "redis://127.0.0.1:1", "FRONTIER_STORE_WAIT": 1}),
     ],
     ids=["scheduler", "reactor", "installed", "frontier", "store"],
 )

@@ -20,7 +20,7 @@ def rebuild(cluster, *journals, **options):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("count", [40, 150])
+@pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.chaos)])
 def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
     server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
     seeds = ",".join(server.seeds)

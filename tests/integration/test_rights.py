@@ -23,7 +23,7 @@ def rights():
     return block.replace("\\\n", " ").split()[3:]
 
 
-@pytest.fixture(params=["redis-7", pytest.param("valkey-9", marks=pytest.mark.compat)])
+@pytest.fixture(params=["redis-7", pytest.param("valkey-9", marks=pytest.mark.chaos)])
 def limited(request, binary, tmp_path):
     """The address of a server, as that user."""
     (port,) = free_ports(1)
@@ -49,7 +49,7 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
     manifest = tmp_path / "manifest.json"
     manifest.write_text(json.dumps({"resources": []}))
     settings = {
-        "FRONTIER_LEASE_TTL": "15",
+        "FRONTIER_LEASE_TTL": "6",
         "FRONTIER_STORE_WAIT": "30",
         "FRONTIER_JOURNAL_DIR": journal,
         "FRONTIER_QUEUE_MAX_BYTES": "20000",

@@ -82,7 +82,7 @@ def test_each_limit_is_told_with_an_example_and_counted(cluster):
     assert totals["traps"] == {"links": 12, "length": 1, "segments": 1, "path": 1}
     assert totals["trapped"] == 15
     text = cluster.text_of("node-1")
-    assert f"first {site.url('/l/48')}; the report counts them" in text
+    assert f"first {site.url('/l/48')} of {site.url('/')}; the report" in text
     assert (
         f"FRONTIER_TRAP_PATH_SEGMENTS = 20 are left out, first {site.url(deep)}" in text
     )

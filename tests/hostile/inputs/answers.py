@@ -5,7 +5,7 @@ import zlib
 
 import brotli
 
-from tests.hostile.crawling import html, page, pieces
+from tests.hostile.crawling import html, moved, page, pieces
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
@@ -321,3 +321,39 @@ def _put(name, value):
 
 for _name, _value in COOKIES.items():
     _put(_name, _value)
+
+
+LONG = "/" + "x" * 900_000
+
+
+@page("answers/a-redirect-to-a-url-of-900-kb", moved("{origin}" + LONG))
+def _(came):
+    assert came.asked == ["/robots.txt", "/"]
+    assert came.codes("/") == [302]
+    assert came.codes(LONG) == [-7]
+    assert "is not fetched: its URL has more than 15,000 characters" in came.log
+    assert "'frontier/refused/length': 2" in came.log
+
+
+@page(
+    "answers/a-redirect-to-a-url-that-is-long-when-escaped",
+    moved("{origin}/" + "\u00fc" * 3_000),
+)
+def _(came):
+    assert came.asked == ["/robots.txt", "/"]
+    assert -7 in [line[1] for line in came.lines]
+
+
+@page("answers/a-redirect-to-a-url-of-14-kb", moved("{origin}/" + "x" * 14_000))
+def _(came):
+    assert came.codes("/") == [302]
+    assert came.codes("/" + "x" * 14_000) == [404]
+
+
+@page("answers/a-header-of-100-kb", html("y", b"X: " + b"x" * 100_000))
+def _(came):
+    headers, size = came.record("/")
+    assert headers["WARC-Type"] == "response"
+    assert headers["Content-Type"] == "application/octet-stream"
+    assert size > 100_000
+    assert came.codes("/") == [200]
