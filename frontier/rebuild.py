@@ -20,13 +20,14 @@ import re
 import secrets
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.archive.records import target_uri
 from frontier.archive.stored import stored_urls
 from frontier.coordination.crawls import lost_partitions, mark_now, open_call
-from frontier.errors import CodecError, ConfigurationError
+from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.journal.entries import (
     OPEN,
     SUFFIX,
@@ -35,16 +36,20 @@ from frontier.journal.entries import (
     Header,
     Pushed,
     digest_of,
+    is_torn,
     read,
     read_header,
+    without_header,
 )
 from frontier.journal.writer import left_open
 from frontier.queues.codec import decode
+from frontier.queues.faults import is_number
 from frontier.queues.partition import split_name
 from frontier.queues.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
 from frontier.queues.pusher import Pusher
 from frontier.runtime.address_classes import TYPED
 from frontier.runtime.restoring import fault_of
+from frontier.runtime.set_aside import Holding
 from frontier.runtime.shape import FILTER_PROBE, seen_shape, settled
 from frontier.seen.stored import checked_shape
 from frontier.store.client import Call
@@ -89,8 +94,14 @@ class Outcome:
     """Requests that are to be fetched."""
     seen: int = 0
     """URLs that count as seen now."""
+    held: int = 0
+    """Requests that are held in partitions whose keys are damaged."""
+    aside: list[str] = field(default_factory=list)
+    """A line about each of these partitions, which are set aside."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
+    torn: list[Bad] = field(default_factory=list)
+    """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 
 
 def journals_of(
@@ -164,6 +175,7 @@ class Rebuild:
         self._done_in: Counter[int] = Counter()
         self._spelled: set[str] = set()
         self.outcome = Outcome(crawl_id, len(found), len(self._node_ids))
+        self.outcome.bad += without_header(directories)
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Do it; *progress* is told how many journals were read, of three times all.
@@ -185,6 +197,8 @@ class Rebuild:
         self.outcome.ready = self._ready()
         self._sender.end()
         self._end()
+        self.outcome.held = self._sender.holding.held
+        self.outcome.aside = self._sender.holding.told()
         self._close_journals()
         return self.outcome
 
@@ -228,7 +242,9 @@ class Rebuild:
             self._store.call(Call.command("HSET", meta, *facts))
         if born:
             self._mark(born)
-            mark_now(self._store, self._keys, self._partitions)
+            damaged = mark_now(self._store, self._keys, self._partitions)
+            for partition, error in damaged.items():
+                self._sender.holding.set_aside(partition, error)
 
     def _mark(self, born: bytes) -> None:
         """Have the keys of the crawl be those with this mark."""
@@ -241,8 +257,9 @@ class Rebuild:
         for partition, count in self._done_in.items():
             counts = self._keys.partition(partition).counts
             # Set, not added to, for a rebuild that is made again.
-            calls.append(Call.command("HSET", counts, "acked", count))
-            calls.append(Call.command("HINCRBY", counts, "pushed", count))
+            if partition not in self._sender.holding.faults:
+                calls.append(Call.command("HSET", counts, "acked", count))
+                calls.append(Call.command("HINCRBY", counts, "pushed", count))
         name, spider = self._keys.crawl_id, self._header.spider
         numbered = re.fullmatch(re.escape(spider) + r"-([0-9]{1,15})", name)
         if numbered:
@@ -265,7 +282,9 @@ class Rebuild:
             Call.command("HGET", self._keys.partition(number).counts, "ready")
             for number in range(self._partitions)
         ]
-        return sum(int(count or 0) for count in self._store.run(calls))
+        found = self._store.run(calls, tolerant=True)
+        counts = [one for one in found if one and not isinstance(one, KeyDamaged)]
+        return sum(int(count) for count in counts if is_number(count))
 
     def _read_warcs(self, directory: Path) -> set[str]:
         try:
@@ -288,7 +307,8 @@ class Rebuild:
     def _count(self, path: Path) -> None:
         for entry in self._entries(path):
             if isinstance(entry, Bad):
-                self.outcome.bad.append(entry)
+                torn = is_torn(entry)
+                (self.outcome.torn if torn else self.outcome.bad).append(entry)
             elif isinstance(entry, Acked):
                 self._acked[entry.digest] += 1
                 self.outcome.acked += 1
@@ -361,6 +381,8 @@ class _Sender:
     def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
         self._store = store
         self._pusher = Pusher(keys, shape)
+        self.holding = Holding(store, keys, shape)
+        """What became of damaged partitions."""
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._count = 0
         self.marked = 0
@@ -393,13 +415,19 @@ class _Sender:
         Raises:
             PushForgotten: The store has gone back in time, and lacks some of it.
         """
-        self._pusher.end(self._store.run)
+        damaged = self._pusher.end(partial(self._store.run, tolerant=True))
+        for partition, error in damaged.items():
+            self.holding.set_aside(partition, error)
 
     def _send(self, partition: int, pushes: list[Push]) -> None:
         done = None
         while done is None:
             call = joined([self._pusher.plan(partition, pushes)])
             (reply,) = self._store.call(call)
-            done = self._pusher.pushed(partition, reply, pushes)
+            try:
+                done = self._pusher.pushed(partition, reply, pushes)
+            except KeyDamaged as error:
+                if self.holding.hold(partition, pushes, error):
+                    return
         for push, verdict in zip(pushes, done.verdicts, strict=True):
             self.marked += push.mode != FORCE and verdict in (NEW, FORCE)

@@ -1,10 +1,14 @@
 """A crawl is restored on a real server from journals that a test has written."""
 
+import json
 import time
 
 import pytest
+from typer.testing import CliRunner
 
 from frontier.archive.writer import WarcWriter
+from frontier.cli import app
+from frontier.cli.exits import ExitCode
 from frontier.conf import Config
 from frontier.digest import sha256_hex
 from frontier.errors import ConfigurationError
@@ -14,6 +18,7 @@ from frontier.model import Exchange
 from frontier.queues.codec import encode
 from frontier.queues.partition import Scan, scan_call
 from frontier.rebuild import REBUILDING, Rebuild
+from frontier.runtime.repairing import Repair
 from frontier.runtime.shape import crawl_shape, seen_shape
 from frontier.seen.stored import look
 from frontier.store.keys import CrawlKeys
@@ -151,6 +156,55 @@ def test_bad_entries_are_named_and_skipped(lost):
     reasons = " ".join(bad.reason for bad in outcome.bad)
     for said in ("msgpack", "partition 4", "no whole entry"):
         assert said in reasons
+
+
+@pytest.mark.parametrize("fault", ["checksum", "header", "torn"])
+def test_what_is_skipped_is_told_by_the_exit_code_but_not_a_torn_end(
+    lost, server, fault
+):
+    if fault == "torn":
+        path = lost.write("a", pushed("page"), tail=frame(pushed("x"))[:-3])
+        path = path.rename(path.with_name(f"{path.name}.open"))
+    elif fault == "header":
+        lost.write("a", pushed("page"))
+        path = lost.write("b", pushed("x"))
+        path.write_bytes(b"\xffX" + path.read_bytes()[2:])
+    else:
+        path = lost.write("a", pushed("x"), pushed("page"))
+        path.write_bytes(path.read_bytes().replace(b"a.example/x", b"a.example/y"))
+    words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
+    words += [f"--journal={there}" for there in sorted(lost.directory.iterdir())]
+    done = CliRunner().invoke(app, [*words, "--redis-url", server.url, "--json"])
+
+    assert json.loads(done.stdout)["ready"] == 1
+    assert str(path) in done.stderr
+    if fault == "torn":
+        assert done.exit_code == ExitCode.OK
+        assert "killed as it wrote" in done.stderr
+    else:
+        assert done.exit_code == ExitCode.INCOMPLETE
+        assert "1 entries of journals were skipped" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["counts", "ready"])
+def test_what_a_damaged_partition_is_to_have_is_held_until_its_repair(
+    lost, server, db, key
+):
+    lost.write("a", pushed("one"), pushed("two"), pushed("far", partition=1))
+    hurt = lost.keys.partition(0)
+    db("SET", hurt.counts if key == "counts" else hurt.ready("0:a.example"), "x")
+    words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
+    words += [f"--journal={lost.directory / 'a'}", "--redis-url", server.url]
+    done = CliRunner().invoke(app, [*words, "--json"])
+
+    assert done.exit_code == ExitCode.INCOMPLETE, done.output
+    assert "partition 0 is set aside: its key" in done.stderr
+    assert "frontier crawl repair site-7" in done.stderr
+    said = json.loads(done.stdout)
+    assert (said["ready"], said["held"]) == (1, 2)
+
+    assert Repair(lost.store, lost.namespace, "site-7").run().queued == 2
+    assert (lost.scan(0).ready, lost.scan(1).ready) == (2, 1)
 
 
 def test_nodes_of_the_spider_join_the_crawl_and_the_next_has_the_next_number(lost, db):

@@ -187,7 +187,8 @@ class Import:
                 Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id),
             ]
         )
-        mark_now(store, keys, self._config.partitions)
+        for error in mark_now(store, keys, self._config.partitions).values():
+            raise error
 
     def run(
         self,

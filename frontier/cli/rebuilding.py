@@ -18,12 +18,15 @@ from frontier.cli.options import (
     StoreDir,
     connected,
 )
-from frontier.cli.output import say, show, show_json
+from frontier.cli.output import complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.inspection.untrusted import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.journal.entries import Bad
     from frontier.rebuild import Outcome
     from frontier.store.client import BlockingStore
 
@@ -75,15 +78,31 @@ def rebuild(
         made = Rebuild(store, namespace, crawl_id, journal, warc)
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
-    for bad in outcome.bad[:MAX_NAMED]:
-        where = f"{bad.file}: {bad.length:,} bytes at {bad.offset:,}"
-        say(printable(f"skipped {where}: {bad.reason}"))
-    if len(outcome.bad) > MAX_NAMED:
-        say(f"skipped {len(outcome.bad) - MAX_NAMED:,} more")
+    _tell_skipped(outcome.bad)
+    for torn in outcome.torn:
+        where = f"{torn.file}: the last {torn.length:,} bytes"
+        say(printable(f"{where} are cut off; their node was killed as it wrote them"))
     if as_json:
         show_json(asdict(outcome))
     else:
         show([facts(_rows(outcome))])
+    for line in outcome.aside:
+        complain(line)
+    if outcome.bad:
+        complain(
+            f"{len(outcome.bad):,} entries of journals were skipped, and what they say "
+            "is not restored"
+        )
+    if outcome.bad or outcome.aside:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _tell_skipped(every: Sequence[Bad]) -> None:
+    for bad in every[:MAX_NAMED]:
+        where = f"{bad.file}: {bad.length:,} bytes at {bad.offset:,}"
+        say(printable(f"skipped {where}: {bad.reason}"))
+    if len(every) > MAX_NAMED:
+        say(f"skipped {len(every) - MAX_NAMED:,} more")
 
 
 def _push_missing(
@@ -94,10 +113,13 @@ def _push_missing(
     *,
     as_json: bool,
 ) -> None:
+    from frontier.journal.entries import without_header
     from frontier.runtime.restoring import restore
     from frontier.seen.stored import stored_crawl
 
-    found = restore(store, stored_crawl(store, namespace, crawl_id), directories)
+    found, aside = restore(store, stored_crawl(store, namespace, crawl_id), directories)
+    unread = without_header(directories)
+    _tell_skipped(unread)
     for journal in found:
         for line in journal.told():
             say(printable(line))
@@ -105,14 +127,17 @@ def _push_missing(
         "crawl_id": crawl_id,
         "journals": len(found),
         "pushed": sum(journal.pushed for journal in found),
-        "left_out": sum(journal.unsure + len(journal.bad) for journal in found),
+        "left_out": sum(journal.unsure + len(journal.bad) for journal in found)
+        + len(unread),
     }
     if as_json:
         show_json(said)
     else:
         rows = [(key.replace("_", " "), f"{said[key]:,}") for key in list(said)[1:]]
         show([facts([("crawl", crawl_id), *rows])])
-    if said["left_out"]:
+    for line in aside:
+        complain(line)
+    if said["left_out"] or aside:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -123,6 +148,6 @@ def _rows(outcome: Outcome) -> list[tuple[str, str]]:
         ("journals", f"{outcome.journals:,} of {outcome.nodes:,} nodes"),
         ("entries", f"{entries}, {len(outcome.bad):,} skipped"),
         ("done", f"{outcome.done:,}, {outcome.stored:,} of them by WARC files alone"),
-        ("ready", f"{outcome.ready:,}"),
+        ("ready", f"{outcome.ready:,}, and {outcome.held:,} held"),
         ("seen", f"{outcome.seen:,}"),
     ]

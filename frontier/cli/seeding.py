@@ -122,6 +122,7 @@ def seed(
     said: dict[str, Any] = {
         "crawl_id": chosen,
         "queued": seeder.queued,
+        "held": seeder.holding.held,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
@@ -135,7 +136,10 @@ def seed(
             if name != "crawl_id"
         ]
         show([facts([("crawl", chosen), *rows])])
-    if counts.faulty:
+    aside = seeder.holding.told()
+    for told in aside:
+        complain(told)
+    if counts.faulty or aside:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 

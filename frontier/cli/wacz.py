@@ -120,4 +120,4 @@ def check(
             if not complaints:
                 show([Text(f"{name}: sound")])
     if any(found.values()):
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        raise typer.Exit(ExitCode.FAULTY)

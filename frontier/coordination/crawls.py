@@ -155,17 +155,28 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
     await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born])])
 
 
-def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
-    """Give each partition the crawl's mark, whatever mark it has."""
+def mark_now(
+    store: BlockingStore, keys: CrawlKeys, partitions: int
+) -> dict[int, KeyDamaged]:
+    """Give each partition the crawl's mark, whatever mark it has.
+
+    Returns the partitions that cannot have one, and why.
+    """
+    damaged: dict[int, KeyDamaged] = {}
     for first in range(0, partitions, BATCH):
         numbers = range(first, min(first + BATCH, partitions))
         counts = [keys.partition(number).counts for number in numbers]
-        store.run([Call.command("HSET", key, "born", keys.born) for key in counts])
+        calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
+        replies = zip(numbers, store.run(calls, tolerant=True), strict=True)
+        damaged |= {n: one for n, one in replies if isinstance(one, KeyDamaged)}
     store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born]))
+    return damaged
 
 
 def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> int:
     """How many partitions have not the crawl's mark; 0 if it has none.
+
+    One that is damaged is not lost.
 
     Raises:
         StoreError: The store does not answer.
@@ -175,8 +186,9 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
     for first in range(0, partitions if born and marked else 0, BATCH):
         numbers = range(first, min(first + BATCH, partitions))
         counts = [keys.partition(number).counts for number in numbers]
-        found = store.run([Call.command("HGET", key, "born") for key in counts])
-        lost += sum(mark != born for mark in found)
+        calls = [Call.command("HGET", key, "born") for key in counts]
+        found = store.run(calls, tolerant=True)
+        lost += sum(one != born and not isinstance(one, KeyDamaged) for one in found)
     return lost
 
 

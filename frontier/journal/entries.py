@@ -10,6 +10,7 @@ their sizes are capped, and an entry is checked field by field.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import mmap
 import re
@@ -17,6 +18,7 @@ import struct
 import zlib
 from array import array
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
@@ -26,8 +28,7 @@ from frontier.hashing import LEAST_MARK
 from frontier.input_files import open_input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
 VERSION = 1
 OPEN = ".open"
@@ -138,6 +139,40 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
                 at = end
             if at < len(data):
                 yield Bad(str(path), at, len(data) - at, "is no whole entry")
+
+
+def is_torn(bad: Bad) -> bool:
+    """Whether *bad* is the end of a journal that its node was killed over.
+
+    Nothing is lost with it: the page of what was being written is not acked.
+    """
+    path = Path(bad.file)
+    at_end = bad.offset + bad.length == path.stat().st_size
+    return at_end and path.name.endswith(OPEN)
+
+
+def without_header(directories: Sequence[Path]) -> list[Bad]:
+    """Journals in *directories* of which nobody can say whose they are.
+
+    Not one whose node was killed before it had written a whole entry.
+
+    Raises:
+        OSError: A directory, or a file in it, cannot be read.
+    """
+    found = []
+    for directory in directories:
+        for path in sorted(directory.iterdir()):
+            if not path.name.endswith((SUFFIX, SUFFIX + OPEN)):
+                continue
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                if read_header(path) is not None:
+                    continue
+                size = path.stat().st_size
+                if path.name.endswith(OPEN) and not whole_bytes(path):
+                    continue
+                reason = "has no header of this version; nothing of it is read"
+                found.append(Bad(str(path), 0, size, reason))
+    return found
 
 
 def whole_bytes(path: Path) -> int:

@@ -129,17 +129,22 @@ class Pusher:
         for partition, number in forgotten.items():
             self._confirmed[partition] = (number, self._clock())
 
-    def end(self, run: Callable[[Sequence[Call]], list[Any]]) -> None:
+    def end(self, run: Callable[[Sequence[Call]], list[Any]]) -> dict[int, KeyDamaged]:
         """Ask whether all that was confirmed is there, and `leave`; waits for *run*.
+
+        Returns the partitions that cannot say so, as *run* has put errors about
+        damaged keys in the place of replies.
 
         Raises:
             PushForgotten: It is not.
         """
         calls = self.ask()
-        replies = run(list(calls.values()))
-        if self.forgotten(dict(zip(calls, replies, strict=True))):
+        replies = dict(zip(calls, run(list(calls.values())), strict=True))
+        damaged = {p: one for p, one in replies.items() if isinstance(one, KeyDamaged)}
+        if self.forgotten({p: replies[p] for p in replies if p not in damaged}):
             raise PushForgotten
         run(self.leave())
+        return damaged
 
     def leave(self) -> list[Call]:
         """The calls that take this process out of the partitions.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frontier.coordination.aside import (
     BATCH,
@@ -39,6 +39,7 @@ from frontier.queues.push import (
     split_call,
     unheld,
 )
+from frontier.runtime.set_aside import drive
 from frontier.runtime.shape import seen_shape
 from frontier.runtime.shelf import is_address, sizes_of
 from frontier.seen.stored import stored_crawl
@@ -144,7 +145,9 @@ class Repair:
         harmed: dict[int, list[Fault]] = {}
         for number in chosen or range(self.partitions):
             keys = self._keys.partition(number)
-            faults = [Fault(*one) for one in self._drive(look(keys, self._shape))]
+            faults = [
+                Fault(*one) for one in drive(self._store, look(keys, self._shape))
+            ]
             if faults or number in aside:
                 harmed[number] = faults or faults_of(aside[number])
                 self._store.call(aside_call(keys, harmed[number]))
@@ -376,16 +379,6 @@ class Repair:
             self.outcome.lost.append(f"{keys.held}: {len(bad)} entries cannot be read")
         back = self._store.call(Call.to(PARTITION_RETURN, [keys.lease, keys.held]))
         return bool(back == 0)
-
-    def _drive(self, looking: Any) -> list[tuple[str, str]]:
-        replies: list[Any] | None = None
-        try:
-            while True:
-                calls = next(looking) if replies is None else looking.send(replies)
-                replies = self._store.run(calls) if calls else []
-        except StopIteration as end:
-            found: list[tuple[str, str]] = end.value
-            return found
 
 
 def is_number_of_a_member(member: bytes) -> bool:

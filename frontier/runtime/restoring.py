@@ -37,6 +37,7 @@ from frontier.journal.entries import (
     Bad,
     Pushed,
     digest_of,
+    is_torn,
     read,
     read_header,
 )
@@ -99,11 +100,9 @@ class Lacking:
         Raises:
             OSError: It cannot be read.
         """
-        size = self.path.stat().st_size
         for entry in read(self.path):
             if isinstance(entry, Bad):
-                torn = entry.offset + entry.length == size
-                if not (torn and self.path.name.endswith(OPEN)):
+                if not is_torn(entry):
                     self.bad.append(entry)
             elif isinstance(entry, Pushed) and entry.partition < self.partitions:
                 known = self.last.get(entry.partition, 0)
@@ -379,10 +378,12 @@ def restore(
     crawl: StoredCrawl,
     directories: Sequence[Path],
     progress: Callable[[int], None] = lambda _: None,
-) -> list[Lacking]:
+) -> tuple[list[Lacking], list[str]]:
     """Push what the store lacks of the journals in *directories*, those closed too.
 
     The crawl is kept open meanwhile. *progress* is told how many were looked at.
+    Returns the journals, and a line about each partition that is set aside: what is
+    pushed to it is held there.
 
     Raises:
         ConfigurationError: There are none of this crawl, or they cannot be read.
@@ -421,4 +422,4 @@ def restore(
         raise ConfigurationError(str(error)) from None
     finally:
         lock.done()
-    return found
+    return found, seeder.holding.told()

@@ -10,7 +10,9 @@ What always holds:
 3.  A push that is sent again, as its reply was lost, is done and counted once. Seeds
     that a failover has made the store forget, while they were loaded, are noticed:
     no line of the list counts then.
-4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
+4.  What cannot be queued, as its partition is damaged, is held there until it is
+    repaired; what the other partitions are to have is queued.
+5.  The crawl does not end while seeds are loaded, nor just after: the nodes have
     time to find what was queued.
 """
 
@@ -18,12 +20,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
-from frontier.errors import CrawlClosed, CrawlLost
+from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
 from frontier.queues.push import ARE_SEEN, MAX_URLS, NEW, joined
 from frontier.queues.pusher import Pusher
 from frontier.runtime.hints import hint_calls
+from frontier.runtime.set_aside import Holding
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
@@ -99,6 +103,8 @@ class Seeder:
         self._store = store
         self._keys = keys
         self._pusher = Pusher(keys, shape)
+        self.holding = Holding(store, keys, shape)
+        """What became of damaged partitions."""
         self.queued = 0
         """Seeds that were new."""
         self.seen = 0
@@ -125,7 +131,9 @@ class Seeder:
         Raises:
             PushForgotten: The store has not all that was pushed.
         """
-        self._pusher.end(self._store.run)
+        damaged = self._pusher.end(partial(self._store.run, tolerant=True))
+        for partition, error in damaged.items():
+            self.holding.set_aside(partition, error)
 
     def _send(
         self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
@@ -135,7 +143,12 @@ class Seeder:
         replies = self._store.run(self._calls(batches))
         every = [one for reply in replies for one in reply]
         for (partition, pushes), reply in zip(batches, every, strict=True):
-            done = self._pusher.pushed(partition, reply, pushes)
+            try:
+                done = self._pusher.pushed(partition, reply, pushes)
+            except KeyDamaged as error:
+                if self.holding.hold(partition, pushes, error):
+                    continue
+                done = None
             if done is None:
                 waiting[partition] = pushes + waiting.get(partition, [])
                 continue
@@ -169,15 +182,18 @@ def tell_holders(
     """
     partitions = sorted({partition for partition, _ in risen})
     holders = store.run(
-        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions]
+        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions],
+        tolerant=True,
     )
     by_partition = dict(zip(partitions, holders, strict=True))
     hints: dict[str, list[str]] = defaultdict(list)
     for partition, queue in risen:
-        if holder := by_partition[partition]:
+        holder = by_partition[partition]
+        if holder and not isinstance(holder, KeyDamaged):
             name = holder.decode("utf-8", "replace")
             hints[name].append(f"{partition} {queue}")
-    store.run(hint_calls(keys, hints, HINT_MS))
+    # A node that gets no hint learns from its renewal what is ready.
+    store.run(hint_calls(keys, hints, HINT_MS), tolerant=True)
 
 
 def _take(waiting: dict[int, list[Push]]) -> list[tuple[int, list[Push]]]:

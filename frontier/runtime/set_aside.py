@@ -1,4 +1,6 @@
-"""Damaged keys: the partition is set aside, and the node goes on with the others.
+"""Damaged keys: the partition is set aside, and the others go on.
+
+A node does so (`SettingAside`), and a command that pushes (`Holding`).
 
 What always holds:
 
@@ -13,7 +15,7 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.coordination.aside import ASIDE, Fault, aside_call, hold_call
 from frontier.queues.faults import look
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
     from frontier.errors import KeyDamaged
     from frontier.queues.push import SeenShape
     from frontier.runtime.inbox import Inbox
-    from frontier.store.client import Store
-    from frontier.store.keys import CrawlKeys
+    from frontier.store.client import BlockingStore, Store
+    from frontier.store.keys import CrawlKeys, PartitionKeys
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -101,10 +105,8 @@ class SettingAside:
     async def set_aside(self, partition: int, error: KeyDamaged) -> None:
         """Set *partition* aside, and lose what this node had of it."""
         keys = self._keys.partition(partition)
-        faults = [Fault(*one) for one in await self._run(look(keys, self._shape))]
-        if not faults:
-            what = error.key.removeprefix(keys.tag + ":") or "counts"
-            faults = [Fault(what, error.reason)]
+        found = await self._run(look(keys, self._shape))
+        faults = _faults(keys, found, error)
         (is_new,) = await self._store.run([aside_call(keys, faults)])
         if any(fault.key == "reserved" for fault in faults):
             await self._hold_reserved(partition)
@@ -155,3 +157,68 @@ class SettingAside:
         except StopIteration as end:
             found: list[tuple[str, str]] = end.value
             return found
+
+
+class Holding:
+    """Sets partitions aside on behalf of a command, which owns none, and holds pushes.
+
+    A node that owns one of them notices with its next call there.
+    """
+
+    def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
+        self._store = store
+        self._keys = keys
+        self._shape = shape
+        self.faults: dict[int, Fault] = {}
+        """The first fault of each partition that was found damaged."""
+        self.held = 0
+        """Requests that could not be queued, and are held until the repair."""
+
+    def set_aside(self, partition: int, error: KeyDamaged) -> None:
+        """Set *partition* aside, which *error* is about."""
+        keys = self._keys.partition(partition)
+        faults = _faults(keys, drive(self._store, look(keys, self._shape)), error)
+        self._store.call(aside_call(keys, faults))
+        self.faults.setdefault(partition, faults[0])
+
+    def hold(self, partition: int, pushes: Sequence[Push], error: KeyDamaged) -> bool:
+        """Set *partition* aside and hold *pushes*, which *error* has kept out.
+
+        Returns whether they are held; not if it is repaired meanwhile.
+        """
+        self.set_aside(partition, error)
+        keys = self._keys.partition(partition)
+        if int(self._store.call(hold_call(keys, map(held, pushes)))) < 0:
+            return False
+        self.held += sum(bool(push.queue) for push in pushes)
+        return True
+
+    def told(self) -> list[str]:
+        """A line for each partition that was set aside, or is."""
+        return [
+            f"partition {partition} is set aside: its key {fault.key} is damaged "
+            f"({fault.reason}); what is pushed to it is held there until frontier "
+            f"crawl repair {self._keys.crawl_id} puts it right"
+            for partition, fault in sorted(self.faults.items())
+        ]
+
+
+def drive(store: BlockingStore, looking: Generator[list[Call], list[Any], T]) -> T:
+    """What *looking* returns, which yields calls and is sent their replies."""
+    replies: list[Any] | None = None
+    try:
+        while True:
+            calls = next(looking) if replies is None else looking.send(replies)
+            replies = store.run(calls) if calls else []
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+def _faults(
+    keys: PartitionKeys, found: Sequence[tuple[str, str]], error: KeyDamaged
+) -> list[Fault]:
+    """What was *found* to be wrong with a partition; else what *error* says."""
+    if found:
+        return [Fault(*one) for one in found]
+    return [Fault(error.key.removeprefix(keys.tag + ":") or "counts", error.reason)]

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from cdxj_indexer.main import CDXJIndexer
+from typer.testing import CliRunner
 
 from frontier.cdx.reader import records
+from frontier.cli import app
+from frontier.cli.exits import ExitCode
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create, warc_files
@@ -38,6 +41,16 @@ def changed(sound, change, name="changed.wacz", deflated=()):
 
 def test_what_is_sound_stays_sound(sound):
     assert changed(sound, lambda members: None) == []
+
+
+def test_the_command_ends_with_faulty_if_there_are_faults(sound):
+    changed(sound, lambda members: members.pop("pages/pages.jsonl"))
+    codes = [
+        CliRunner().invoke(app, ["wacz", "check", str(path)]).exit_code
+        for path in (sound, sound.with_name("changed.wacz"))
+    ]
+
+    assert codes == [ExitCode.OK, ExitCode.FAULTY]
 
 
 @pytest.mark.parametrize(
