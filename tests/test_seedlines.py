@@ -115,7 +115,7 @@ def test_a_seed_is_stored_as_the_request_that_it_says():
 
 
 def test_a_callback_has_to_be_one_of_the_spider():
-    with pytest.raises(SeedFault, match="'parse_x', which the spider site has not"):
+    with pytest.raises(SeedFault, match="'parse_x', which is none of the spider site"):
         pushes_of(Seed(URL, callback="parse_x"))
 
 

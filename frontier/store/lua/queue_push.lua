@@ -335,7 +335,7 @@ local function undo(failure, verdicts, keys, marks, members, places)
   for _, sign in ipairs(FAULTS) do
     if why:find(sign, 1, true) then return {-2, why} end
   end
-  error(failure, 0)
+  return redis.error_reply(why) -- error(why) would hide its code from a Valkey 9 client
 end
 
 local replies, first = {}, 0
@@ -349,6 +349,7 @@ for n, packed in ipairs(ARGV) do
   local verdicts = {}
   local fine, reply = pcall(push, verdicts, keys, unpack(plan, 2))
   if not fine then reply = undo(reply, verdicts, keys, plan[11], plan[12], plan[13]) end
+  if reply.err then return reply end
   replies[n] = reply
 end
 return replies
