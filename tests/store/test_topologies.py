@@ -140,7 +140,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
     target = other(primaries, target)
     primaries.begin_move(slot, target)
     names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead, ready]
-    back = [5, "LPUSH", 0, 9, 6, "0:h", 0, 8, 6, "0:h", 0]
+    back = [5, "LPUSH", 0, "", 9, 6, "0:h", 0, 8, 6, "0:h", 0]
     assert await cluster.call(Call.to(QUEUE_REQUEUE, names, back)) == [2, 0]
     primaries.move(slot, target)
     assert await cluster.call(Call.command("LRANGE", ready, 0, -1)) == [
