@@ -3,7 +3,7 @@
 A request may wait in Scrapy's downloader slot for as long as the delay of its
 host says, and the node may be frozen meanwhile. So the lease is looked at when
 the handler is called, and not when the request enters the downloader; and our
-own handler looks at it again when the connection is made, which may take long.
+own handlers look at it again when the connection is made, which may take long.
 
 What always holds:
 

@@ -13,7 +13,8 @@ what Scrapy makes of them. What always holds:
 2.  Whatever came of an answer is archived (`frontier.framing`).
 3.  A connection on which more came than an answer is not used again.
 4.  The handler never waits: bodies go to disk in another thread.
-5.  It connects to addresses that are allowed (`frontier.download.addresses`).
+5.  It connects to addresses that are allowed (`frontier.download.addresses`), and
+    writes no request whose lease has ended: without an archive, too.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ logger = logging.getLogger(__name__)
 class CheckedHandler(BaseHandler):
     """Downloads http and https as Scrapy does, from addresses that are allowed.
 
-    That of nodes without an archive.
+    That of nodes without an archive. It looks at the lease, too, when a request is to
+    be written: the node may have been stopped while it connected.
     """
 
     checks_addresses = True
@@ -78,14 +80,21 @@ class CheckedHandler(BaseHandler):
         """The look at the connections of *request*."""
         return Checked(self._connection.hops, request)
 
+    def guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """What to wait for before *request* is written, if its lease has ended."""
+        gate = self._connection.gate
+        return None if gate is None or gate.covers(request) else gate.covered(request)
+
     @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
         """Download *request*.
 
         Raises:
             AddressRefused: Its host leads to addresses that are not connected to.
+            LeaseGone: Another node has its partition now.
         """
-        agent: CheckedAgent = self.make_agent(CheckedAgent)
+        agent: _GuardedAgent = self.make_agent(_GuardedAgent)
+        agent.guard = partial(self.guard, request)
         agent.checked = self.checked(request)
         with refusing(agent.checked), wrap_twisted_exceptions():
             answer = maybe_deferred_to_future(agent.download_request(request))
@@ -111,7 +120,7 @@ class Handler(CheckedHandler):
         wire = self._wires[request] = Wire()
         agent: _Agent = self.make_agent(_Agent)
         agent.wire = wire
-        agent.guard = partial(self._guard, request)
+        agent.guard = partial(self.guard, request)
         agent.spool = self._spools.new()
         agent.checked = self.checked(request)
         try:
@@ -134,11 +143,6 @@ class Handler(CheckedHandler):
             response = response.replace(body=body)
         return excerpt_of(request, response)
 
-    def _guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """What to wait for before *request* is written, if its lease has ended."""
-        gate = self._connection.gate
-        return None if gate is None or gate.covers(request) else gate.covered(request)
-
     @as_scrapy_awaits
     async def close(self) -> None:
         """Close idle connections, and wait for what still goes to disk."""
@@ -146,20 +150,30 @@ class Handler(CheckedHandler):
         await self._spools.close()
 
 
-class _Agent(CheckedAgent):
-    """Scrapy's, with a wire that its connection writes to and a spool for the body."""
+class _GuardedAgent(CheckedAgent):
+    """Scrapy's, whose request is written when `guard` lets it."""
 
-    wire: Wire
     guard: Guard
-    spool: Spool
 
     def prepare(self, agent: Any, request: Request) -> None:
         super().prepare(agent, request)
+        agent._pool = _Pool(agent._pool, self.guard, self.part(request))
+
+    def part(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 (for `_Agent`)
+        """What its connection has with *request* alone."""
+        return {}
+
+
+class _Agent(_GuardedAgent):
+    """Scrapy's, with a wire that its connection writes to and a spool for the body."""
+
+    wire: Wire
+    spool: Spool
+
+    def part(self, request: Request) -> dict[str, Any]:
+        self.wire.proxied = bool(request.meta.get("proxy"))
         limit = request.meta.get("download_maxsize", self.maxsize)
-        part = {"wire": self.wire, "spool": self.spool, "maxsize": limit}
-        agent._pool = _Pool(agent._pool, self.guard, part)
-        if request.meta.get("proxy"):
-            self.wire.proxied = True
+        return {"wire": self.wire, "spool": self.spool, "maxsize": limit}
 
     def reader_for(self, reader: Any) -> Any:
         return BaseReader.instead(reader, self.spool)

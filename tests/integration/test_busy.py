@@ -27,6 +27,7 @@ import signal
 import time
 
 import scrapy
+from scrapy.resolver import CachingThreadedResolver
 
 
 class BusySpider(scrapy.Spider):
@@ -55,6 +56,17 @@ class BusySpider(scrapy.Spider):
         if "/deadly" in response.url:
             os.kill(os.getpid(), signal.SIGKILL)
         yield {"url": response.url}
+
+
+class Stopping(CachingThreadedResolver):
+    # Stops its process as it looks a host up: between its lease and its request.
+
+    def getHostByName(self, name, timeout=()):
+        first = pathlib.Path("first")
+        if not first.exists():
+            first.touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return super().getHostByName(name, timeout)
 """
 PROJECT = """
 SPIDER_MODULES = ["own.spiders"]
@@ -181,6 +193,11 @@ def watchdogs(process):
     return found
 
 
+def state_of(process):
+    """The letter that the kernel has for the state of *process*."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def busy_line(shown):
     return next((line for line in shown.splitlines() if "has been busy" in line), "")
 
@@ -222,6 +239,26 @@ def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, clus
     by_other = {one[:2] for one in run.site.asked if one[2] != name}
     late = {o[:2] for o in run.site.asked if o[2] == name and o[3] > stopped}
     assert not late & by_other
+    assert run.letters() == {}
+
+
+@pytest.mark.parametrize("archives", [False, True])
+def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
+    crawl, cluster, archives
+):
+    run = crawl("/usual", hosts=2)
+    chosen = {"ROBOTSTXT_OBEY": False, "FRONTIER_WARC_ENABLED": archives}
+    stopped = run.start("node-1", DNS_RESOLVER="own.spiders.Stopping", **chosen)
+    until(lambda: state_of(stopped) == "T", "its stop")
+    run.start("node-2", **chosen)
+    until(lambda: len(run.site.answered("/")) == 2, "the other node's turn")
+
+    stopped.send_signal(signal.SIGCONT)
+    until(lambda: "are lost" in cluster.text_of("node-1"), "the loss of its leases")
+    run.site.open.set()
+
+    assert cluster.wait() == [0, 0]
+    assert dict(run.site.counts) == dict.fromkeys(run.site.every, 1)
     assert run.letters() == {}
 
 
