@@ -33,7 +33,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 import frontier.canon.configured as configured
-from frontier.canon.caution import cautious
+from frontier.canon.caution import cautious, longest
 from frontier.canon.surt import key_of
 from frontier.errors import InvalidURL, RulesBroken
 from frontier.input_files import read_input
@@ -49,6 +49,8 @@ MAX_BYTES = 1 << 20
 MAX_LINE = 4_000
 """Characters of a line: what is read for a key of many parts grows as their square."""
 MAX_RULES = 1_000
+LEAST_URL = 256
+"""Characters of a URL that each expression has to take in short time."""
 KINDS = ("strip", "regex", "transcode")
 _WHERE = ("site", "match")
 _KEYS = {*KINDS, *_WHERE, "from", "until", "replace", "source", "target"}
@@ -131,7 +133,9 @@ def step_of(rule: Mapping[str, Any]) -> Step:
     act = _act(rule)
     if "match" in rule:
         pattern = re.compile(rule["match"])
-        return lambda url: act(url) if pattern.search(url) else url
+        return _short(
+            rule["match"], lambda url: act(url) if pattern.search(url) else url
+        )
     if "site" in rule:
         prefix = rule["site"]
         return lambda url: act(url) if _surt(url).startswith(prefix) else url
@@ -147,11 +151,25 @@ def _surt(url: str) -> str:
 
 def _act(rule: Mapping[str, Any]) -> Step:
     if "strip" in rule:
-        return configured.strip(re.compile(rule["strip"]))
+        return _short(rule["strip"], configured.strip(re.compile(rule["strip"])))
     if "regex" in rule:
-        return configured.regex(re.compile(rule["regex"]), rule["replace"])
+        step = configured.regex(re.compile(rule["regex"]), rule["replace"])
+        return _short(rule["regex"], step, whole=True)
     pattern = re.compile(rule["transcode"])
-    return configured.transcode(pattern, rule["source"], rule["target"])
+    step = configured.transcode(pattern, rule["source"], rule["target"])
+    return _short(rule["transcode"], step)
+
+
+def _short(pattern: str, step: Step, *, whole: bool = False) -> Step:
+    """*step*, of URLs that *pattern* does not take too long for."""
+    most = longest(pattern, whole=whole)
+
+    def checked(url: str) -> str:
+        if len(url) > most:
+            raise InvalidURL(url, f"{pattern[:80]!r} takes too long for its length")
+        return step(url)
+
+    return checked
 
 
 class _Checker:
@@ -225,6 +243,10 @@ class _Checker:
         reason = cautious(text)
         if reason is not None:
             self._fail(at, key, f"has an expression that may never end: {reason}")
+        most = longest(text, whole=key == "regex")
+        if most < LEAST_URL:
+            reason = f"takes too long for URLs of more than {most} characters"
+            self._fail(at, key, f"has an expression that {reason}")
 
     def _check_overlap(
         self, earlier: int, one: Mapping[str, Any], later: int, two: Mapping[str, Any]

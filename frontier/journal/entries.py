@@ -16,11 +16,13 @@ import mmap
 import re
 import struct
 import zlib
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
+from isal import isal_zlib
 
 from frontier.hashing import LEAST_MARK
 from frontier.input_files import open_input
@@ -34,6 +36,7 @@ SUFFIX = ".journal"
 MAX_BYTES = 5 * 1024 * 1024
 """Of an entry: an item has at most 4 MiB."""
 MAX_QUEUE = 1 << 20
+_STEP = 1024
 _MARK = b"\xffJ"
 _HEAD = struct.Struct(">2sII")
 _QUEUE = re.compile(r"(?:-?[0-9]{1,12}(?:@[0-9a-f]{12})?:.*)?", re.DOTALL)
@@ -185,18 +188,55 @@ def whole_bytes(path: Path) -> int:
 
 
 def _frames(data: mmap.mmap) -> Iterator[tuple[int, int, bytes]]:
-    """Begin, end and payload of each whole frame."""
-    at = 0
+    """Begin, end and payload of each whole frame.
+
+    In linear time: what a frame that is not whole may have spanned is not summed
+    again for each head that is found in it.
+    """
+    at = summed = 0
+    sums = _Sums(data)
     while (at := data.find(_MARK, at)) >= 0 and at + _HEAD.size <= len(data):
         _, length, checksum = _HEAD.unpack_from(data, at)
         begin, end = at + _HEAD.size, at + _HEAD.size + length
         if length <= MAX_BYTES and end <= len(data):
-            payload = data[begin:end]
-            if zlib.crc32(payload) == checksum:
-                yield at, end, payload
-                at = end
-                continue
+            known = sums.of(begin, end) if begin < summed else None
+            if known is None or known == checksum:
+                payload = data[begin:end]
+                if zlib.crc32(payload) == checksum:
+                    yield at, end, payload
+                    at = end
+                    continue
+            summed = max(summed, end)
         at += 1
+
+
+class _Sums:
+    """CRC-32s of pieces that overlap, of which each byte is summed a few times.
+
+    They are made of those of what is before a piece's begin and before its end; these
+    are kept for each `_STEP` bytes.
+    """
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self._data = data
+        self._base = 0
+        self._kept = array("I", [0])
+        """That of the bytes from the base on: of none, of one step, of two..."""
+
+    def of(self, begin: int, end: int) -> int:
+        """That of the bytes from *begin* to *end*; *begin* is not less than before."""
+        if begin >= self._base + len(self._kept) * _STEP:
+            self._base, self._kept = begin, array("I", [0])
+        before = isal_zlib.crc32_combine(self._until(begin), 0, end - begin)
+        return int(self._until(end) ^ before)
+
+    def _until(self, end: int) -> int:
+        steps, rest = divmod(end - self._base, _STEP)
+        while len(self._kept) <= steps:
+            at = self._base + (len(self._kept) - 1) * _STEP
+            step = self._data[at : at + _STEP]
+            self._kept.append(zlib.crc32(step, self._kept[-1]))
+        return zlib.crc32(self._data[end - rest : end], self._kept[steps])
 
 
 def _entry(payload: bytes) -> Header | Pushed | Acked:

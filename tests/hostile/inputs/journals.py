@@ -134,11 +134,19 @@ def _(given):
 
 @hostile("journal/a-file-of-frames-that-overlap")
 def _(given):
-    """Heads that each claim 4 MB of what follows: their checksums take time."""
-    heads = b"".join(
-        struct.pack(">2sII", b"\xffJ", 4 << 20, zlib.crc32(b"")) for _ in range(500)
-    )
+    """Heads that each claim 4 MB of what follows: to sum each takes minutes."""
+    heads = struct.pack(">2sII", b"\xffJ", 4 << 20, zlib.crc32(b"")) * 100_000
     path = given.file(NAME, HEAD + heads + bytes(5 << 20))
     found = list(read(path))
     assert isinstance(found[0], Header)
     assert isinstance(found[1], Bad)
+
+
+@hostile("journal/frames-within-frames-that-are-not-whole")
+def _(given):
+    """What is whole is read, however many heads before it claim its bytes."""
+    heads = [struct.pack(">2sII", b"\xffJ", 50_000 + n, 7) for n in range(2_000)]
+    odd = b"".join(head + GOOD + bytes([n % 251]) for n, head in enumerate(heads))
+    path = given.file(NAME, HEAD + odd + bytes(60_000) + GOOD)
+    found = list(read(path))
+    assert sum(isinstance(each, Pushed) for each in found) == 2_001

@@ -1,9 +1,11 @@
 """Files of canonicalization rules, and expressions that never end."""
 
+import contextlib
+
 from frontier.canon.files import read
 from frontier.canon.rulesets import named
 from frontier.cli.exits import ExitCode
-from frontier.errors import RulesBroken
+from frontier.errors import InvalidURL, RulesBroken
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 
@@ -33,6 +35,12 @@ REFUSED = {  # name to a file, and what is said of it
     "plus-in-plus-in-a-look-ahead": (rule(strip="(?=(a+)+b)"), "may never end"),
     "plus-in-plus-in-a-match": (rule(strip="x", match="(x+x+)+y"), "may never end"),
     "a-reference-in-a-star": (rule(strip="(a)(?:\\1)*$"), "may never end"),
+    "four-stars-in-a-row": (rule(strip="^.*.*.*.*x"), "takes too long"),
+    "three-stars-that-begin-anywhere": (rule(match=".*.*.*x", strip="x"), "too long"),
+    "many-bounded-repeats": (rule(strip="^" + "a{0,60}" * 9 + "b"), "takes too long"),
+    "bounded-repeats-of-repeats": (rule(strip="^(a{0,9}){0,60}b"), "takes too long"),
+    "sixty-alternatives-in-a-row": (rule(strip="^(?:a|ab|b){60}c"), "takes too long"),
+    "options-by-the-hundred": (rule(strip="^" + "a?" * 99 + "b"), "takes too long"),
     "an-expression-that-is-none": (rule(strip="(["), "no regular expression"),
     "brackets-of-1900-levels": (
         rule(strip=nested("(", ")", 1_900)),
@@ -115,3 +123,20 @@ def _(given, url):
             except InvalidURL:
                 continue
             assert len(made) < 10 * len(text)
+
+
+SLOW = {"three-stars": "^.*.*.*Z", "two-that-begin-anywhere": "a+a+Z", "one": "a+Z"}
+
+
+@hostile_each("rules", {f"a-long-url-for-{n}": (p,) for n, p in SLOW.items()})
+def _(given, pattern):
+    """The file is taken; a URL that takes too long is refused, and others are not."""
+    rules = named(str(given.file("rules.toml", rule(strip=pattern))))
+    assert rules.apply("http://a.example/y") == "http://a.example/y"
+    for length in (500, 2_000):
+        url = "http://a.example/" + "a" * length
+        with contextlib.suppress(InvalidURL):
+            assert rules.apply(url) == url
+    if pattern == "^.*.*.*Z":
+        with refused(InvalidURL, "takes too long"):
+            rules.apply(url)
