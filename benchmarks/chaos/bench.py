@@ -155,13 +155,10 @@ def _trials(options: Options) -> Trials:
     if options.seed is not None:
         return [(options.seed, False)]
     if options.quick:
-        count, peers = (
-            options.seeds or QUICK_SEEDS,
-            range(QUICK_PEER_SEED, QUICK_PEER_SEED + 1),
-        )
+        count, peers = options.seeds or QUICK_SEEDS, [QUICK_PEER_SEED]
     else:
         count = options.seeds or SEEDS
-        peers = range(min(PEER_SEEDS, count), 0, -1)
+        peers = list(range(min(PEER_SEEDS, count), 0, -1))
     ours = [(seed, False) for seed in range(1, count + 1)]
     theirs = [(seed, True) for seed in peers]
     return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]

@@ -53,6 +53,7 @@ def test_few_seeds_without_a_fault_where_scrapy_redis_loses_pages():
         assert all(isinstance(value, float) for value in metrics.values())
 
 
+@pytest.mark.chaos
 def test_the_judge_finds_no_loss_where_scrapy_redis_is_left_alone():
     """What it finds under kills is the kills' work.
 

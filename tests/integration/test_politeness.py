@@ -49,6 +49,7 @@ def gaps(server):
         yield from (b - a for a, b in itertools.pairwise(sorted(times)))
 
 
+@pytest.mark.chaos
 def test_no_host_is_asked_sooner_through_joins_leaves_kills_and_frozen_nodes(
     polite, cluster
 ):
