@@ -93,6 +93,17 @@ def test_what_was_pushed_and_not_acked_is_ready_and_everything_is_seen(lost, db)
     assert (scan.ready, scan.pushed, scan.acked) == (1, 2, 1)
 
 
+def test_the_addresses_that_its_seeds_spell_are_allowed_though_all_are_done(lost, db):
+    start = {"is_start_request": True}
+    seed = pushed("seed", url="http://127.0.0.1/", meta=start)
+    link = pushed("link", url="http://127.0.0.1/1")
+    lost.write("one", seed, acked(seed), link, pushed("l", url="http://10.0.0.1/"))
+    lost.rebuild()
+
+    said = [name for name in db("HKEYS", lost.keys.meta()) if b"address:" in name]
+    assert said == [b"address:loopback"]
+
+
 def test_a_url_that_two_nodes_found_is_done_whichever_of_them_was_queued(lost, db):
     first = pushed("page", headers={b"Referer": [b"http://a.example/1"]})
     second = pushed("page", headers={b"Referer": [b"http://a.example/2"]})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from frontier.cdx.keys import sort_key
 from frontier.cdx.notes import digits
 from frontier.digest import parse
+from frontier.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,9 +79,11 @@ def need(digest: str, key: str, own: str, target: str, date: str) -> Need:
 class Captures:
     """The captures of a set of WARC files."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, mode: int = FILE_MODE) -> None:
         """Begin with none; what is at *path* is overwritten."""
         path.unlink(missing_ok=True)
+        with open(path, "xb", opener=creating(mode)):
+            pass  # SQLite itself would ask the umask alone
         self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KB}")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 - typer reads it
-from frontier.cli.output import messages, show, show_json
+from frontier.cli.output import complain, messages, show, show_json
 from frontier.output_files import mode_of_environment
 
 app = typer.Typer(help="WACZ files.", no_args_is_help=True)
@@ -64,7 +64,10 @@ def create(
 
     if out.exists() and not force:
         raise ConfigurationError(f"{out} is there; say --force to overwrite it")
-    warcs = warc_files(given, crawl_id=crawl or None)
+    left_out: list[Path] = []
+    warcs = warc_files(given, crawl_id=crawl or None, refused=left_out.append)
+    for path in left_out:
+        complain(f"{path} is left out: it is no regular file")
     beside = [each for path in given if path.is_dir() for each in logs_of(path, crawl)]
     options = Options(
         title,
@@ -94,7 +97,7 @@ def create(
                 "name those of the earlier crawls with --against"
             )
         show(map(Text, lines))
-    if made.missing:
+    if made.missing or left_out:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 

@@ -82,8 +82,12 @@ class Router:
         self._stale = not alone
         self._ready: set[Server] = set()
         self._suspects: dict[Server, float] = {}
+        self._named: Server | None = None
+        """Who has the slot of the last MOVED: it knows why, when others may not yet."""
         self.replaced = 0
-        """How often slots of a server that did not answer were found at another."""
+        """How often slots of a server that did not answer were found at another, or
+        all slots of one that did: it is a replica now (``CLUSTER FAILOVER TAKEOVER``),
+        and what it took last may be lost. A slot that moves takes its keys along."""
         self.alone = alone
         """Whether there is one place, where keys of several slots may meet."""
 
@@ -210,7 +214,7 @@ class Router:
         elif isinstance(reply, redis.exceptions.AskError) and not self.alone:
             there = (reply.host or server[0], reply.port)
             if isinstance(reply, redis.exceptions.MovedError):
-                self._owners[reply.slot_id] = there
+                self._stale, self._named = True, there
                 job.at, job.asked = None, False
             else:
                 job.at, job.asked = there, True
@@ -232,13 +236,18 @@ class Router:
     def _look(self) -> Generator[list[Batch], list[Outcome], None]:
         """Ask one server after the other for the layout; the silent ones last."""
         failure: BaseException | None = None
-        known = dict.fromkeys([*self.servers, *self.seeds])
-        for server in sorted(known, key=lambda one: self._suspects.get(one, 0.0)):
+        named, self._named = self._named, None
+        every = sorted(
+            dict.fromkeys([*self.servers, *self.seeds]),
+            key=lambda one: self._suspects.get(one, 0.0),
+        )
+        for server in dict.fromkeys([*([named] if named else []), *every]):
             (outcome,) = yield [Batch(server, [LAYOUT])]
             if not isinstance(outcome, BaseException) and isinstance(outcome[0], list):
                 found = _layout(outcome[0], server)
                 pairs = set(zip(self._owners, found, strict=True))
-                if any(old in self._suspects and old != new for old, new in pairs):
+                left = {old for old, _ in pairs if old} - {new for _, new in pairs}
+                if left or any(o in self._suspects and o != new for o, new in pairs):
                     self.replaced += 1
                 self._owners = found
                 self._suspects.pop(server, None)

@@ -20,6 +20,7 @@ import fcntl
 import functools
 import hashlib
 import json
+import logging
 import os
 import re
 import time
@@ -42,6 +43,8 @@ from frontier.wacz.requires import Required, requires
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import BinaryIO
+
+logger = logging.getLogger(__name__)
 
 OPEN = ".open"
 LOCK_TRIES = 100
@@ -81,10 +84,16 @@ class Options:
     """Whether the result has to pass `check`, which inflates every record."""
 
 
-def warc_files(given: Iterable[Path], *, crawl_id: str | None = None) -> list[Path]:
+def warc_files(
+    given: Iterable[Path],
+    *,
+    crawl_id: str | None = None,
+    refused: Callable[[Path], None] | None = None,
+) -> list[Path]:
     """Return *given* files, and for a directory the closed WARC files in it.
 
-    With *crawl_id* only the files of that crawl, whichever node wrote them.
+    With *crawl_id* only the files of that crawl, whichever node wrote them. What is in
+    a directory and is no regular file is left out: *refused* is told, or the log.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -97,9 +106,16 @@ def warc_files(given: Iterable[Path], *, crawl_id: str | None = None) -> list[Pa
         for each in many:
             if crawl_id is not None and not is_of(each.name, crawl_id):
                 continue
+            if path.is_dir() and not each.is_file():
+                (refused or _log)(each)
+                continue
             if found.setdefault(each.name, each).absolute() != each.absolute():
                 raise BadWacz(str(each), f"{found[each.name]} has the same name")
     return list(found.values())
+
+
+def _log(path: Path) -> None:
+    logger.warning("%s is left out: it is no regular file", path)
 
 
 def create(
@@ -226,7 +242,7 @@ class _Maker:
         files = [(layout.ARCHIVE + path.name, path) for path in warcs]
         with (
             self._pack,
-            Indexing(scratch, self._options.seeds) as indexing,
+            Indexing(scratch, self._options.seeds, self._options.mode) as indexing,
             self._pack.begin(files, self._progress) as copyist,
         ):
             for path in warcs:

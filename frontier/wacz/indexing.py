@@ -22,6 +22,7 @@ from frontier.cdx.lines import line_of
 from frontier.cdx.methods import GET, paired
 from frontier.cdx.reader import records
 from frontier.cdx.sorting import BATCH, Captures, canonical, need_of
+from frontier.output_files import FILE_MODE, creating
 from frontier.wacz import layout
 from frontier.wacz.listed import Unusable, listed
 from frontier.wacz.pages import page_of
@@ -49,8 +50,14 @@ _CANONICAL = len("sha256:") + 64
 class Indexing:
     """Takes WARC files one after the other; belongs to one thread."""
 
-    def __init__(self, scratch: Callable[[str], Path], seeds: frozenset[str]) -> None:
+    def __init__(
+        self,
+        scratch: Callable[[str], Path],
+        seeds: frozenset[str],
+        mode: int = FILE_MODE,
+    ) -> None:
         """Begin with none; *scratch* says where a file of a name may be made."""
+        self._opener = creating(mode)
         self.pages = 0
         """How many pages there are."""
         self.read = 0
@@ -60,7 +67,7 @@ class Indexing:
         self._made: list[Path] = []
         self._stack = contextlib.ExitStack()
         self._listings: list[Path] = []
-        self._captures = Captures(scratch("db"))
+        self._captures = Captures(scratch("db"), mode)
         self._stack.callback(self._captures.close)
         self._needed = bytearray(_MASK + 1)
         self._pages = self.temporary("pages")
@@ -76,7 +83,8 @@ class Indexing:
 
     def temporary(self, name: str) -> BinaryIO:
         """An empty file that is closed and deleted in the end."""
-        return self._stack.enter_context(self._path(name).open("wb+"))
+        path = self._path(name)
+        return self._stack.enter_context(open(path, "wb+", opener=self._opener))
 
     def add(self, path: Path, descriptor: int) -> None:
         """Take in the captures of the WARC file *path*, open as *descriptor*.
@@ -88,7 +96,7 @@ class Indexing:
         mark, pages = self._pages.tell(), self.pages
         bare = self._path(f"{len(self._made)}")
         try:
-            with bare.open("wb") as file:
+            with open(bare, "wb", opener=self._opener) as file:
                 for offset, need, page in listed(path, descriptor, self._seeds, file):
                     if need is not None:
                         self._refer(path.name, offset, need)
@@ -166,7 +174,7 @@ class Indexing:
         paths = self._listings
         while len(paths) > MERGED:
             path = self._path(f"{len(self._made)}")
-            with path.open("wb") as file:
+            with open(path, "wb", opener=self._opener) as file:
                 for lines in _merged(paths[:MERGED]):
                     file.writelines(lines)
             for each in paths[:MERGED]:

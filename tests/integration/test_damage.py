@@ -10,7 +10,7 @@ import random
 import re
 
 import pytest
-from conftest import until
+from conftest import DEADLINE, until
 
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
@@ -99,6 +99,34 @@ def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
     assert cluster.wait("node-3") == [0]
     assert site.requests().missing(site.expected) == set()
     assert cluster.ask("crawl", "status", "site-1").returncode == 0
+
+
+def test_crawl_run_says_what_is_set_aside_and_is_whole_after_the_repair(
+    cluster, serve, tmp_path
+):
+    site = serve(urls=120, hosts=4, calendar_months=2, delay=0.03)
+    (tmp_path / "seeds").write_text("\n".join(site.seeds))
+    words = ["crawl", "run", "--nodes", "1", "--seeds", str(tmp_path / "seeds")]
+    words += ["--warc-dir", str(tmp_path / "w")]
+    given = {**SETTINGS, "DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
+    words += [f"-s{name}={value}" for name, value in given.items()]
+    running = cluster.command(*words, cwd=tmp_path)
+    until(served(site, 20), "some pages")
+    keys, number = keys_of(cluster)
+    counts = keys.partition(number).counts
+    cluster.store.call(Call.command("HSET", counts, "ready", "abc"))
+    out, err = running.communicate(timeout=DEADLINE)
+
+    assert running.returncode == 6, err
+    assert "Traceback" not in err
+    assert f"{number} (counts: " in err
+    assert "frontier crawl repair site-1" in err
+    assert "incomplete" in out
+    assert cluster.ask("crawl", "repair", "site-1").returncode == 0
+    running = cluster.command(*words, cwd=tmp_path)
+    _, err = running.communicate(timeout=DEADLINE)
+    assert running.returncode == 0, err
+    assert site.requests().missing(site.expected) == set()
 
 
 def named(cls, *, tagged=False):

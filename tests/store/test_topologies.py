@@ -15,7 +15,7 @@ from benchmarks.topologies import (
     until,
 )
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.store.client import HERE, BlockingStore, Call, Store
+from frontier.store.client import CHANGED, HERE, BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import (
     CRAWL_ALLOT,
@@ -280,6 +280,44 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
         await store.call(Call.command("GET", unique))
     assert await patiently(store, Call.command("GET", unique)) == b"x"
     assert await patiently(store, Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
+
+
+async def test_a_takeover_while_the_old_primary_lives_is_noticed_by_any_call(
+    connect, stack, unique
+):
+    """It ends no connection; what the old one took last may be lost."""
+    servers = ClusterServers(3, 1)
+    stack.callback(servers.remove)
+    await asyncio.to_thread(servers.start)
+    store = connect(servers)
+    await store.call(Call.command("SET", unique, "x"))
+    owner = servers.owner(slot_of(unique))
+    replica = servers.replicas[servers.primaries.index(owner)]
+    await asyncio.to_thread(until, lambda: replica.ask("DBSIZE"), "the copy")
+    store.watched = True  # as of a node
+    replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
+    await asyncio.to_thread(
+        until, lambda: owner.ask("ROLE")[0] == b"slave", "that it follows"
+    )
+    assert store.changes == 0
+
+    with pytest.raises(StoreUnavailable, match=CHANGED):
+        await store.call(Call.command("GET", unique))
+    assert store.changes == 1
+    assert await store.call(Call.command("GET", unique)) == b"x"
+    assert await store.call(Call.command("INCR", unique + "n")) == 1
+    assert store.changes == 1
+
+
+async def test_slots_that_move_are_no_change_of_servers(cluster, primaries, unique):
+    await cluster.call(Call.command("SET", unique, "x"))
+    cluster.watched = True
+    slot = slot_of(unique)
+    source = primaries.owner(slot)
+    for target in (other(primaries, source), source):
+        await asyncio.to_thread(primaries.move, slot, target)
+        assert await cluster.call(Call.command("GET", unique)) == b"x"
+    assert cluster.changes == 0
 
 
 async def test_sentinels_new_primary_is_found(connect, stack, unique):

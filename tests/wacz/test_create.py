@@ -224,3 +224,21 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, write_warc):
 
     assert out.read_bytes() == b"dear"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.wacz", "warcs"]
+
+
+def test_scratch_files_have_the_mode_of_the_wacz(write_warc, tmp_path):
+    out, seen = tmp_path / "made" / "a.wacz", {}
+
+    def look(_):
+        for path in out.parent.iterdir():
+            seen[path.name] = path.stat().st_mode & 0o777
+
+    before = os.umask(0)
+    try:
+        warcs = warc_files([write_warc("c-1", PAGES, "a")])
+        create(out, warcs, Options(mode=0o600), look)
+    finally:
+        os.umask(before)
+
+    assert {"a.wacz.open", "a.wacz.open.db", "a.wacz.open.pages"} <= seen.keys()
+    assert set(seen.values()) == {0o600}

@@ -109,9 +109,10 @@ def _(given):
 def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("wacz", "create", given.directory / "a.wacz", where)
-    assert said.code not in {ExitCode.OK, 1}
-    assert "no regular file" in said.err
-    assert not (given.directory / "a.wacz").exists()
+    assert said.code == ExitCode.INCOMPLETE
+    assert said.err.count("is left out: it is no regular file") == 3
+    assert "1 captures" in said.out
+    assert (given.directory / "a.wacz").exists()
 
 
 @hostile("path/import-of-a-warc-that-is-a-bomb")
