@@ -2,7 +2,7 @@
 # make crawl SEEDS=URL|FILE NODES=3   crawl the web from seeds of yours
 # make test, make lint                what .ci/run does
 # make bench                          every benchmark in its short form, three minutes
-# make chaos                          kill, freeze and cut: fifty seeds, ten minutes
+# make chaos                          kill, freeze, cut and damage: a dozen minutes
 # make damage                         garbage in each key of the store, ten minutes
 # make compat                         other people's spiders, plug-ins, tools and tests
 # make lock                           write anew which versions .ci/run installs
