@@ -256,9 +256,13 @@ def test_the_crawl_that_a_node_has_entered_is_found(crawl, create, join, blockin
     join(crawl, "node-1", REPORT)
     store = blocking()
 
-    assert crawl_entered(store, crawl.namespace, ["node-1"], 999.0) == "site-1"
-    assert crawl_entered(store, crawl.namespace, ["node-1"], 1001.0) is None
-    assert crawl_entered(store, crawl.namespace, ["node-2"], 999.0) is None
+    def entered(spider, node_id, since):
+        return crawl_entered(store, crawl.namespace, spider, [node_id], since)
+
+    assert entered("site", "node-1", 999.0) == "site-1"
+    assert entered("site", "node-1", 1001.0) is None
+    assert entered("site", "node-2", 999.0) is None
+    assert entered("other", "node-1", 999.0) is None
 
 
 @pytest.mark.parametrize(

@@ -170,9 +170,11 @@ def run(plan: Plan) -> Outcome:
                     cwd=plan.project.directory,
                     env=env,
                 )
-            with ProgressLine(store, namespace, node_ids, started) as progress:
+            with ProgressLine(
+                store, namespace, plan.spider, node_ids, started
+            ) as progress:
                 nodes.wait(progress.tick)
-        crawl_id = crawl_entered(store, namespace, node_ids, started)
+        crawl_id = crawl_entered(store, namespace, plan.spider, node_ids, started)
         if crawl_id is None:
             return Outcome(None, nodes)
         ttl = plan.config.lease_ttl

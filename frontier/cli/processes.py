@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+KILLS = 3
+"""Which signal kills the nodes; Scrapy has a use for the first and the second."""
 PACE = 0.1
 """Seconds between looks at whether nodes still run."""
 MAX_ERRORS = 3
@@ -150,11 +152,17 @@ class Nodes:
 
     @contextmanager
     def passing_on_signals(self) -> Iterator[None]:
-        """While it lasts, what would end this process ends the nodes instead."""
+        """While it lasts, what would end this process ends the nodes instead.
+
+        The third signal kills them: a node whose callback hangs hears no other.
+        """
+        heard = 0
 
         def pass_on(number: int, _: object) -> None:
+            nonlocal heard
+            heard += 1
             self.interrupted = True
-            self.signal(number)
+            self.signal(number if heard < KILLS else signal.SIGKILL)
 
         before = {
             number: signal.signal(number, pass_on)

@@ -63,11 +63,13 @@ class ProgressLine:
         self,
         store: BlockingStore,
         namespace: str,
+        spider: str,
         node_ids: Collection[str],
         since: float,
     ) -> None:
         self._store = store
         self._namespace = namespace
+        self._spider = spider
         self._node_ids = node_ids
         self._since = since
         self._began = time.monotonic()
@@ -117,7 +119,11 @@ class ProgressLine:
 
         if self._crawl_id is None:
             self._crawl_id = crawl_entered(
-                self._store, self._namespace, self._node_ids, self._since
+                self._store,
+                self._namespace,
+                self._spider,
+                self._node_ids,
+                self._since,
             )
         waited = duration(time.monotonic() - self._began)
         if self._crawl_id is None:

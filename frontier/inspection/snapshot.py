@@ -94,13 +94,20 @@ def open_crawl(store: BlockingStore, namespace: str, spider: str) -> str | None:
 
 
 def crawl_entered(
-    store: BlockingStore, namespace: str, node_ids: Collection[str], since: float
+    store: BlockingStore,
+    namespace: str,
+    spider: str,
+    node_ids: Collection[str],
+    since: float,
 ) -> str | None:
-    """The crawl that one of *node_ids* entered after *since*, if any did.
+    """The crawl of *spider* that one of *node_ids* entered after *since*, if any did.
 
-    *since* is seconds since the Unix epoch, on the nodes' clock.
+    *since* is seconds since the Unix epoch, on the nodes' clock. Nodes of different
+    spiders may have the same names.
     """
     for crawl in list_crawls(store, namespace):
+        if crawl.spider != spider:
+            continue
         keys = CrawlKeys(namespace, crawl.crawl_id)
         reports = read_reports(store.call(Call.command("HGETALL", keys.reports())))
         for node_id in node_ids:

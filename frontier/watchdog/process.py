@@ -236,7 +236,8 @@ class Watch:
                 told = "it goes to the dead letter, and the leases are let go"
         say(
             f"{self._what(running)} has kept node {self._node_id} busy for "
-            f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}"
+            f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}; if it hangs for good, "
+            f"only kill -9 {self._parent} ends it"
         )
         self._over = True
 
