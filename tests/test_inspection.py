@@ -98,6 +98,22 @@ def test_the_newest_crawl_comes_first(crawl, create, blocking):
     assert newest_crawl(blocking(), crawl.namespace) == "site-2"
 
 
+def test_a_crawl_whose_key_is_damaged_hides_no_other(crawl, create, db, blocking):
+    create(crawl, created_ms=5)
+    damaged = CrawlKeys(crawl.namespace, "site-2")
+    create(damaged, created_ms=7)
+    db("DEL", damaged.meta())
+    db("SET", damaged.meta(), "junk")
+
+    found = list_crawls(blocking(), crawl.namespace)
+
+    assert [(c.crawl_id, c.state) for c in found] == [
+        ("site-1", "open"),
+        ("site-2", "damaged"),
+    ]
+    assert newest_crawl(blocking(), crawl.namespace) == "site-1"
+
+
 def test_what_a_duplicate_filter_saw_is_the_newest_only_if_there_is_nothing_else(
     crawl, create, blocking, look
 ):

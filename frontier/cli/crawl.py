@@ -30,6 +30,7 @@ from frontier.cli.repairing import repair
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeding import seed
 from frontier.errors import ConfigurationError, CrawlLost
+from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -173,16 +174,25 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List all crawls in the store, the newest first."""
-    from frontier.inspection.snapshot import list_crawls
+    from frontier.inspection.snapshot import DAMAGED, list_crawls
 
     with connected(redis_url, store_dir) as store:
         crawls = list_crawls(store, namespace)
+    damaged = [crawl.crawl_id for crawl in crawls if crawl.state == DAMAGED]
     if as_json:
         show_json({"crawls": [asdict(crawl) for crawl in crawls]})
     elif crawls:
         show([crawl_table([_row(crawl) for crawl in crawls])])
     else:
         show([Text("no crawls yet")])
+    for crawl_id in damaged:
+        complain(
+            f"the key {CrawlKeys(namespace, crawl_id).meta()} of the crawl {crawl_id} "
+            "is damaged: delete it; frontier crawl rebuild then makes the crawl again "
+            "from journals, and frontier crawl close ends it"
+        )
+    if damaged:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 @app.command()
@@ -244,7 +254,7 @@ def _row(crawl: CrawlSummary) -> list[str]:
     lasted = "-"
     if crawl.finished_ms:
         lasted = duration((crawl.finished_ms - crawl.created_ms) / 1000)
-    when = f"{created:%Y-%m-%d %H:%M:%S}"
+    when = f"{created:%Y-%m-%d %H:%M:%S}" if crawl.created_ms else "-"
     state, nodes = crawl.state, str(crawl.nodes)
     if crawl.kind == "dupefilter":
         state, nodes = crawl.kind, "-"

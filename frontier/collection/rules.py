@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from frontier.canon.rulesets import SCRAPY, label_of
 from frontier.cdx.declared import declared_in
 from frontier.collection.sources import Kind
-from frontier.errors import BadWarc
+from frontier.errors import BadWarc, KeyDamaged
 from frontier.runtime.shape import CANONICALIZATION
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
@@ -48,8 +48,10 @@ def of_crawls(
         for crawl_id in sorted({*committed, *uncommitted})[-MAX_CRAWLS:]
     ]
     metas = [CrawlKeys(namespace, crawl_id).meta() for crawl_id in ids]
-    shapes = store.run([Call.command("HGET", meta, "shape") for meta in metas])
-    return frozenset(filter(None, map(_label, shapes)))
+    calls = [Call.command("HGET", meta, "shape") for meta in metas]
+    shapes = store.run(calls, tolerant=True)
+    read = [shape for shape in shapes if not isinstance(shape, KeyDamaged)]
+    return frozenset(filter(None, map(_label, read)))
 
 
 class Comparison:

@@ -48,6 +48,8 @@ BATCH = 128
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
+DAMAGED = "damaged"
+"""The state of a crawl whose ``meta`` cannot be read."""
 
 
 def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
@@ -59,13 +61,14 @@ def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
             call
             for crawl_id in crawl_ids
             for call in _summary_calls(CrawlKeys(namespace, crawl_id))
-        ]
+        ],
+        tolerant=True,
     )
     pairs = zip(replies[::2], replies[1::2], strict=True)
     found = [
         _summary(crawl_id, meta, nodes)
         for crawl_id, (meta, nodes) in zip(crawl_ids, pairs, strict=True)
-        if meta[0] is not None
+        if isinstance(meta, KeyDamaged) or meta[0] is not None
     ]
     return sorted(found, key=lambda crawl: crawl.created_ms, reverse=True)
 
@@ -201,7 +204,11 @@ def _summary_calls(keys: CrawlKeys) -> list[Call]:
     ]
 
 
-def _summary(crawl_id: str, meta: Sequence[bytes | None], nodes: int) -> CrawlSummary:
+def _summary(
+    crawl_id: str, meta: Sequence[bytes | None] | KeyDamaged, nodes: int | KeyDamaged
+) -> CrawlSummary:
+    if isinstance(meta, KeyDamaged):
+        return CrawlSummary(printable(crawl_id), "", DAMAGED, 0, 0, 0)
     state, spider, created, finished, shape = meta
     is_alone = mapping(shape).get("FRONTIER_QUEUE_KEY") == BY_FINGERPRINT
     return CrawlSummary(
@@ -210,7 +217,7 @@ def _summary(crawl_id: str, meta: Sequence[bytes | None], nodes: int) -> CrawlSu
         state=text(state),
         created_ms=whole(created),
         finished_ms=whole(finished),
-        nodes=whole(nodes),
+        nodes=0 if isinstance(nodes, KeyDamaged) else whole(nodes),
         kind="dupefilter" if is_alone else "crawl",
     )
 

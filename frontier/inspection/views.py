@@ -22,7 +22,10 @@ class CrawlSummary:
     crawl_id: str
     spider: str
     state: str
-    """``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``."""
+    """``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``.
+
+    ``damaged`` if its key cannot be read; then no more is known.
+    """
     created_ms: int
     finished_ms: int
     """Milliseconds since the Unix epoch; 0 while it is open."""

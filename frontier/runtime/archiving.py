@@ -31,7 +31,7 @@ from frontier.archive.writer import WarcWriter, safe_name
 from frontier.canon.rulesets import SCRAPY, named
 from frontier.coordination.crawls import CANCELED, LIMIT
 from frontier.digest import digest_of
-from frontier.errors import ArchiveError, ConfigurationError, StoreError
+from frontier.errors import ArchiveError, ConfigurationError, KeyDamaged, StoreError
 from frontier.output_files import make_directory, mode_of
 from frontier.parsers import UNNAMED
 from frontier.store.client import BlockingStore, Call
@@ -314,7 +314,13 @@ class Archive:
         """
         for crawl_id in self._collection.uncommitted():
             meta = CrawlKeys(config.namespace, crawl_id).meta()
-            state = self._store.call(Call.command("HGET", meta, "state"))
+            try:
+                state = self._store.call(Call.command("HGET", meta, "state"))
+            except KeyDamaged as error:
+                logger.warning(
+                    "the digests of the crawl %s stay uncommitted: %s", crawl_id, error
+                )
+                continue
             name = config.collection
             ended = Collection(self._indexed, name, crawl_id, revisits=True)
             if state in {b"finished", LIMIT.encode()}:
