@@ -263,9 +263,10 @@ def whole(new_node, server, blocking, unique, tmp_path):
 async def test_a_command_pushes_what_a_whole_crawl_lacks(whole, store):
     lost, done = entry("lost", 1), entry("done", 2)
     node = await whole(lost, done, acked(done))
-    (journal,) = await asyncio.to_thread(whole.restore)
+    (journal,), aside = await asyncio.to_thread(whole.restore)
 
     assert (journal.pushed, journal.bad, journal.unsure) == (2, [], 0)
+    assert aside == []
     ready = node.keys.partition(PARTITION).ready(QUEUE)
     items = await store.call(Call.command("LRANGE", ready, 0, -1))
     assert items == [lost.item]
