@@ -129,6 +129,7 @@ async def test_a_server_that_cannot_wait_is_refused(new_node, servers):
             await node.open()
 
 
+@pytest.mark.one_server("it has no replica")
 def test_a_command_waits_for_them_too(own_server, crawl, connect_blocking):
     store = connect_blocking(own_server)
     store.call(Call.command("HSET", crawl.meta(), "state", "open"))

@@ -303,6 +303,7 @@ async def test_a_node_without_a_certificate_is_told_that_one_is_wanted(
     gc.collect()
 
 
+@pytest.mark.one_server("it makes the user on one server, and not on the others")
 @pytest.mark.parametrize(
     ("rights", "said"),
     [
