@@ -297,7 +297,8 @@ async def test_a_node_without_a_certificate_is_told_that_one_is_wanted(
     mutual.client = {}
     node = new_node(None, "a", {"REDIS_URL": mutual.url()})
 
-    with pytest.raises(StoreError, match="certificate"):
+    # With TLS 1.3 the server's alert comes after the handshake, or a reset before it.
+    with pytest.raises(StoreError, match="certificate|reset by peer"):
         await node.open()
     del node
     gc.collect()
