@@ -7,7 +7,7 @@ from bitarray.util import zeros
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.bloom import (
+from frontier.seen.bloom import (
     GROWTH,
     MAX_BITS,
     Generation,
@@ -17,7 +17,7 @@ from frontier.bloom import (
     share,
     sized,
 )
-from frontier.hashing import mark
+from frontier.urls.seen_hash import mark
 
 CAPACITIES = st.integers(1, 10**12)
 RATES = st.floats(1e-12, 0.999)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.buckets import FILL, LEVELS, Space, space
-from frontier.hashing import mark
+from frontier.seen.intset import FILL, LEVELS, Space, space
+from frontier.urls.seen_hash import mark
 
 WHOLE, SHORT = Space(), Space(30, 6)
 SPACES = st.sampled_from([WHOLE, SHORT, Space(30, 1), Space(30, 1_000)])

@@ -4,7 +4,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Headers, Response
 
-from frontier.capture import exchange_of
+from frontier.download.capture import exchange_of
 
 
 def exchange(request=None, response=None):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from frontier.archive.records import warcinfo
-from frontier.canon.rulesets import named
-from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.model import Order
-from frontier.runtime.archiving import rules_of, warcinfo_fields
+from frontier.node.archiving import rules_of, warcinfo_fields
+from frontier.settings.config import Config
+from frontier.urls.canon.rulesets import named
+from frontier.warc.records import warcinfo
 from tests.archive.samples import an_exchange
 
 NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]

@@ -18,10 +18,10 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
 from frontier.addon import Addon
-from frontier.cookies import CookiesMiddleware
-from frontier.runtime import cookies as shared
-from frontier.runtime.cookies import Cookies
-from frontier.runtime.patience import Patience
+from frontier.download.cookies import CookiesMiddleware
+from frontier.node import cookies as shared
+from frontier.node.cookies import Cookies
+from frontier.store.outage_retry import Patience
 
 WWW = "http://www.example.com/"
 
@@ -245,7 +245,7 @@ async def test_a_node_forgets_that_it_has_looked_where_there_is_nothing(
     node, monkeypatch
 ):
     a = node()
-    monkeypatch.setattr("frontier.cookies.MAX_JARS", 3)
+    monkeypatch.setattr("frontier.download.cookies.MAX_JARS", 3)
     a.middleware._most = 3
     await a.given("http://kept.example/", "s=1")
     for n in range(10):

@@ -3,7 +3,14 @@ import hashlib
 
 import pytest
 
-from frontier.digest import EMPTY, digest_of, labelled, parse, sha256_hex, spelled
+from frontier.dedupe.digest import (
+    EMPTY,
+    digest_of,
+    labelled,
+    parse,
+    sha256_hex,
+    spelled,
+)
 
 SHA1 = hashlib.sha1(b"abc").digest()
 SHA256 = hashlib.sha256(b"abc").digest()

@@ -9,8 +9,10 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import Spider
 
-from frontier.attempts import ROBOTS, UNKNOWN, status_of
-from frontier.discovery import (
+from frontier.download.attempts import ROBOTS, UNKNOWN, status_of
+from frontier.model import Found
+from frontier.queue.item import decode, encode
+from frontier.requests.discovery import (
     META,
     MOST_OUTLINKS,
     URL_LIMIT,
@@ -18,9 +20,7 @@ from frontier.discovery import (
     found_of,
     noting_of,
 )
-from frontier.model import Found
-from frontier.queues.codec import decode, encode
-from frontier.requests import Recorder, from_record
+from frontier.requests.stored_request import Recorder, from_record
 
 PAGE = "http://a.example/page"
 SEED = "http://a.example/"

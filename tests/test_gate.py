@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.gate import Gate
+from frontier.download.lease_guard import Gate
 
 DELAY = 0.2
 
@@ -40,7 +40,7 @@ class Idle(asyncio.SelectorEventLoop):
 def loop(monkeypatch):
     made = Idle()
     clock = SimpleNamespace(time=time.time, monotonic=made.time)
-    monkeypatch.setattr("frontier.gate.time", clock)
+    monkeypatch.setattr("frontier.download.lease_guard.time", clock)
     yield made
     made.close()
 

@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.hashing import mark, partition_of
+from frontier.urls.seen_hash import mark, partition_of
 
 FINGERPRINTS = st.binary(min_size=1, max_size=64)
 

@@ -7,22 +7,22 @@ from rich.console import Console
 
 from frontier.cli.report import WarcFiles, report
 from frontier.errors import CodecError, UnknownCrawl
-from frontier.inspection.snapshot import (
+from frontier.queue.item import encode
+from frontier.queue.reserve import Scan
+from frontier.status.snapshot import (
     crawl_entered,
     list_crawls,
     newest_crawl,
     open_crawl,
     snapshot,
 )
-from frontier.inspection.untrusted import MAX_FIGURE, mapping, printable, real, whole
-from frontier.inspection.views import (
+from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
+from frontier.status.views import (
     ArchiveFigures,
     Figures,
     SeenFigures,
     ShareFigures,
 )
-from frontier.queues.codec import encode
-from frontier.queues.partition import Scan
 from frontier.store.keys import CrawlKeys, RegistryKeys
 
 REPORT = {

@@ -12,9 +12,9 @@ import pytest
 from scrapy.settings import Settings
 
 from frontier.errors import CodecError, NotSerializable
-from frontier.itemclasses import ItemClasses
-from frontier.queues import codec
-from frontier.queues.codec import Codec, Named
+from frontier.queue import item as codec
+from frontier.queue.item import Codec, Named
+from frontier.requests.item_classes import ItemClasses
 
 ITEMS = """
     import dataclasses, enum, functools, typing

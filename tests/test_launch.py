@@ -2,7 +2,7 @@ import pytest
 import scrapy
 
 from frontier.errors import ConfigurationError
-from frontier.launch import launched, run_of, start_id
+from frontier.session.launch import launched, run_of, start_id
 
 
 class Site(scrapy.Spider):

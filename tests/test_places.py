@@ -5,12 +5,12 @@ from types import ModuleType
 import pytest
 from scrapy.settings import Settings
 
-from frontier.allowance import Allowance
-from frontier.conf import Config
+from frontier.download.host_concurrency import Allowance
 from frontier.errors import ConfigurationError
-from frontier.fingerprints import of_plain_get
-from frontier.hashing import partition_of
-from frontier.places import Place, Places, shards_of
+from frontier.settings.config import Config
+from frontier.urls.partition import Place, Places, shards_of
+from frontier.urls.plain_fingerprint import of_plain_get
+from frontier.urls.seen_hash import partition_of
 
 URL = "http://www.a.example:8080/path?b=2&a=1"
 FINGERPRINT = of_plain_get(URL)

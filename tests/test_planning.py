@@ -2,11 +2,9 @@ import random
 
 import pytest
 
-from frontier import bloom
-from frontier.buckets import Space, space
 from frontier.errors import ConfigurationError
-from frontier.hashing import mark
-from frontier.planning import (
+from frontier.seen import bloom
+from frontier.seen.capacity_plan import (
     BUCKET_BYTES,
     count_of,
     curve,
@@ -18,6 +16,8 @@ from frontier.planning import (
     rate_of,
     set_bytes,
 )
+from frontier.seen.intset import Space, space
+from frontier.urls.seen_hash import mark
 
 TIERS = ("recent", "bloom", "set")
 

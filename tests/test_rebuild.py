@@ -6,22 +6,22 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from frontier.archive.writer import WarcWriter
 from frontier.cli import app
 from frontier.cli.exits import ExitCode
-from frontier.conf import Config
-from frontier.digest import sha256_hex
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.dedupe.digest import sha256_hex
 from frontier.errors import ConfigurationError
-from frontier.hashing import mark
-from frontier.journal.entries import Acked, Bad, Header, Pushed, digest_of, frame
 from frontier.model import Exchange
-from frontier.queues.codec import encode
-from frontier.queues.partition import Scan, scan_call
-from frontier.rebuild import REBUILDING, Rebuild
-from frontier.runtime.repairing import Repair
-from frontier.runtime.shape import crawl_shape, seen_shape
-from frontier.seen.stored import look
+from frontier.node.journal.entries import Acked, Bad, Header, Pushed, digest_of, frame
+from frontier.node.journal.rebuild import REBUILDING, Rebuild
+from frontier.node.repair import Repair
+from frontier.queue.item import encode
+from frontier.queue.reserve import Scan, scan_call
+from frontier.seen.seen_set import look
+from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
+from frontier.urls.seen_hash import mark
+from frontier.warc.file_rotation import WarcWriter
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
 CONFIG = Config.from_settings(SETTINGS)

@@ -8,8 +8,8 @@ from scrapy.spiders import CrawlSpider, CSVFeedSpider, SitemapSpider, XMLFeedSpi
 from scrapy_redis.spiders import RedisCrawlSpider, RedisSpider
 
 from frontier.errors import CodecError, NotSerializable
-from frontier.queues.codec import decode, encode
-from frontier.requests import (
+from frontier.queue.item import decode, encode
+from frontier.requests.stored_request import (
     MAX_HOST,
     STEERING,
     Allowed,

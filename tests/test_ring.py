@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontier.cluster.ring import LOAD, Ring
 from frontier.model import Member
-from frontier.ring import LOAD, Ring
 
 
 def members(count, weight=1):

@@ -78,7 +78,7 @@ def fetched(base, middleware):
 
 
 def test_requests_that_wait_for_robots_txt_obey_it(base):
-    assert fetched(base, "frontier.robots.RobotsTxtMiddleware") == 0
+    assert fetched(base, "frontier.download.robots.RobotsTxtMiddleware") == 0
 
 
 def test_scrapys_own_middleware_still_needs_ours(base):
@@ -116,7 +116,7 @@ def slow():
 
 def gaps(server, **settings):
     base = f"http://127.0.0.1:{server.server_port}"
-    middleware = "frontier.robots.RobotsTxtMiddleware"
+    middleware = "frontier.download.robots.RobotsTxtMiddleware"
     arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
     done = warm.run(arguments, check=True, capture_output=True, timeout=60)
     fetched, sent = json.loads(done.stdout)

@@ -1,7 +1,7 @@
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.scope import KINDS, Scope, domain_of
+from frontier.urls.scope import KINDS, Scope, domain_of
 
 SEEDS = ["http://www.a.org/docs/index.html", "https://b.co.uk:8080/x/"]
 

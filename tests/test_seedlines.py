@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.conf import Config
-from frontier.places import Places
-from frontier.queues.codec import decode
-from frontier.seeding import SeedPushes
-from frontier.seedlines import Seed, SeedFault, is_plain, read_line
+from frontier.queue.item import decode
+from frontier.seeds.line import Seed, SeedFault, is_plain, read_line
+from frontier.seeds.push import SeedPushes
+from frontier.settings.config import Config
+from frontier.urls.partition import Places
 
 URL = "http://a.example/x"
 

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.seeds import fault_of, read_seeds
+from frontier.seeds.read import fault_of, read_seeds
 
 
 @pytest.fixture

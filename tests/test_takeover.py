@@ -8,7 +8,7 @@ from scrapy.settings import Settings
 from scrapy_redis.spiders import RedisSpider
 
 from frontier.errors import ConfigurationError
-from frontier.takeover import SCHEDULER, stand_back, take_over
+from frontier.session.other_schedulers import SCHEDULER, stand_back, take_over
 
 REDIS = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
@@ -24,7 +24,7 @@ def said(caplog):
         settings = Settings()
         settings.setdict(given, priority)
         caplog.clear()
-        with caplog.at_level(logging.INFO, "frontier.takeover"):
+        with caplog.at_level(logging.INFO, "frontier.session.other_schedulers"):
             take_over(settings, spider)
         return settings, [(r.levelname, r.getMessage()) for r in caplog.records]
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from frontier.conf import Config
-from frontier.hashing import mark
-from frontier.inspection.tiers import LATER, look_at_tiers
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
 from frontier.model import Layout
-from frontier.queues.push import MAX_URLS, TEST, Push, push_call, pushed
-from frontier.runtime.shape import crawl_shape, seen_shape
+from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
+from frontier.settings.config import Config
+from frontier.status.seen_tiers import LATER, look_at_tiers
+from frontier.urls.seen_hash import mark
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from frontier import traps
-from frontier.conf import Config
-from frontier.traps import HOST, ON_FOR_SITE, QUERY, SETTINGS, Traps, repeats
+from frontier.settings.config import Config
+from frontier.urls import traps
+from frontier.urls.traps import HOST, ON_FOR_SITE, QUERY, SETTINGS, Traps, repeats
 
 
 def traps_of(**limits):

@@ -23,12 +23,12 @@ from urllib.parse import unquote_plus, urlencode
 
 from multipart import MultipartParser
 
-from frontier.cdx.reader import Head
+from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.cdx.reader import Found
+    from frontier.warc.reader import Found
 
 QUERY_LIMIT = 4096
 """Most characters of a body that an index has."""

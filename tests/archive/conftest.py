@@ -1,7 +1,7 @@
 import pytest
 
-from frontier.archive.writer import WarcWriter
 from frontier.store.keys import collection_keys
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import NOON, DictIndex
 
 

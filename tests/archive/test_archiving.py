@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from frontier.conf import Config
-from frontier.runtime.archiving import Archive
+from frontier.node.archiving import Archive
+from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from tests.archive.judges import read_warcio

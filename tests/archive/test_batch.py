@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from frontier.archive import batch
-from frontier.archive import writer as writer_module
-from frontier.archive.batch import BatchWriter
-from frontier.archive.room import Room
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
+from frontier.warc import batch
+from frontier.warc import file_rotation as writer_module
+from frontier.warc.batch import BatchWriter
+from frontier.warc.disk_space import Room
 from tests.archive.judges import assert_sound, read_warcio
 from tests.archive.samples import an_exchange, members, names, warc_headers
 

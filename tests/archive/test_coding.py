@@ -5,8 +5,8 @@ import zlib
 import brotli
 import pytest
 
-from frontier.archive import coding
-from frontier.archive.coding import decoded
+from frontier.warc import content_coding as coding
+from frontier.warc.content_coding import decoded
 from tests.archive.samples import an_exchange
 
 TEXT = b"hello " * 5000

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from frontier.archive.crawllog import CrawlLog, Entry, entry_of, logs_of, repair_logs
 from frontier.model import Attempt, Found, Original, Stored
+from frontier.warc.crawl_log import CrawlLog, Entry, entry_of, logs_of, repair_logs
 from tests.archive.samples import NOON, an_exchange, names
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "ab" * 32
 WRITER = """
 import os, pathlib, signal, sys
-from frontier.archive.crawllog import CrawlLog, entry_of
+from frontier.warc.crawl_log import CrawlLog, entry_of
 from frontier.model import Attempt
 log = CrawlLog(pathlib.Path(sys.argv[1]), "c", "n", lambda: 1.0)
 urls = [f"http://a.example/{n}" for n in range(3)]
@@ -151,7 +151,7 @@ def test_a_disk_that_takes_nothing_costs_no_line(tmp_path, monkeypatch, caplog):
 
 
 def test_lines_that_are_lost_are_counted(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("frontier.archive.crawllog.WAITING", 2)
+    monkeypatch.setattr("frontier.warc.crawl_log.WAITING", 2)
     log = a_log(tmp_path / "gone")
     log.write([attempt(n) for n in range(5)])
     log.close()

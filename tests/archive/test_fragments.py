@@ -2,14 +2,14 @@
 
 import hashlib
 
-from frontier.archive.index import decode, encode
-from frontier.archive.listing import Listing, beside_of
-from frontier.archive.matching import Match
-from frontier.archive.records import capture, target_uri
-from frontier.archive.weighing import Rules
-from frontier.archive.writer import WarcWriter
 from frontier.cdx.lines import parse
+from frontier.dedupe.digest_index import decode, encode
+from frontier.dedupe.match_keys import Match
+from frontier.dedupe.revisit_candidate import Rules
 from frontier.model import Original
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.records import capture, target_uri
 from tests.archive.samples import NOON, an_exchange, warc_headers
 
 WITH, WITHOUT = "http://example.com/a#part", "http://example.com/a"

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.archive.index import (
+from frontier.dedupe.digest_index import (
     Value,
     date_digits,
     decode,

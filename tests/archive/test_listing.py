@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from frontier.archive.listing import YOUNG, Listing, beside_of
 from frontier.cdx.lines import parse
 from frontier.model import Exchange, Stored
+from frontier.warc.cdxj_sidecar import YOUNG, Listing, beside_of
 
 FILE = "crawl-1.warc.gz"
 RUN = 100
@@ -78,7 +78,7 @@ def test_of_an_index_for_which_there_is_no_room_nothing_is_left(tmp_path, monkey
         raise full
 
     with monkeypatch.context() as patched:
-        patched.setattr("frontier.archive.listing.os.fsync", fail)
+        patched.setattr("frontier.warc.cdxj_sidecar.os.fsync", fail)
         with pytest.raises(OSError, match="No space"):
             listing.write(tmp_path / FILE)
     listing.drop(tmp_path / FILE)  # the file itself is whole, and was closed

@@ -7,13 +7,13 @@ from zipfile import ZipFile
 import pytest
 from cdxj_indexer.main import CDXJIndexer
 
-from frontier.archive.listing import Listing, beside_of
 from frontier.cdx.lines import parse
 from frontier.cdx.methods import QUERY_LIMIT, asked
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
+from frontier.warc.cdxj_sidecar import Listing, beside_of
 from tests.archive.samples import an_exchange, members, warc_headers
 
 FORM = "application/x-www-form-urlencoded"

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.archive.policy import Policy, may_be_revisit
+from frontier.dedupe.revisit_policy import Policy, may_be_revisit
 from tests.archive.samples import an_exchange
 
 

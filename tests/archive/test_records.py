@@ -7,7 +7,9 @@ from unittest.mock import ANY
 import pytest
 from fastwarc.warc import ArchiveIterator
 
-from frontier.archive.records import (
+from frontier.dedupe.digest import sha256_hex
+from frontier.model import Original
+from frontier.warc.records import (
     MAX_HEAD,
     MAX_URL,
     OCTETS,
@@ -19,8 +21,6 @@ from frontier.archive.records import (
     warc_date,
     warcinfo,
 )
-from frontier.digest import sha256_hex
-from frontier.model import Original
 from tests.archive.samples import NOON, an_exchange, warc_headers
 
 INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"

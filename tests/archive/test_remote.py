@@ -14,16 +14,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from frontier.archive import cdxserver, remote
-from frontier.archive.batch import BatchWriter
-from frontier.archive.cdxserver import Wanted
-from frontier.archive.matching import Match
-from frontier.archive.remote import CdxServers
-from frontier.archive.weighing import Rules
-from frontier.conf import Config
-from frontier.digest import digest_of, labelled
+from frontier.dedupe import cdx_lookup as remote
+from frontier.dedupe import cdx_server as cdxserver
+from frontier.dedupe.cdx_lookup import CdxServers
+from frontier.dedupe.cdx_server import Wanted
+from frontier.dedupe.digest import digest_of, labelled
+from frontier.dedupe.match_keys import Match
+from frontier.dedupe.revisit_candidate import Rules
+from frontier.node.archiving import Archive
 from frontier.pipelines import stamp
-from frontier.runtime.archiving import Archive
+from frontier.settings.config import Config
+from frontier.warc.batch import BatchWriter
 from tests.archive.judges import assert_sound
 from tests.archive.samples import NOON, an_exchange, members, warc_headers
 

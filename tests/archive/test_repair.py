@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import warm
 
-from frontier.archive import repair as module
-from frontier.archive.repair import Repaired, repair
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
+from frontier.warc import repair as module
+from frontier.warc.repair import Repaired, repair
 from tests.archive.judges import assert_sound
 from tests.archive.samples import an_exchange, members, names
 
@@ -115,8 +115,8 @@ def test_a_record_that_was_damaged_is_not_whole(writer, tmp_path):
 def test_a_file_of_a_live_process_is_left_alone(tmp_path):
     script = (
         "import sys, pathlib\n"
-        "from frontier.archive.writer import WarcWriter\n"
-        "from frontier.digest import sha256_hex\n"
+        "from frontier.warc.file_rotation import WarcWriter\n"
+        "from frontier.dedupe.digest import sha256_hex\n"
         "from tests.archive.samples import NOON, an_exchange\n"
         "w = WarcWriter(pathlib.Path(sys.argv[1]), 'c', 'n', 9**9, {}, lambda: NOON)\n"
         "x = an_exchange()\n"

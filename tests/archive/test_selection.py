@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.archive.selection import Selection, mime_of
+from frontier.warc.selection import Selection, mime_of
 from tests.archive.samples import an_exchange
 
 PNG = (

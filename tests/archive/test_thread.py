@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import warm
 
-from frontier.archive.thread import BATCH_SIZE, ArchiveThread
-from frontier.archive.writer import WarcWriter
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Outlinks
+from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
 from tests.archive.judges import assert_sound, read_warcio
 from tests.archive.samples import DictIndex, an_exchange, names
 
@@ -307,8 +307,8 @@ def test_a_file_that_cannot_be_closed_is_left_to_repair(
 
 DISK_FULL = """
 import logging, pathlib, resource, sys, threading
-from frontier.archive.thread import ArchiveThread
-from frontier.archive.writer import WarcWriter
+from frontier.warc.writer_thread import ArchiveThread
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import DictIndex, NOON, an_exchange
 import random
 

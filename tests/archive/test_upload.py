@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from frontier.archive import upload
-from frontier.archive.listing import Listing, beside_of
-from frontier.archive.upload import Uploader
 from frontier.errors import ConfigurationError
+from frontier.warc import upload
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.upload import Uploader
 from tests.archive.samples import an_exchange, names
 from tests.archive.test_writer import NAME, append
 

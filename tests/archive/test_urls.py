@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from frontier.archive.batch import BatchWriter
-from frontier.archive.collection import Collection
-from frontier.archive.matching import Match, canonical
-from frontier.archive.urls import MatchedIndex, Minters
-from frontier.archive.weighing import Rules
+from frontier.collection.digest_index import Collection
+from frontier.dedupe.match_keys import Match, canonical
+from frontier.dedupe.revisit_candidate import Rules
+from frontier.dedupe.url_index import MatchedIndex, Minters
+from frontier.warc.batch import BatchWriter
 from tests.archive.judges import assert_sound
 from tests.archive.samples import NOON, an_exchange, members, warc_headers
 

@@ -4,17 +4,17 @@ import os
 
 import pytest
 
-from frontier.archive import writer as module
-from frontier.archive.records import record_id
-from frontier.archive.writer import (
+from frontier.dedupe.digest import sha256_hex
+from frontier.model import Original
+from frontier.warc import file_rotation as module
+from frontier.warc.file_rotation import (
     WarcFile,
     WarcWriter,
     compress,
     file_name,
     safe_name,
 )
-from frontier.digest import sha256_hex
-from frontier.model import Original
+from frontier.warc.records import record_id
 from tests.archive.judges import assert_sound, read_fastwarc, read_warcio
 from tests.archive.samples import NOON, an_exchange, members, names, warc_headers
 

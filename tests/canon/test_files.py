@@ -3,12 +3,12 @@ import re
 import time
 
 import pytest
+from frontier.urls.canon import apply
 
-from frontier.canon import apply
-from frontier.canon.caution import cautious
-from frontier.canon.files import read, valid_on
-from frontier.canon.rulesets import label_of, named
 from frontier.errors import RulesBroken
+from frontier.urls.canon.regex_safety import cautious
+from frontier.urls.canon.rule_files import read, valid_on
+from frontier.urls.canon.rulesets import label_of, named
 
 WHOLE = r"""
 name = "ours"

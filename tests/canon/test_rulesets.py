@@ -4,13 +4,13 @@ import time
 from functools import reduce
 
 import pytest
-
-import frontier.canon.heritrix as heritrix
 from frontier.canon import InvalidURL, apply
-from frontier.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
-from frontier.canon.usable import MAX_LENGTH, fixed, usable
+
+import frontier.urls.canon.heritrix as heritrix
 from frontier.errors import ConfigurationError
-from frontier.parsers import CANON_RULES
+from frontier.settings.values import CANON_RULES
+from frontier.urls.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
+from frontier.urls.canon.usable_uri import MAX_LENGTH, fixed, usable
 
 SESSION = "0123456789abcdef0123456789abcdef"
 

@@ -12,7 +12,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-
 from frontier.canon import InvalidURL, apply
 
 FILE = Path(__file__).with_name("vectors.jsonl.gz")

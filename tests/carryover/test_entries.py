@@ -2,10 +2,10 @@ import threading
 
 import pytest
 
-from frontier.carryover.entries import add, entries, reserve
-from frontier.hashing import mark
-from frontier.queues.push import MAX_URLS, SeenShape
-from frontier.seen.stored import layout_call, layout_of
+from frontier.queue.push import MAX_URLS, SeenShape
+from frontier.seen.export.entries import add, entries, reserve
+from frontier.seen.seen_set import layout_call, layout_of
+from frontier.urls.seen_hash import mark
 
 SET = SeenShape(False, True, 1_100, 0.01)
 SHORT = SeenShape(False, True, 1_100, 0.01, set_bits=32)

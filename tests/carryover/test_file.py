@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.carryover.file import (
+from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
+from frontier.seen.export.file import (
     BLOCK_ENTRIES,
     MAGIC,
     Header,
     SeenFile,
     SeenFileWriter,
 )
-from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
-from frontier.hashing import mark
+from frontier.urls.seen_hash import mark
 
 HEADER = Header("scrapy.X", "site-1", "site", {"FRONTIER_PARTITIONS": 4})
 SPACE = HEADER.space

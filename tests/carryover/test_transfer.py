@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from frontier.carryover.transfer import Import, export
-from frontier.conf import Config
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
 from frontier.errors import CannotCarry, LayoutStale, SeenFileMismatch
-from frontier.hashing import mark
 from frontier.model import Layout
-from frontier.queues.push import MAX_URLS, TEST, Push, push_call, pushed
-from frontier.runtime.shape import crawl_shape, seen_shape
-from frontier.seen.stored import layout_call, layout_of, stored_crawl
+from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
+from frontier.seen.export.transfer import Import, export
+from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
+from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import SEEN_GIVE_UP
+from frontier.urls.seen_hash import mark
 
 PARTITIONS = 3
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"

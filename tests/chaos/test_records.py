@@ -6,10 +6,10 @@ import pytest
 
 from benchmarks.chaos.oracle import Facts, Wrong, judge
 from benchmarks.chaos.records import read_archive
-from frontier.archive.writer import WarcWriter
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.testing.oracle import RequestLog
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import NOON, an_exchange
 
 

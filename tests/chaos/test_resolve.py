@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.chaos.resolve import resolve, run
-from frontier.archive.writer import WarcWriter
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import NOON, an_exchange
 
 

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from frontier.archive.listing import Listing, beside_of
-from frontier.archive.writer import WarcWriter
-from frontier.canon.rulesets import named
-from frontier.cdx.declared import declared_in
+from frontier.cdx.declared_rules import declared_in
 from frontier.cli import main
+from frontier.urls.canon.rulesets import named
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import an_exchange
 
 URLS = (

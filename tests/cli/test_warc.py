@@ -11,7 +11,7 @@ from frontier.cli.exits import ExitCode
 ROOT = Path(__file__).parents[2]
 WRITER = """
 import os, pathlib, signal, sys
-from frontier.archive.writer import WarcWriter
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import NOON, an_exchange
 writer = WarcWriter(pathlib.Path(sys.argv[1]), "c", "n", 10**9, {}, lambda: NOON)
 for number in range(3):

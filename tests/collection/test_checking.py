@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from frontier.collection.checking import Check, Fault
+from frontier.collection.check import Check, Fault
 from tests.collection.samples import (
     digest,
     line,

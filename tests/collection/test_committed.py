@@ -2,10 +2,10 @@
 
 import pytest
 
-from frontier.archive.collection import Collection
-from frontier.archive.commit import commit
-from frontier.archive.committed import PAUSE, Committed
-from frontier.archive.index import Entry
+from frontier.collection.commit import commit
+from frontier.collection.digest_index import Collection
+from frontier.dedupe.committed_filter import PAUSE, Committed
+from frontier.dedupe.digest_index import Entry
 from tests.collection.samples import digest
 
 DATE = "2026-01-02T03:04:05.678Z"

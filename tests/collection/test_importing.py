@@ -8,11 +8,11 @@ import shutil
 import pytest
 from fastwarc import ArchiveIterator
 
-from frontier.archive.index import decode
-from frontier.archive.writer import WarcWriter
-from frontier.digest import digest_of, sha256_hex
+from frontier.dedupe.digest import digest_of, sha256_hex
+from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import Original
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import NOON, an_exchange
 from tests.collection.indexer import Indexer
 from tests.collection.samples import (

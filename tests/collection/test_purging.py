@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from frontier.collection.purging import SHADOWS, plan, purge
+from frontier.collection.purge import SHADOWS, plan, purge
 from frontier.errors import CollectionInUse, ConfigurationError
 from tests.collection.samples import digest, line, make_manifest, make_wacz, resource
 

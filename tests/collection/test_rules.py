@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from frontier.archive.writer import WarcWriter
-from frontier.canon.rulesets import label_of, named
 from frontier.store.keys import CrawlKeys
+from frontier.urls.canon.rulesets import label_of, named
 from frontier.wacz.canonicalization import MEMBER, members
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import an_exchange
 from tests.collection.samples import line, make_wacz
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from frontier.archive.commit import commit
-from frontier.conf import Config
-from frontier.coordination.crawls import enter, finish, retire
+from frontier.cluster.crawls import enter, finish, retire
+from frontier.collection.commit import commit
 from frontier.errors import ConfigurationError
-from frontier.rebuild import REBUILDING
-from frontier.runtime.archiving import claim
+from frontier.node.archiving import claim
+from frontier.node.journal.rebuild import REBUILDING
+from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 
 SHAPE = {"FRONTIER_PARTITIONS": 64}

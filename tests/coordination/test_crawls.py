@@ -1,7 +1,7 @@
 import pytest
 
-from frontier.coordination import crawls
-from frontier.coordination.crawls import (
+from frontier.cluster import crawls
+from frontier.cluster.crawls import (
     StartLock,
     cancel_call,
     carry_call,
@@ -9,7 +9,7 @@ from frontier.coordination.crawls import (
     finish,
     retire,
 )
-from frontier.coordination.membership import Membership
+from frontier.cluster.membership import Membership
 from frontier.errors import ConfigurationError, RunOver
 from frontier.model import Member
 

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from frontier.coordination.lease import BATCH, Leases
+from frontier.cluster.lease import BATCH, Leases
 from frontier.errors import StoreUnavailable
 
 TTL = 60.0

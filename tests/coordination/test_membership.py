@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from frontier.coordination.membership import Membership
+from frontier.cluster.membership import Membership
 from frontier.model import Member
 
 TTL = 60.0

@@ -12,7 +12,7 @@ import warm
 from conftest import Cluster
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from frontier.collection.lines import crawl_log
+from frontier.collection.foreign_indexes import crawl_log
 from tests.archive.judges import (
     SCRIPTS,
     assert_sound,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier.hashing import mark
-from frontier.journal.entries import (
+from frontier.node.journal.entries import (
     MAX_BYTES,
     Acked,
     Bad,
@@ -19,6 +18,7 @@ from frontier.journal.entries import (
     read_header,
     whole_bytes,
 )
+from frontier.urls.seen_hash import mark
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {"FRONTIER_PARTITIONS": 4})
 PUSH = Pushed(3, "t", mark(b"url"), "0:a.example", b"0\x01item")

@@ -9,9 +9,9 @@ import pytest
 import warm
 
 from frontier.errors import ArchiveError, WriterStopped
-from frontier.hashing import mark
-from frontier.journal.entries import Acked, Header, Pushed, digest_of, frame, read
-from frontier.journal.writer import Journal, mend
+from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
+from frontier.node.journal.writer import Journal, mend
+from frontier.urls.seen_hash import mark
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {})
 ROOT = Path(__file__).parents[2]
@@ -113,9 +113,9 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from frontier.hashing import mark
-from frontier.journal.entries import Header, Pushed
-from frontier.journal.writer import Journal
+from frontier.urls.seen_hash import mark
+from frontier.node.journal.entries import Header, Pushed
+from frontier.node.journal.writer import Journal
 
 journal = Journal(Path(sys.argv[1]), Header("frontier", "site-1", "site", "node-1", {}))
 number = 0

@@ -1,10 +1,10 @@
 import pytest
 
 from frontier.errors import LayoutStale
-from frontier.hashing import mark
 from frontier.model import Layout, Order
-from frontier.queues import partition as p
-from frontier.queues.push import MAX_URLS, TEST, Push, SeenShape, push_call, pushed
+from frontier.queue import reserve as p
+from frontier.queue.push import MAX_URLS, TEST, Push, SeenShape, push_call, pushed
+from frontier.urls.seen_hash import mark
 
 SHAPES = {
     "bloom+set": SeenShape(True, True, 500, 0.01),

@@ -6,7 +6,8 @@ import pytest
 
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
-from frontier.queues.blocks import (
+from frontier.queue.dead_letters import letter
+from frontier.queue.spill_blocks import (
     BLOCK,
     BLOCK_BYTES,
     MARK,
@@ -17,7 +18,6 @@ from frontier.queues.blocks import (
     unpack,
     unspill_call,
 )
-from frontier.queues.letters import letter
 
 A = "0:a.example"
 

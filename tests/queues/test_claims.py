@@ -3,12 +3,12 @@
 import pytest
 
 from frontier.errors import CodecError
-from frontier.hashing import mark
 from frontier.model import Layout
-from frontier.queues.claims import Claim, Origin, claim_of
-from frontier.queues.codec import decode, encode
-from frontier.queues.partition import queue_name, split_name
-from frontier.queues.push import CLAIM, FORCE, GONE, MARK, TEST, Push
+from frontier.queue.claims import Claim, Origin, claim_of
+from frontier.queue.item import decode, encode
+from frontier.queue.push import CLAIM, FORCE, GONE, MARK, TEST, Push
+from frontier.queue.reserve import queue_name, split_name
+from frontier.urls.seen_hash import mark
 
 PROCESS = "0123456789ab"
 URL = b"https://a.example/"

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier.errors import CodecError, NotSerializable
-from frontier.queues import codec
-from frontier.queues.codec import MAX_BYTES, VERSION, decode, encode
+from frontier.queue import item as codec
+from frontier.queue.item import MAX_BYTES, VERSION, decode, encode
 
 ZONES = st.one_of(
     st.none(),

@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from frontier.queues.codec import encode
-from frontier.queues.letters import counted, letter, letters, revive
+from frontier.queue.dead_letters import counted, letter, letters, revive
+from frontier.queue.item import encode
 from frontier.store.client import Call
 
 A = "0:a.example"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontier.queues.push import FORCE, MARK, TEST
+from frontier.queue.push import FORCE, MARK, TEST
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import pytest
 
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
-from frontier.queues import partition as p
-from frontier.queues.partition import (
+from frontier.queue import reserve as p
+from frontier.queue.reserve import (
     MAX_IDS,
     MAX_TRIES,
     queue_name,

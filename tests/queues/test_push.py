@@ -6,7 +6,7 @@ import pytest
 
 from frontier.errors import LayoutStale
 from frontier.model import Layout
-from frontier.queues.push import (
+from frontier.queue.push import (
     FORCE,
     MARK,
     MAX_URLS,

@@ -6,30 +6,30 @@ from functools import partial
 import pytest
 from owner import Owner
 
-from frontier.conf import Config
-from frontier.coordination.lease import Leases
-from frontier.coordination.membership import Membership
+from frontier.cluster.lease import Leases
+from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
-from frontier.hashing import mark
 from frontier.model import Member, Order
-from frontier.queues.partition import Scan, queue_name, scan_call
-from frontier.queues.push import TEST, Push, SeenShape
-from frontier.runtime import ending
-from frontier.runtime.acks import Acks
-from frontier.runtime.claims import Claims
-from frontier.runtime.ending import Ending
-from frontier.runtime.inbox import Inbox
-from frontier.runtime.keeper import Keeper
-from frontier.runtime.lending import Lending
-from frontier.runtime.node import Node
-from frontier.runtime.outbox import Outbox
-from frontier.runtime.patience import Patience
-from frontier.runtime.quotas import Quotas
-from frontier.runtime.recovery import Recovery
-from frontier.runtime.shelf import shelf_of
-from frontier.runtime.spilling import Spilling
-from frontier.runtime.starts import Starts
+from frontier.node import end_of_crawl as ending
+from frontier.node.acks import Acks
+from frontier.node.claims import Claims
+from frontier.node.delivery_marks import Starts
+from frontier.node.end_of_crawl import Ending
+from frontier.node.heartbeat import Keeper
+from frontier.node.host_quotas import Quotas
+from frontier.node.inbox import Inbox
+from frontier.node.lending import Lending
+from frontier.node.node import Node
+from frontier.node.outbox import Outbox
+from frontier.node.recovery import Recovery
+from frontier.queue.push import TEST, Push, SeenShape
+from frontier.queue.reserve import Scan, queue_name, scan_call
+from frontier.queue.spill import Spilling
+from frontier.queue.spill_files import shelf_of
+from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
+from frontier.store.outage_retry import Patience
+from frontier.urls.seen_hash import mark
 
 TTL = 60.0
 SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from frontier.runtime.address_classes import AddressClasses
-from frontier.runtime.patience import Patience
+from frontier.store.outage_retry import Patience
+from frontier.urls.address_classes import AddressClasses
 
 
 class Clock:

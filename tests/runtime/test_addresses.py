@@ -3,11 +3,11 @@ import asyncio
 import pytest
 
 from frontier.errors import CrawlLost, StoreRefused
-from frontier.queues.push import TEST, Push
-from frontier.runtime import addresses
-from frontier.runtime.addresses import Addresses, BlockingAddresses, least
-from frontier.runtime.patience import Patience
+from frontier.queue.push import TEST, Push
 from frontier.store.client import BlockingStore, Call
+from frontier.store.outage_retry import Patience
+from frontier.urls import host_ips as addresses
+from frontier.urls.host_ips import Addresses, BlockingAddresses, least
 
 
 @pytest.fixture

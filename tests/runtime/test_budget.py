@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from frontier.coordination.lease import Leases
-from frontier.hashing import mark
-from frontier.queues.push import TEST, Push, SeenShape
-from frontier.runtime.budget import Budget
-from frontier.runtime.outbox import Outbox
-from frontier.runtime.patience import Patience
+from frontier.cluster.lease import Leases
+from frontier.node.outbox import Outbox
+from frontier.queue.push import TEST, Push, SeenShape
+from frontier.seen.memory_limit import Budget
 from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
+from frontier.urls.seen_hash import mark
 
 SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
 PARTITIONS = 4

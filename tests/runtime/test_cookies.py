@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from frontier.runtime import cookies
-from frontier.runtime.cookies import MAX_COOKIES, Cookies, Jar
-from frontier.runtime.patience import Patience
-from frontier.runtime.removing import remove_frontier
+from frontier.node import cookies
+from frontier.node.cookies import MAX_COOKIES, Cookies, Jar
+from frontier.node.remove_frontier import remove_frontier
 from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
 
 
 @pytest.fixture

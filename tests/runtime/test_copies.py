@@ -8,11 +8,11 @@ from redis.exceptions import ResponseError
 
 from benchmarks.topologies import Process, free_ports
 from frontier.errors import ConfigurationError, StoreUnavailable
-from frontier.hashing import mark
-from frontier.queues.push import TEST, Push, SeenShape
-from frontier.runtime.seeder import Seeder
+from frontier.queue.push import TEST, Push, SeenShape
+from frontier.seeds.load_once import Seeder
 from frontier.store.client import BlockingStore, Call
 from frontier.store.copies import Copies
+from frontier.urls.seen_hash import mark
 
 
 @pytest.fixture

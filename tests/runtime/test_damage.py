@@ -15,10 +15,10 @@ import re
 import pytest
 from owner import push
 
-from frontier.coordination.aside import INCOMPLETE
+from frontier.cluster.set_aside import INCOMPLETE
 from frontier.errors import FrontierError, KeyDamaged
-from frontier.runtime.repairing import Repair
-from frontier.runtime.spending import Limits
+from frontier.node.crawl_limits import Limits
+from frontier.node.repair import Repair
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CollectionKeys, CrawlKeys, PartitionKeys, RegistryKeys
 from tests.test_docs import headings, patterns_of_keys

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.runtime import ending
+from frontier.node import end_of_crawl as ending
 from frontier.store.client import Call
 
 

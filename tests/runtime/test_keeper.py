@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from frontier.coordination.lease import BATCH
+from frontier.cluster.lease import BATCH
 from frontier.errors import StoreFull
-from frontier.queues.partition import ack_calls
-from frontier.runtime.patience import Patience
+from frontier.queue.reserve import ack_calls
 from frontier.store.client import Call
 from frontier.store.copies import Copies
+from frontier.store.outage_retry import Patience
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RENEW
 
 TTL = 60.0

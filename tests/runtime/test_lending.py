@@ -2,13 +2,13 @@
 
 import pytest
 
-from frontier.coordination.lease import Acquired
-from frontier.hashing import mark
-from frontier.queues.claims import Origin, claim_of
-from frontier.queues.codec import decode, encode
-from frontier.queues.partition import queue_name, requeue_calls
-from frontier.queues.push import CLAIM, FORCE, Push
-from frontier.runtime.lending import GRACE, SLICE
+from frontier.cluster.lease import Acquired
+from frontier.node.lending import GRACE, SLICE
+from frontier.queue.claims import Origin, claim_of
+from frontier.queue.item import decode, encode
+from frontier.queue.push import CLAIM, FORCE, Push
+from frontier.queue.reserve import queue_name, requeue_calls
+from frontier.urls.seen_hash import mark
 
 URL = "https://c.example/"
 PARENT = Origin(0, "0:p.example", encode({"url": "https://p.example/"}))

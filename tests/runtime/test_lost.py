@@ -3,7 +3,7 @@
 import pytest
 from owner import fetch, push
 
-from frontier.coordination import crawls
+from frontier.cluster import crawls
 from frontier.errors import CrawlLost, NodeReplaced
 from frontier.store.client import Call
 

@@ -7,7 +7,7 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.coordination.crawls import cancel_call
+from frontier.cluster.crawls import cancel_call
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
@@ -16,7 +16,7 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.runtime.removing import remove_frontier
+from frontier.node.remove_frontier import remove_frontier
 from frontier.store.client import BlockingStore, Call
 
 

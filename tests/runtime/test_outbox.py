@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from frontier.queues.push import FORCE, MARK, MAX_URLS
-from frontier.runtime.outbox import MAX_PER_FLIGHT
+from frontier.node.outbox import MAX_PER_FLIGHT
+from frontier.queue.push import FORCE, MARK, MAX_URLS
 
 
 def urls(count, start=0):
@@ -178,7 +178,7 @@ async def test_what_is_forced_comes_as_often_as_it_was_put(
 async def test_what_is_not_kept_any_more_is_told_apart(
     parts, start, new_push, monkeypatch
 ):
-    monkeypatch.setattr("frontier.runtime.outbox.MAX_KEPT", 2)
+    monkeypatch.setattr("frontier.node.outbox.MAX_KEPT", 2)
     node = parts()
     start(node.outbox.run())
     for url in urls(3):

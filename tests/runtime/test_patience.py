@@ -4,8 +4,8 @@ import logging
 import pytest
 
 from frontier.errors import StoreUnavailable
-from frontier.runtime.patience import Patience
 from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
 
 PING = [Call.command("PING")]
 
@@ -46,7 +46,7 @@ async def test_nothing_to_do_needs_no_store(connect, own_server):
 async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
     connect, own_server, until, caplog, monkeypatch
 ):
-    monkeypatch.setattr("frontier.runtime.patience.ROOMY", 0.0)
+    monkeypatch.setattr("frontier.store.outage_retry.ROOMY", 0.0)
     caplog.set_level(logging.WARNING)
     store = connect(own_server)
     patience = Patience(store)

@@ -3,11 +3,11 @@ import logging
 
 import pytest
 
-from frontier.conf import Config
 from frontier.errors import ConfigurationError
 from frontier.model import Order
-from frontier.queues.blocks import BLOCK
-from frontier.runtime.spilling import LEAST
+from frontier.queue.spill import LEAST
+from frontier.queue.spill_blocks import BLOCK
+from frontier.settings.config import Config
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import time
 import pytest
 
 from frontier.errors import ConfigurationError, CrawlClosed
-from frontier.hashing import mark
-from frontier.journal.entries import OPEN, Acked, Header, Pushed, digest_of, frame
-from frontier.journal.writer import Journal
-from frontier.queues.codec import encode
-from frontier.queues.push import FORCE, TEST
-from frontier.runtime.restoring import Restoring, restore
-from frontier.seen.stored import stored_crawl
+from frontier.node.journal.entries import OPEN, Acked, Header, Pushed, digest_of, frame
+from frontier.node.journal.restoring import Restoring, restore
+from frontier.node.journal.writer import Journal
+from frontier.queue.item import encode
+from frontier.queue.push import FORCE, TEST
+from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
+from frontier.urls.seen_hash import mark
 
 PARTITION = 1
 QUEUE = "0:a.example"
@@ -48,7 +48,7 @@ class Dead:
             await self.parts.push(pushed.partition, push)
 
     def parts_push(self, pushed):
-        from frontier.queues.push import Push
+        from frontier.queue.push import Push
 
         return Push(pushed.mode, pushed.mark, pushed.queue, 0, pushed.item)
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from frontier.errors import PushForgotten
-from frontier.queues.push import FORCE, SeenShape
-from frontier.runtime.seeder import Seeder, SeedLock
+from frontier.queue.push import FORCE, SeenShape
+from frontier.seeds.load_once import Seeder, SeedLock
 from frontier.store.client import BlockingStore, Call
 
 SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)

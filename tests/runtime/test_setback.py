@@ -8,9 +8,9 @@ from benchmarks.topologies import Process, free_ports
 from benchmarks.topologies import until as wait_until
 from frontier.errors import StoreUnavailable
 from frontier.model import Order
-from frontier.queues.partition import requeue_calls
-from frontier.queues.push import FORCE
-from frontier.runtime.setback import Setback
+from frontier.node.failover import Setback
+from frontier.queue.push import FORCE
+from frontier.queue.reserve import requeue_calls
 from frontier.store.client import Call
 
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")

@@ -4,9 +4,9 @@ import pytest
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
-from frontier.conf import Config
+from frontier.cluster.shared_settings import crawl_shape, fingerprinter_name, seen_shape
 from frontier.errors import ConfigurationError
-from frontier.runtime.shape import crawl_shape, fingerprinter_name, seen_shape
+from frontier.settings.config import Config
 
 
 def test_a_shape_is_the_same_after_it_was_stored():

@@ -3,9 +3,9 @@ import struct
 import pytest
 
 from frontier.errors import CodecError
-from frontier.queues.blocks import pack
-from frontier.runtime import shelf as module
-from frontier.runtime.shelf import Shelf, is_address, sizes_of
+from frontier.queue import spill_files as module
+from frontier.queue.spill_blocks import pack
+from frontier.queue.spill_files import Shelf, is_address, sizes_of
 
 BLOCK = pack([b"01", b"02"])
 

@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from frontier.coordination.membership import Membership
+from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member
-from frontier.runtime.patience import Patience
-from frontier.runtime.spending import Limits, Spending, described, reason_of
+from frontier.node.crawl_limits import Limits, Spending, described, reason_of
 from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
 
 TTL = 60.0
 

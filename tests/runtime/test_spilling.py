@@ -2,10 +2,10 @@ import pytest
 
 from frontier.errors import LeaseLost
 from frontier.model import Order
-from frontier.queues.blocks import BLOCK
-from frontier.runtime import spilling
-from frontier.runtime.shelf import is_address
-from frontier.runtime.spilling import KEPT, LEAST
+from frontier.queue import spill as spilling
+from frontier.queue.spill import KEPT, LEAST
+from frontier.queue.spill_blocks import BLOCK
+from frontier.queue.spill_files import is_address
 
 A = "0:a.example"
 MANY = LEAST + 3 * BLOCK

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier.conf import Config
+from frontier.cluster.shared_settings import seen_shape
 from frontier.errors import LayoutStale, StoreUnavailable
-from frontier.hashing import mark
 from frontier.model import Layout
-from frontier.queues.push import FORCE, MARK, TEST, Push, push_call, pushed
-from frontier.runtime.shape import seen_shape
+from frontier.queue.push import FORCE, MARK, TEST, Push, push_call, pushed
+from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
+from frontier.urls.seen_hash import mark
 
 CLIENTS = 8
 PARTITIONS = 2

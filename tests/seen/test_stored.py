@@ -2,14 +2,12 @@ import json
 
 import pytest
 
-from frontier.buckets import Space
-from frontier.conf import Config
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
 from frontier.errors import CannotForget, CodecError, LayoutStale, UnknownCrawl
-from frontier.hashing import mark
 from frontier.model import Layout
-from frontier.queues.push import TEST, Push, push_call, pushed
-from frontier.runtime.shape import crawl_shape, seen_shape
-from frontier.seen.stored import (
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.intset import Space
+from frontier.seen.seen_set import (
     forget,
     forget_call,
     forgotten,
@@ -18,6 +16,8 @@ from frontier.seen.stored import (
     look,
     stored_crawl,
 )
+from frontier.settings.config import Config
+from frontier.urls.seen_hash import mark
 
 MARKS = [mark(b"%d" % n) for n in range(3_000)]
 

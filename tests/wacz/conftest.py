@@ -3,8 +3,8 @@ import itertools
 
 import pytest
 
-from frontier.archive.writer import WarcWriter
 from frontier.model import Original
+from frontier.warc.file_rotation import WarcWriter
 from tests.archive.samples import an_exchange
 
 
