@@ -7,7 +7,7 @@ the answer that was given to it, and nobody finds it who asks for the page::
     com,example)/form?__wb_method=post&a=1 20260102030405 {"url": ..., ...,
         "requestBody": "a=1", "method": "POST"}
 
-For POST and PUT this is cdxj-indexer 1.5, byte for byte (`tests/archive/
+For POST and PUT this is cdxj-indexer 1.5, byte for byte (`tests/warc/
 test_methods.py` compares the two). Other methods have no query; cdxj-indexer files
 them as if they were GET, pywb and wabac by method, and so does this module: the
 empty answer to a HEAD is not the page.

@@ -144,9 +144,9 @@ class Connection:
         self.put_back: WeakSet[Request] = WeakSet()
         """Requests that this node does not send any more, as it closes."""
         self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
-        """Why the page of a request is not read to its end (`frontier.download.pages`)."""
+        """Why a page is not read to its end (`frontier.download.pages`)."""
         self.took_over = False
-        """Whether the project was scrapy-redis's (`frontier.session.other_schedulers`)."""
+        """Whether the project was scrapy-redis's; see `other_schedulers`."""
 
     def attach(self, owner: Owner) -> None:
         """Have the node tell *owner* what happens."""

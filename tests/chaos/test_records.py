@@ -10,7 +10,7 @@ from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.testing.oracle import RequestLog
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import NOON, an_exchange
+from tests.warc.samples import NOON, an_exchange
 
 
 def write(directory, *exchanges, node="node", close=True):

@@ -6,7 +6,7 @@ from benchmarks.chaos.resolve import resolve, run
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import NOON, an_exchange
+from tests.warc.samples import NOON, an_exchange
 
 
 @pytest.mark.chaos

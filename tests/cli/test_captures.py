@@ -16,7 +16,7 @@ from frontier.cli.exits import ExitCode
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import NOON, an_exchange
+from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
 PACKED = gzip.compress("<p>caf\xe9</p>".encode("latin-1"), mtime=0)

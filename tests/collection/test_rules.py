@@ -9,8 +9,8 @@ from frontier.store.keys import CrawlKeys
 from frontier.urls.canon.rulesets import label_of, named
 from frontier.wacz.canonicalization import MEMBER, members
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import an_exchange
 from tests.collection.samples import line, make_wacz
+from tests.warc.samples import an_exchange
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
 from frontier.warc.file_rotation import WarcWriter
 from tests import foreign
-from tests.archive.samples import an_exchange
+from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
 SITE = {"hosts": 2, "calendar_months": 12, "slow_seconds": 0.2}

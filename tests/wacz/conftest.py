@@ -5,7 +5,7 @@ import pytest
 
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import an_exchange
+from tests.warc.samples import an_exchange
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import an_exchange
+from tests.warc.samples import an_exchange
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
 

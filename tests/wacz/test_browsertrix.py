@@ -19,9 +19,9 @@ from frontier.wacz.create import create, warc_files
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcWriter
 from tests import foreign
-from tests.archive.samples import NOON, an_exchange
 from tests.collection.samples import Index, make_manifest, resource
 from tests.conftest import Server
+from tests.warc.samples import NOON, an_exchange
 
 pytestmark = pytest.mark.compat
 FACTS = ("url", "mime", "status", "digest", "offset", "length", "filename")

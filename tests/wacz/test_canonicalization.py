@@ -15,7 +15,7 @@ from frontier.wacz.canonicalization import MEMBER
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import an_exchange
+from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
 URLS = ("http://www.example.com/a?&x=1", "http://example.com/b")

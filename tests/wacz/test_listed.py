@@ -18,7 +18,7 @@ from frontier.wacz.create import Options, create
 from frontier.wacz.packing import Pack
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcWriter
-from tests.archive.samples import an_exchange
+from tests.warc.samples import an_exchange
 
 FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
 HTML = [("Content-Type", "text/html; charset=utf-8")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frontier.urls.canon.originals import apply
 from frontier.errors import InvalidURL
+from frontier.urls.canon.originals import apply
 
 __all__ = ["InvalidURL", "apply"]
