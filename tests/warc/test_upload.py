@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from tests.warc.test_file_rotation import NAME, append
 
 from frontier.errors import ConfigurationError
 from frontier.warc import upload
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.upload import Uploader
 from tests.warc.samples import an_exchange, names
+from tests.warc.test_file_rotation import NAME, append
 
 
 @pytest.fixture

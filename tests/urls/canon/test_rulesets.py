@@ -4,11 +4,11 @@ import time
 from functools import reduce
 
 import pytest
-from frontier.urls.canon import InvalidURL, apply
 
 import frontier.urls.canon.heritrix as heritrix
 from frontier.errors import ConfigurationError
 from frontier.settings.values import CANON_RULES
+from frontier.urls.canon import InvalidURL, apply
 from frontier.urls.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
 from frontier.urls.canon.usable_uri import MAX_LENGTH, fixed, usable
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+
 from frontier.urls.canon import InvalidURL, apply
 
 FILE = Path(__file__).with_name("vectors.jsonl.gz")
