@@ -113,7 +113,7 @@ def noted(line):
         lambda note: note.replace(b'"refers-to": "', b'"refers-to": "\xc3\xa9'),
     ],
 )
-def test_where_nothing_usable_is_noted_the_record_is_read(
+def test_where_nothing_usable_is_noted_the_file_is_read(
     tmp_path, warc, plain, change
 ):
     path = warc("listed")
@@ -128,7 +128,7 @@ def test_where_nothing_usable_is_noted_the_record_is_read(
 
     with zipfile.ZipFile(made.path) as ours, zipfile.ZipFile(io.BytesIO(plain)) as is_:
         assert ours.read("pages/pages.jsonl") == is_.read("pages/pages.jsonl")
-    assert (made.read, made.missing) == (0, 0)
+    assert (made.read, made.missing) == (1, 0)
 
 
 def test_what_is_noted_is_not_read(tmp_path, warc, plain):
