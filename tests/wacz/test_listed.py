@@ -113,9 +113,7 @@ def noted(line):
         lambda note: note.replace(b'"refers-to": "', b'"refers-to": "\xc3\xa9'),
     ],
 )
-def test_where_nothing_usable_is_noted_the_file_is_read(
-    tmp_path, warc, plain, change
-):
+def test_where_nothing_usable_is_noted_the_file_is_read(tmp_path, warc, plain, change):
     path = warc("listed")
     lines = beside_of(path).read_bytes().splitlines(keepends=True)
     parts = [noted(line) for line in lines]
