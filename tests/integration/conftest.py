@@ -161,6 +161,31 @@ class Cluster:
             urls += [decode(value.split(b"\n", 2)[2])["url"] for value in values]
         return urls
 
+    def state(self):
+        """What the store knows of who is there, and of what is not done."""
+        r=lambda *a: self.store.call(Call.command(*a))
+        out=[f"time {time.time():.3f} server {r('TIME')}"]
+        for cid in r("SMEMBERS","frontier:crawls"):
+            cid=cid.decode()
+            t=f"{{frontier:{cid}}}"
+            for what in ("meta","nodes","starts"):
+                out.append(f"{t}:{what} {r('HGETALL',f'{t}:{what}')}")
+            out.append(f"epoch {r('GET',t+':epoch')}")
+            for k in r("KEYS",f"{t}:hints:*"): out.append(f"{k} {r('LRANGE',k,0,20)}")
+            leases={}
+            for p in range(1024):
+                t=f"{{frontier:{cid}:{p}}}"
+                lease=r("HGETALL",t+":lease")
+                c=r("HGETALL",t+":counts")
+                if lease:
+                    leases.setdefault(lease.get(b"holder") if isinstance(lease,dict) else lease[3],[]).append((p,r("PTTL",t+":lease")))
+                if len(c)>2 if isinstance(c,dict) else len(c)>2:
+                    out.append(f"{p} counts {c} lease {lease} {r('PTTL',t+':lease')} fence {r('GET',t+':fence')} polite {r('HGETALL',t+':polite')} queues {r('ZRANGE',t+':queues',0,-1,'WITHSCORES')} started {r('SMEMBERS',t+':started')} dead {r('LRANGE',t+':dead',0,5)}")
+                    for k in r("KEYS",t+":ready:*"): out.append(f"   {k} {r('LRANGE',k,0,10)}")
+                    if r('HLEN',t+':reserved'): out.append(f"   reserved {r('HGETALL',t+':reserved')}")
+            for h,ps in leases.items(): out.append(f"leases of {h}: {len(ps)} {ps[:5]}")
+        return "\n".join(out)
+
     def close(self):
         for process in self.nodes.values():
             with contextlib.suppress(ProcessLookupError):
@@ -234,4 +259,5 @@ def pytest_runtest_makereport(item):
         for node_id in cluster.nodes:
             lines = cluster.text_of(node_id).splitlines()[-LAST_LINES:]
             report.sections.append((f"last lines of {node_id}", "\n".join(lines)))
+        report.sections.append(("what the store has", cluster.state()))
     return report
