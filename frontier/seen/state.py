@@ -1,20 +1,78 @@
-"""How full the shared tiers of a crawl are, and what that costs. No I/O."""
+"""How full the shared tiers of a crawl are, and what that costs. No I/O.
+
+The error of a Bloom tier over the URLs of a crawl, as a picture.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from frontier.planning import lost_to_bloom, lost_to_set, set_bytes, set_error
-from frontier.seen.stored import LAYOUT, bloom_error, in_bloom, layout_of
+from frontier.errors import ConfigurationError
+from frontier.seen.capacity_plan import lost_to_bloom, lost_to_set, set_bytes, set_error
+from frontier.seen.seen_set import LAYOUT, bloom_error, in_bloom, layout_of
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from frontier.model import Layout
-    from frontier.queues.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.keys import PartitionKeys
+
+
+STYLES = ("-", "--", "-.")
+
+
+def draw(
+    path: Path,
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    urls: int,
+    rate: float,
+) -> None:
+    """Write a PNG with *curves*, the planned number of *urls* and the *rate* asked.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed, or *path* cannot be written.
+    """
+    try:
+        figure = import_module("matplotlib.figure").Figure(figsize=(9, 5.5), dpi=110)
+        tick = import_module("matplotlib.ticker").EngFormatter(sep="")
+    except ImportError:
+        raise ConfigurationError(
+            "--plot needs matplotlib; install it with: "
+            "pip install 'frontier-crawl[plot]'"
+        ) from None
+    axes = figure.add_subplot()
+    for style, (label, points) in zip(STYLES, curves.items(), strict=False):
+        axes.plot(*zip(*points, strict=True), style, label=label, linewidth=1.8)
+    axes.axhline(rate, color="0.4", lw=0.8)
+    axes.text(0.01, rate, "asked", transform=axes.get_yaxis_transform(), va="bottom")
+    axes.axvline(urls, color="0.4", lw=0.8)
+    axes.text(urls, rate * 25, " planned", va="top")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="URLs in the crawl, alike in all partitions",
+        ylabel="share of new URLs that the Bloom tier calls seen",
+    )
+    # Below a thousandth of what was asked nobody minds.
+    axes.set_ylim(rate / 1000, rate * 30)
+    axes.xaxis.set_major_formatter(tick)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", title="FRONTIER_BLOOM_...")
+    figure.tight_layout()
+    _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> None:
+    try:
+        figure.savefig(path, format="png")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error}") from None
+
 
 FIELDS = (*LAYOUT, "lost_from", "given_up", "old")
 
@@ -63,7 +121,7 @@ def state_call(keys: PartitionKeys) -> Call:
 
 
 def partition_state(
-    shape: SeenShape, reply: Sequence[bytes | None]
+    shape: SeenConfig, reply: Sequence[bytes | None]
 ) -> PartitionState | None:
     """The state that *reply* tells; ``None`` if nothing was ever put in there.
 
@@ -85,7 +143,7 @@ def partition_state(
     )
 
 
-def crawl_state(shape: SeenShape, partitions: Sequence[PartitionState]) -> SeenState:
+def crawl_state(shape: SeenConfig, partitions: Sequence[PartitionState]) -> SeenState:
     """What *partitions* are together; errors are those of the mean new URL."""
     urls = [_urls(shape, each) for each in partitions]
     total = sum(urls)
@@ -111,7 +169,7 @@ def crawl_state(shape: SeenShape, partitions: Sequence[PartitionState]) -> SeenS
     )
 
 
-def lost(shape: SeenShape, state: PartitionState) -> float:
+def lost(shape: SeenConfig, state: PartitionState) -> float:
     """New URLs of a partition that were called seen, as expected."""
     layout = state.layout
     by_set = lost_to_set(shape.space, layout.count) if shape.has_set else 0.0
@@ -125,13 +183,13 @@ def lost(shape: SeenShape, state: PartitionState) -> float:
     return by_set + lost_to_bloom(made, inside) - lost_to_bloom(made, since)
 
 
-def _urls(shape: SeenShape, state: PartitionState) -> int:
+def _urls(shape: SeenConfig, state: PartitionState) -> int:
     if shape.has_set and (state.given_up or not state.layout.era):
         return state.given_up + state.layout.count
     return in_bloom(shape, state.layout)  # at most; a generation may end early
 
 
-def _room(shape: SeenShape, state: PartitionState) -> tuple[int, int]:
+def _room(shape: SeenConfig, state: PartitionState) -> tuple[int, int]:
     """URLs that the Bloom tier has room for, and the bytes that it takes."""
     if shape.native:
         return max(shape.first, state.layout.last) if state.layout.blooms else 0, 0

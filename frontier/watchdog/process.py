@@ -152,7 +152,7 @@ class Watch:
             self._due = time.monotonic() + self._ttl / 3
 
     def _renew(self) -> bool:
-        from frontier.coordination.lease import renew_call
+        from frontier.cluster.lease import renew_call
         from frontier.model import Lease
 
         held, done = self._memory.held, []
@@ -209,7 +209,7 @@ class Watch:
     def _give_up(self) -> None:
         """Put what runs into the dead letter, and let the leases end."""
         from frontier.model import Lease
-        from frontier.queues.partition import Reservation, bury_call
+        from frontier.queue.reserve import Reservation, bury_call
 
         if self._memory.turns != self._turns or self._is_stopped():
             return
@@ -255,7 +255,7 @@ class Watch:
 
     def _note(self, running: Running) -> None:
         """Have what was beside *running* not count as delivered by it."""
-        from frontier.queues.partition import ended_call
+        from frontier.queue.reserve import ended_call
 
         calls = [
             ended_call(

@@ -7,13 +7,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from conftest import until
 
-from frontier.inspection.snapshot import snapshot
-from frontier.queues.codec import encode
-from frontier.queues.letters import counted, letters
-from frontier.queues.push import TEST, Push
-from frontier.runtime.seeder import Seeder
-from frontier.runtime.shape import seen_shape
-from frontier.seen.stored import stored_crawl
+from frontier.cluster.shared_settings import seen_config
+from frontier.queue.dead_letters import counted, letters
+from frontier.queue.item import encode
+from frontier.queue.push import TEST, Push
+from frontier.seeds.load_once import Seeder
+from frontier.seen.seen_set import stored_crawl
+from frontier.status.snapshot import snapshot
 
 HOST = "http://site.example"
 PAGES = 12
@@ -141,7 +141,7 @@ def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, pro
         (n, Push(TEST, 2**63 + n, "0:site.example", 0, encode(record)))
         for n, record in enumerate(hostile)
     ]
-    seeder = Seeder(cluster.store, crawl.keys, seen_shape(crawl.config))
+    seeder = Seeder(cluster.store, crawl.keys, seen_config(crawl.config))
     seeder.push(pushes)
 
     def dead():

@@ -1,0 +1,211 @@
+"""Membership: which nodes are alive, and the ring that follows from it.
+
+What always holds:
+
+1.  There is one membership map, in the store, and only the server's clock is
+    in it. Nodes have no opinion of their own about who is alive.
+2.  A join, a leave, a death and a change of weight raise the epoch. Nodes that
+    know the same epoch have the same ring.
+
+Orders: what an operator wants of a node, from outside of the crawl.
+
+What always holds:
+
+1.  A node reads its order with a heartbeat. The first heartbeat of a process
+    forgets what was ordered of an earlier one of the same name.
+2.  The leases of a node that was removed are ended with their fencing tokens:
+    it cannot renew them, and what it writes is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.crawls import STATES
+from frontier.cluster.ring import Ring
+from frontier.errors import CrawlLost, KeyDamaged, NodeLives, NodeReplaced, UnknownNode
+from frontier.model import Member
+from frontier.store.client import Argument, Call
+from frontier.store.scripts import (
+    LEASE_BREAK,
+    NODE_BEAT,
+    NODE_LEAVE,
+    NODE_ORDER,
+    NODE_REMOVE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
+
+
+DRAIN_S = 3600
+"""Seconds after which a node that has not read its order need not any more."""
+REMOVE_S = 60
+"""Seconds for which a node that wakes up is told that it was removed."""
+BATCH = 128
+"""Partitions per round trip."""
+
+
+def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
+    """Have *node_id* finish what it has started, hand everything over, and exit.
+
+    Raises:
+        UnknownNode: It is no member of the crawl.
+    """
+    names = [keys.nodes(), keys.order(node_id)]
+    if not store.call(Call.to(NODE_ORDER, names, [node_id, "drain", DRAIN_S])):
+        raise UnknownNode(keys.crawl_id, node_id)
+
+
+def remove(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    node_id: str,
+    *,
+    partitions: int,
+    ttl: float,
+    force: bool,
+) -> int:
+    """Take *node_id* off the map and end its leases; return how many it had.
+
+    A live one only with *force*: it stops when its next heartbeat tells it, and
+    until then a host of its may be fetched by two nodes. What it had in flight is
+    fetched again.
+
+    Raises:
+        UnknownNode: It is no member of the crawl.
+        NodeLives: It was heard of in the last *ttl* seconds.
+    """
+    names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
+    found = store.call(
+        Call.to(NODE_REMOVE, names, [node_id, int(ttl * 1000), int(force), REMOVE_S])
+    )
+    if found == 0:
+        raise UnknownNode(keys.crawl_id, node_id)
+    if found == -1:
+        raise NodeLives(keys.crawl_id, node_id)
+    ended = 0
+    for first in range(0, partitions, BATCH):
+        batch = [
+            keys.partition(p) for p in range(first, min(first + BATCH, partitions))
+        ]
+        ended += sum(
+            store.run(
+                [Call.to(LEASE_BREAK, [p.lease, p.fence], [node_id]) for p in batch]
+            )
+        )
+    return ended
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The membership as of one heartbeat."""
+
+    epoch: int
+    state: str
+    """Of it: ``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``."""
+    members: tuple[Member, ...]
+    order: str = ""
+    """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
+
+
+class Membership:
+    """This node's place among the live nodes of a crawl."""
+
+    def __init__(
+        self, run: Run, keys: CrawlKeys, member: Member, partitions: int, *, ttl: float
+    ) -> None:
+        self._run = run
+        self._keys = keys
+        self._member = member
+        self._partitions = partitions
+        self._ttl_ms = int(ttl * 1000)
+        self._epoch = -1
+        self._process = secrets.token_hex(4)
+        self.ring = Ring([], partitions)
+        """Replaced, never changed, when the epoch does."""
+        self._members: tuple[Member, ...] = ()
+        self.said: tuple[list[str], list[Argument]] | None = None
+        """Keys and arguments of a beat that says what the last one said, to be sent by
+        another process in this one's place."""
+        self.leaving = False
+        """Whether this node wants no partitions any more: its weight becomes 0."""
+
+    async def beat(self, *, busy: bool, report: Mapping[str, Any] | None) -> View:
+        """Say that this node lives; swap the ring if the epoch has changed.
+
+        *busy* keeps the crawl open: the node has work that is not in the store.
+
+        Raises:
+            CrawlLost: The crawl is not in the store any more.
+            NodeReplaced: Another process beats under this node's id by now.
+            KeyDamaged: A key of the crawl cannot be read.
+        """
+        keys = self._keys
+        node_id = self._member.node_id
+        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
+        names.append(keys.order(node_id))
+        args: list[Argument] = [
+            node_id,
+            0 if self.leaving else self._member.weight,
+            self._ttl_ms,
+            int(busy),
+            json.dumps(report) if report is not None else "",
+            self._epoch,
+            keys.born,
+            self._process,
+        ]
+        (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
+        if reply[0] == -1:
+            raise CrawlLost(keys.crawl_id)
+        if reply[0] == -2:
+            raise NodeReplaced(keys.crawl_id, node_id)
+        epoch, state, order, *pairs = reply
+        if state not in STATES:
+            raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
+        if int(epoch) != self._epoch:
+            members = (
+                Member(pairs[i].decode(), int(pairs[i + 1]))
+                for i in range(0, len(pairs), 2)
+            )
+            self._members = tuple(members)
+            self.ring = Ring(self._members, self._partitions)
+            self._epoch = int(epoch)
+        self.said = (names, [*args[:5], self._epoch, *args[6:]])
+        return View(self._epoch, state.decode(), self._members, order.decode())
+
+    @property
+    def nodes(self) -> int:
+        """How many were alive at the last beat, this one included."""
+        return len(self._members)
+
+    @property
+    def rank(self) -> int:
+        """How many live nodes that take partitions come before this one, by name."""
+        me = self._member.node_id
+        return sum(member.node_id < me for member in self._members if member.weight)
+
+    async def leave(self, report: Mapping[str, Any]) -> int:
+        """Leave the map; return how many nodes are left.
+
+        Raises:
+            CrawlLost: The crawl is not in the store any more.
+        """
+        keys = self._keys
+        node_id = self._member.node_id
+        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
+        names += [keys.order(node_id), keys.meta()]
+        last = json.dumps({**report, "left": True})
+        args = [node_id, last, keys.born, self._process]
+        (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])
+        if left < 0:
+            raise CrawlLost(keys.crawl_id)
+        return int(left)

@@ -1,0 +1,287 @@
+"""What a URL answered last, so that the server can be asked whether it changed.
+
+What always holds:
+
+1.  An entry refers to an original that is on disk, and counts only while the
+    original's crawl is the reader's or a committed one.
+2.  Nothing in an entry is trusted: sizes are capped, validators are one printable
+    line, and the file is a plain name.
+
+The digest index by all keys of a match, and over further collections.
+
+What always holds:
+
+1.  An entry by URL counts only while its crawl is this one or a committed one;
+    any other is as absent, and may be replaced. So nothing has to be done to the
+    entries when a crawl is committed or canceled.
+2.  Collections that are only read are never written to. The own collection's
+    answer is preferred to theirs, and theirs in the order in which they are named.
+3.  An original is *minted* only if a crawl of ours wrote it and its date is whole:
+    then its record id can be computed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from frontier.dedupe.digest import parse, spelled
+from frontier.dedupe.digest_index import decode, encode
+from frontier.dedupe.revisit_policy import URL_KEY, url_key
+from frontier.store.client import Call
+from frontier.store.keys import collection_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from frontier.dedupe.digest_index import Entry, Index
+    from frontier.model import Exchange, Original, Stored
+    from frontier.store.client import BlockingStore
+
+
+class Visibility:
+    """Whose captures one crawl may refer to."""
+
+    def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
+        self._store = store
+        self._keys = collection_keys(store, name)
+        self._known = {crawl_id}
+
+    def of(self, crawl_ids: Iterable[str]) -> set[str]:
+        """Those of *crawl_ids* that are this crawl's or committed.
+
+        A committed crawl stays so while another runs, so it is asked for once.
+        """
+        asked = list(dict.fromkeys(crawl_ids))
+        new = [each for each in asked if each not in self._known]
+        key = self._keys.committed()
+        answers = self._store.run([Call.command("SISMEMBER", key, i) for i in new])
+        self._known.update(i for i, yes in zip(new, answers, strict=True) if yes)
+        return self._known.intersection(asked)
+
+
+class Minters:
+    """Which crawls of a collection had their records written by us."""
+
+    def __init__(self, store: BlockingStore, name: str) -> None:
+        self._store = store
+        self._key = collection_keys(store, name).minted()
+        self._known: dict[str, bool] = {}
+
+    def begin(self, crawl_id: str) -> None:
+        """Say it of *crawl_id*, before its first digest is in the index."""
+        self._store.call(Call.command("SADD", self._key, crawl_id))
+
+    def mark(self, found: dict[str, Original]) -> dict[str, Original]:
+        """*found*, with the originals that we wrote marked as such.
+
+        Asked once for each crawl: it was said before the crawl had any originals.
+        """
+        owners = {original.crawl_id for original in found.values()}
+        new = sorted(owners - self._known.keys())
+        calls = [Call.command("SISMEMBER", self._key, each) for each in new]
+        for crawl_id, answer in zip(new, self._store.run(calls), strict=True):
+            self._known[crawl_id] = bool(answer)
+        return {
+            key: replace(original, minted=True)
+            if self._known[original.crawl_id] and "." in original.date
+            else original
+            for key, original in found.items()
+        }
+
+
+class MatchedIndex:
+    """An `Index` that knows originals by digest, and by URL and digest.
+
+    *index* answers for the digests of the own collection; *further* are indexes
+    that are only read, each with its own `Minters`.
+    """
+
+    def __init__(
+        self,
+        store: BlockingStore,
+        name: str,
+        crawl_id: str,
+        index: Index,
+        further: Sequence[tuple[Index, Minters]] = (),
+    ) -> None:
+        self._store = store
+        self._key = collection_keys(store, name).urls()
+        self._crawl_id = crawl_id
+        self._visibility = Visibility(store, name, crawl_id)
+        self._minters = Minters(store, name)
+        self._index = index
+        self._further = further
+
+    def begin(self) -> None:
+        """Say that this crawl's records are ours."""
+        self._minters.begin(self._crawl_id)
+
+    def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
+        """Return the originals of those of *digests*, or URL keys, that are known."""
+        by_url = [key for key in digests if key.startswith(URL_KEY)]
+        plain = [key for key in digests if not key.startswith(URL_KEY)]
+        found = self._minters.mark(self._index.lookup(plain) | self._by_url(by_url))
+        for index, minters in self._further:
+            missing = [key for key in plain if key not in found]
+            if missing:
+                found |= minters.mark(index.lookup(missing))
+        return found
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add *entries*, whose records are on disk, under all their keys."""
+        self._index.add(entries)
+        by_key = {entry.url_key: entry for entry in entries if entry.url_key}
+        taken = self._by_url(list(by_key))
+        self._store.run(
+            [
+                Call.command("HSET", self._key, key, self._value(entry))
+                for key, entry in by_key.items()
+                if key not in taken
+            ]
+        )
+
+    def _value(self, entry: Entry) -> str:
+        value = encode(entry.date, entry.url, entry.length)
+        return f"{self._crawl_id} {value.partition(' ')[2]}"
+
+    def _by_url(self, keys: Sequence[str]) -> dict[str, Original]:
+        if not keys:
+            return {}
+        values = self._store.call(Call.command("HMGET", self._key, *keys))
+        read = {}
+        for key, value in zip(keys, values, strict=True):
+            owner, _, rest = (value or b"").decode("utf-8", "replace").partition(" ")
+            decoded = decode(f"0 {rest}")
+            if decoded is not None:
+                read[key] = decoded.original(owner)
+        seen = self._visibility.of(original.crawl_id for original in read.values())
+        return {key: each for key, each in read.items() if each.crawl_id in seen}
+
+
+_UNSAFE_NAME = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
+_LIMIT = 16_384
+"""Longest entry that is read, in bytes."""
+_VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
+_HEADER = re.compile(
+    rb"^(etag|last-modified)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LastCapture:
+    """The last capture of a URL that had a validator, and its original."""
+
+    url: str
+    original: Original
+    digest: str
+    etag: str
+    modified: str
+    """Value of Last-Modified; this or the ETag may be empty, not both."""
+    file: str
+    """Name of the WARC file with the original's record."""
+    offset: int
+
+
+class History:
+    """The last captures of the URLs of a collection, as one crawl sees them."""
+
+    def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
+        self._store = store
+        self._key = collection_keys(store, name).history()
+        self._visibility = Visibility(store, name, crawl_id)
+
+    def lookup(self, url: str) -> LastCapture | None:
+        """What *url* answered last, if the reader may refer to it.
+
+        Raises:
+            StoreUnavailable: Ask again later.
+        """
+        value = self._store.call(Call.command("HGET", self._key, url_key(url, "")))
+        past = _read(value, url) if value and len(value) <= _LIMIT else None
+        if past is None or not self._visibility.of([past.original.crawl_id]):
+            return None
+        return past
+
+    def add(self, captures: Sequence[LastCapture]) -> bool:
+        """Remember *captures*, in place of what was known of their URLs; true.
+
+        Raises:
+            StoreUnavailable: Nothing is known about the effect; repeat it.
+        """
+        self._store.run(
+            [
+                Call.command("HSET", self._key, url_key(past.url, ""), _write(past))
+                for past in captures
+            ]
+        )
+        return True
+
+
+def last_capture_of(
+    exchange: Exchange, digest: str, stored: Stored, original: Original
+) -> LastCapture | None:
+    """What is remembered of *exchange*, which was stored as *original*.
+
+    ``None`` if it has no validator, or is no answer to a plain GET, or became a
+    revisit: then it is not known in which file its body is.
+    """
+    if stored.original is not None:
+        return None
+    if not exchange.request_head.startswith(b"GET "):
+        return None
+    found = {
+        name.lower(): value.decode("latin-1").strip()
+        for name, value in _HEADER.findall(exchange.response_head)
+    }
+    etag, modified = (
+        value if _VALIDATOR.fullmatch(value := found.get(name, "")) else ""
+        for name in (b"etag", b"last-modified")
+    )
+    if not (etag or modified):
+        return None
+    return LastCapture(
+        url=exchange.url,
+        original=original,
+        digest=digest,
+        etag=etag,
+        modified=modified,
+        file=stored.file,
+        offset=stored.offset,
+    )
+
+
+def _write(past: LastCapture) -> str:
+    o = past.original
+    facts = {
+        "url": past.url,
+        "crawl": o.crawl_id,
+        "original": encode(o.date, o.url, o.length),
+        "minted": o.minted,
+        "digest": past.digest,
+        "etag": past.etag,
+        "modified": past.modified,
+        "file": past.file,
+        "offset": past.offset,
+    }
+    return json.dumps(facts, separators=(",", ":"))
+
+
+def _read(value: bytes, url: str) -> LastCapture | None:
+    try:
+        facts: dict[str, Any] = json.loads(value)
+        known = decode(str(facts["original"]))
+        digest = spelled(parse(str(facts["digest"])))
+        file, offset = str(facts["file"]), int(facts["offset"])
+        etag, modified = str(facts["etag"]), str(facts["modified"])
+        owner, minted = str(facts["crawl"]), facts["minted"] is True
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return None
+    safe = file.endswith(".warc.gz") and not _UNSAFE_NAME.search(file)
+    valid = all(not each or _VALIDATOR.fullmatch(each) for each in (etag, modified))
+    if known is None or facts.get("url") != url or not (safe and valid):
+        return None
+    original = known.original(owner, minted=minted)
+    return LastCapture(url, original, digest, etag, modified, file, max(offset, 0))

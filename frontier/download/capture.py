@@ -1,0 +1,214 @@
+"""Exchanges: what Scrapy sent and received, as bytes of HTTP/1.1.
+
+This is for handlers other than ours, of which only Scrapy's objects are left
+(`frontier.download.capture` is for ours). What they lose is lost here: the
+reason phrase (the standard one is written), the case of header names, the order
+between different names, and which headers the handler itself added to the request.
+
+What crossed the wire for one request, and how it becomes an exchange.
+
+The download handler (`frontier.download.handler`) fills a `RawExchange` while it works;
+what it keeps is what Scrapy's `Request` and `Response` do not: the head of the
+response byte for byte, the head of the request as it was written to the socket, the
+TLS connection, and the part of a body that was received before a download failed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy.http import HtmlResponse, XmlResponse
+
+from frontier.model import Exchange, Made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+    from scrapy.http import Response
+    from scrapy.http.headers import Headers
+
+    from frontier.model import Body
+
+
+_HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
+"""Undone by the handler; the body is archived without them."""
+_TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
+_FLAGS = {
+    "dataloss": "disconnect",
+    "download_stopped": "unspecified",
+    "excerpt": "length",  # of `frontier.download.body_spool`
+}
+
+
+def exchange_of(request: Request, response: Response, started: float) -> Exchange:
+    """The exchange of *request* and *response*; *started* in epoch seconds."""
+    return Exchange(
+        url=request.url,
+        started=started,
+        request_head=request_head_of(request),
+        request_body=request.body,
+        response_head=_response_head(response),
+        response_body=response.body,
+        status=response.status,
+        ip=str(response.ip_address) if response.ip_address else None,
+        truncated=truncation(response.flags),
+        protocols=(response.protocol.lower(),) if response.protocol else (),
+    )
+
+
+def exchange_of_made(
+    request: Request, response: Response, started: float, maker: str
+) -> Exchange:
+    """What *maker* made of *request*; no server sent *response* as it is.
+
+    Its URL is that of the document: a browser follows redirects by itself. Its type,
+    without a Content-Type, is that of *response*'s class: middlewares that drive a
+    browser give an `HtmlResponse` without headers.
+    """
+    if b"Content-Type" not in response.headers:
+        response = _typed(response)
+    known = response.url.lower().startswith(("http://", "https://"))
+    return replace(
+        exchange_of(request, response, started),
+        url=response.url if known else request.url,
+        made=Made(maker, request.url),
+        protocols=(),
+    )
+
+
+def _typed(response: Response) -> Response:
+    for cls, kind in _TYPES.items():
+        if isinstance(response, cls):
+            headers = response.headers.copy()
+            headers["Content-Type"] = f"{kind}; charset={response.encoding}"
+            return response.replace(headers=headers)
+    return response
+
+
+def truncation(flags: Iterable[str]) -> str | None:
+    """The reason of WARC-Truncated that Scrapy's *flags* of a response give.
+
+    None for ``partial``: it flags every body that ends with the connection, as
+    those of HTTP/1.0 do, and such a body is taken to be whole (RFC 9112, section
+    6.3).
+    """
+    for flag in flags:
+        if flag in _FLAGS:
+            return _FLAGS[flag]
+    return None
+
+
+def request_head_of(request: Request) -> bytes:
+    """The head that *request* should have been sent with."""
+    parts = urlsplit(request.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [f"{request.method} {target} HTTP/1.1".encode("utf-8", "replace")]
+    if b"Host" not in request.headers:
+        host = parts.netloc.rpartition("@")[2]
+        lines.append(b"Host: " + host.encode("idna" if not host.isascii() else "ascii"))
+    lines += _header_lines(request.headers)
+    if request.body and b"Content-Length" not in request.headers:
+        lines.append(b"Content-Length: %d" % len(request.body))
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _response_head(response: Response) -> bytes:
+    try:
+        reason = HTTPStatus(response.status).phrase
+    except ValueError:
+        reason = ""
+    lines = [f"HTTP/1.1 {response.status} {reason}".rstrip().encode("ascii")]
+    lines += _header_lines(response.headers)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _header_lines(headers: Headers) -> list[bytes]:
+    return [
+        name + b": " + value.replace(b"\r", b" ").replace(b"\n", b" ")
+        for name, values in headers.items()
+        if name not in _HOP_BY_HOP
+        for value in values
+    ]
+
+
+UNDONE = "X-Archive-Orig-"
+"""Put before the name of a header that is no longer true of the stored body."""
+
+_CODING = re.compile(rb"^(transfer-encoding[ \t]*:)", re.IGNORECASE | re.MULTILINE)
+_LINE_END = re.compile(rb"(?<!\r)\r*+\n")
+"""Looked for from the first CR of several on only: from each takes their square."""
+
+
+@dataclass(slots=True, weakref_slot=True)
+class RawExchange:
+    """One exchange as the download handler saw it."""
+
+    started: float = 0.0
+    """Seconds since the Unix epoch at which the request was written; 0 for never."""
+    request_head: bytes = b""
+    response_head: bytes = b""
+    """As received, with its line ends; empty before all of it has come."""
+    status: int = 0
+    body: Body = b""
+    """Transfer coding undone; of a failed download, what had come of it."""
+    ip: str | None = None
+    truncated: str | None = None
+    """A reason of WARC-Truncated, where the body is not all that there is."""
+    protocols: tuple[str, ...] = ()
+    """``http/1.1``, and ``tls/1.3`` and so on, as WARC-Protocol has them."""
+    cipher_suite: str | None = None
+    """The name that IANA gives it."""
+    complete: bool = False
+    """Whether Scrapy got a response of this."""
+    proxied: bool = False
+    """Whether the connection leads to a proxy, whose address says nothing."""
+    tls: tuple[str, ...] = ()
+    """``tls/1.3`` and so on; empty without TLS."""
+    framing: str = ""
+    """What of the answer is not stored as its head says it is; see `framing`."""
+    raw: bool = False
+    """Whether the body is all that was received, for no head was found in it."""
+    broken: bool = False
+    """Whether the client gave up reading before the server gave up sending."""
+    codings: tuple[bytes, ...] = ()
+    """Transfer codings that the body still has."""
+
+    def restart(self) -> None:
+        """Forget what was received: the request is sent once more."""
+        self.response_head, self.status, self.protocols = b"", 0, ()
+        self.framing, self.codings = "", ()
+        self.raw = self.broken = False
+
+
+def exchange_of_raw(request: Request, wire: RawExchange) -> Exchange:
+    """The exchange of *request*, as it was on the wire."""
+    return Exchange(
+        url=request.url,
+        started=wire.started,
+        request_head=wire.request_head or request_head_of(request),
+        request_body=request.body,
+        response_head=stored_head(wire.response_head),
+        response_body=wire.body,
+        status=wire.status,
+        ip=wire.ip,
+        truncated=wire.truncated,
+        protocols=wire.protocols,
+        cipher_suite=wire.cipher_suite,
+        framing=wire.framing,
+    )
+
+
+def stored_head(head: bytes) -> bytes:
+    """Return *head* as it goes into a record: every line ended by CRLF.
+
+    The body is stored without its transfer coding, so a header that claims one
+    would be untrue, and readers would look for chunks. It is kept under another
+    name, in its place; all other bytes are as received.
+    """
+    lines = _LINE_END.sub(b"\r\n", head)
+    return _CODING.sub(UNDONE.encode() + rb"\1", lines)

@@ -1,0 +1,172 @@
+"""Files that somebody else has made, opened for reading: one way for all of them.
+
+What always holds:
+
+1.  Only a regular file is opened. A FIFO, a socket or a device would be waited for, or
+    never end; opening one here neither waits nor takes anything from it.
+2.  What is read whole has a limit, and so has what is compressed, by its ratio.
+3.  What is refused is an `OSError` whose ``strerror`` says why, and whose ``filename``
+    is the path: who opens files tells it as any other file that cannot be read.
+
+A link is followed to a regular file: a path that a person named may be one. Who looks
+into a directory that others write to says ``follow=False``.
+
+The mode of files that are made: ``FRONTIER_FILE_MODE``, and of their directories.
+
+What is archived may be of pages that need a login, and a journal has cookies and
+bodies of requests: not everybody on a machine is to read them. The process's umask
+takes away from the mode, as from every file that is made; nothing is added to it, and a
+file or directory that is there keeps its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, BinaryIO
+
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+VARIABLE = "FRONTIER_FILE_MODE"
+"""The setting, and the variable of the environment that commands look at."""
+FILE_MODE = 0o640
+"""The default: written by the node's user, read by its group."""
+
+
+def creating(mode: int) -> Callable[[str, int], int]:
+    """An ``opener`` for `open`, of files that get *mode* if they are made."""
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    return opener
+
+
+def make_directory(path: Path, mode: int) -> None:
+    """Make *path*, and those above it that are not there, for files of *mode*.
+
+    Whoever may read files may also look them up: each bit to read gets one to enter.
+
+    Raises:
+        OSError: It cannot be made, or is no directory.
+    """
+    if path.is_dir():
+        return
+    if not path.parent.is_dir():
+        make_directory(path.parent, mode)
+    path.mkdir(mode | (mode & 0o444) >> 2, exist_ok=True)
+
+
+def mode_of(text: str) -> int:
+    """The mode that *text* is, in octal digits as of ``chmod``.
+
+    Raises:
+        ValueError: It is none, or one with which the owner cannot write and read.
+    """
+    digits = text.removeprefix("0o")
+    if not digits or len(digits) > 4 or set(digits) - set("01234567"):
+        raise ValueError("must be octal digits as of chmod, such as 0640")
+    mode = int(digits, 8)
+    if mode & ~0o666 or mode & 0o600 != 0o600:
+        raise ValueError("must be 0600 and what group and others may: 0640, 0644, 0660")
+    return mode
+
+
+def mode_of_environment() -> int:
+    """What commands use that no node's settings tell: of ``FRONTIER_FILE_MODE``.
+
+    Raises:
+        ConfigurationError: It is no mode.
+    """
+    given = os.environ.get(VARIABLE, "")
+    try:
+        return mode_of(given) if given else FILE_MODE
+    except ValueError as error:
+        raise ConfigurationError(f"{VARIABLE} = {given[:80]!r}: {error}") from None
+
+
+MAX_RATIO = 100
+"""How much larger text may be than what it was compressed to."""
+FREE_BYTES = 64 << 20
+"""Bytes of text that may have any ratio."""
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
+
+
+def open_input(path: Path | str, *, follow: bool = True) -> BinaryIO:
+    """Open the regular file *path* for reading.
+
+    Raises:
+        OSError: There is none, it may not be read, or *path* is something else.
+        ValueError: No file can have that name.
+    """
+    descriptor = descriptor_of(path, os.O_RDONLY, follow=follow)
+    return os.fdopen(descriptor, "rb")
+
+
+def read_input(path: Path | str, limit: int) -> bytes:
+    """All of the regular file *path*.
+
+    Raises:
+        OSError: As of `open_input`; or it has more than *limit* bytes.
+        ValueError: No file can have that name.
+    """
+    with open_input(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", str(path))
+    return data
+
+
+def require_ratio(text: int, compressed: int) -> None:
+    """Refuse what grows like a bomb: *text* bytes out of *compressed* so far.
+
+    Raises:
+        ValueError: It does.
+    """
+    if text > FREE_BYTES and text > MAX_RATIO * max(compressed, 1):
+        raise ValueError(f"it grows more than {MAX_RATIO} times: a bomb")
+
+
+def descriptor_of(path: Path | str, flags: int, *, follow: bool = False) -> int:
+    """A descriptor of the regular file *path*, opened with *flags*.
+
+    Raises:
+        OSError: As of `open_input`; or it is a link, and those are not followed.
+    """
+    refuse = 0 if follow else os.O_NOFOLLOW
+    try:
+        # A FIFO is waited for without O_NONBLOCK; a regular file does not mind it.
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | refuse)
+    except OSError as error:
+        is_link = os.path.islink(path)  # noqa: PTH114 - without pathlib
+        if error.errno == errno.ELOOP and not follow and is_link:
+            raise _refused(path, "a link") from None
+        if error.errno in {errno.ENXIO, errno.EISDIR}:
+            mode = os.stat(path).st_mode  # noqa: PTH116 - without pathlib
+            raise _refused(path, _kind(mode)) from None
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _refused(path, _kind(mode))
+    return descriptor
+
+
+def _refused(path: Path | str, kind: str) -> OSError:
+    return OSError(errno.EINVAL, f"it is {kind}, and no regular file", str(path))
+
+
+def _kind(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "something else")

@@ -1,0 +1,238 @@
+"""Acks: what is done leaves the store, after everything that it produced.
+
+What always holds:
+
+1.  A reservation is acked after the links that it produced are in the store
+    and after its records and journal entries are on disk: a node that dies
+    before that leaves the URL to be fetched again, one that dies after it
+    leaves nothing to do.
+2.  A reservation whose lease is lost is not acked; its new holder has it.
+
+Which reservations were started, so that only these count as delivered.
+
+A node that is killed leaves what waited in its inbox reserved, too. That has
+not been tried, and comes no nearer to the dead letter for it.
+
+What always holds:
+
+1.  A mark never stands for another reservation: an id is used once.
+2.  Nothing waits for a mark. It is sent as soon as the request is started, with
+    those of others, and has arrived long before a page could do any harm.
+3.  Whoever takes a partition over removes the marks, after what they are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.queue.reserve import KEPT, ack_calls, acked, bury_call
+from frontier.store.client import Call
+from frontier.store.scripts import QUEUE_STARTED
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from frontier.cluster.lease import Leases
+    from frontier.model import Lease
+    from frontier.node.inbox import Inbox
+    from frontier.node.outbox import Outbox
+    from frontier.queue.reserve import Reservation
+    from frontier.store.client import Argument
+    from frontier.store.keys import CrawlKeys, PartitionKeys
+    from frontier.store.outage_retry import OutageRetry
+
+
+PAUSE = 0.2
+"""Seconds before what was not answered is sent again."""
+MOST = 5000
+"""Marks of one partition per call, and while its server does not answer."""
+
+
+class DeliveryMarks:
+    """Marks what one node has started."""
+
+    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
+        self._outage_retry = outage_retry
+        self._keys = keys
+        self._begun: dict[int, list[int]] = defaultdict(list)
+        self._ended: dict[int, list[int]] = defaultdict(list)
+        self._some = asyncio.Event()
+        self._unsent = False
+
+    def begin(self, reservation: Reservation) -> None:
+        """Mark *reservation* as started."""
+        self._begun[reservation.lease.partition].append(reservation.id)
+        self._some.set()
+
+    def end(self, reservations: Iterable[Reservation]) -> None:
+        """Remove the marks of *reservations*, which are acked."""
+        for reservation in reservations:
+            self._ended[reservation.lease.partition].append(reservation.id)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send marks, until cancelled."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            begun, self._begun = self._begun, defaultdict(list)
+            ended, self._ended = self._ended, defaultdict(list)
+            marks = [(p, ids, True) for p, ids in begun.items()]
+            marks += [(p, ids, False) for p, ids in ended.items()]
+            calls = [self._call(*one) for one in marks]
+            for one, reply in zip(
+                marks, await self._outage_retry.parts(calls), strict=True
+            ):
+                if isinstance(reply, StoreUnavailable):
+                    self._put_back(*one)
+            if self._unsent:
+                self._unsent = False
+                await asyncio.sleep(PAUSE)
+
+    def _put_back(self, partition: int, ids: list[int], begun: bool) -> None:
+        where = self._begun if begun else self._ended
+        where[partition] = (ids + where[partition])[-MOST:]
+        self._unsent = True
+        self._some.set()
+
+    def _call(self, partition: int, ids: list[int], begun: bool) -> Call:
+        keys = self._keys.partition(partition)
+        args: list[Argument] = [KEPT, len(ids) if begun else 0, *ids[-MOST:]]
+        return Call.to(QUEUE_STARTED, [keys.started, keys.fence], args)
+
+
+def started_call(keys: PartitionKeys) -> Call:
+    """The call whose reply has the ids of what was started, and what nodes ended in."""
+    return Call.command("SMEMBERS", keys.started)
+
+
+def forget_call(keys: PartitionKeys) -> Call:
+    """The call that removes all marks of a partition."""
+    return Call.command("UNLINK", keys.started)
+
+
+DELAY = 0.01
+"""Seconds that an ack waits for others."""
+
+
+class Acks:
+    """Acks completed reservations, many per round trip."""
+
+    def __init__(
+        self,
+        outage_retry: OutageRetry,
+        keys: CrawlKeys,
+        leases: Leases,
+        inbox: Inbox,
+        outbox: Outbox,
+        *,
+        archived: Callable[[], Awaitable[None]],
+        on_acked: Callable[[list[Reservation]], None] = lambda _: None,
+        on_ended: Callable[[list[Reservation]], None] = lambda _: None,
+        journal: Callable[[int, str, bytes], None] | None = None,
+        charge: Callable[[Reservation], str] | None = None,
+    ) -> None:
+        self._outage_retry = outage_retry
+        self._keys = keys
+        self._leases = leases
+        self._inbox = inbox
+        self._outbox = outbox
+        self._archived = archived
+        self._on_acked = on_acked
+        self._on_ended = on_ended
+        self._journal = journal
+        self._charge = charge
+        self._completed: list[Reservation] = []
+        self._replaced: set[tuple[int, int, int]] = set()
+        self._some = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self.acked = 0
+
+    def complete(self, reservation: Reservation, *, is_done: bool = True) -> None:
+        """Count *reservation* as done, callbacks and item pipelines included.
+
+        If it is not, others that were queued lead to it again: its journal is not told.
+        """
+        self._inbox.finish(reservation)
+        if not is_done:
+            self._replaced.add(reservation.key)
+        self._completed.append(reservation)
+        self._some.set()
+
+    async def bury(self, reservation: Reservation, reason: str) -> None:
+        """Move *reservation* to the dead letter."""
+        keys = self._keys.partition(reservation.lease.partition)
+        await self._outage_retry.run([bury_call(keys, reservation, reason)])
+        self._on_ended([reservation])
+        self._inbox.finish(reservation)
+        self._inbox.settle(reservation)
+        self._on_acked([reservation])
+
+    async def run(self) -> None:
+        """Ack what is completed, until cancelled."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(DELAY)
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Ack everything that was completed so far."""
+        async with self._one_at_a_time:
+            self._some.clear()
+            completed, self._completed = self._completed, []
+            if not completed:
+                return
+            await self._outbox.flush()
+            await self._archived()
+            await self._ack(completed)
+
+    async def _ack(self, completed: list[Reservation]) -> None:
+        groups: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
+        for reservation in completed:
+            lease = reservation.lease
+            if reservation.key in self._inbox.open:
+                groups[lease.partition, lease.token].append(reservation)
+        asked: list[tuple[Lease, Call]] = []
+        lost: set[tuple[int, int]] = set()
+        for (partition, _), group in groups.items():
+            tell = self._charge or _id
+            ids = [tell(reservation) for reservation in group]
+            keys = self._keys.partition(partition)
+            charged = self._charge is not None
+            calls = ack_calls(keys, group[0].lease, ids, charged=charged)
+            asked += ((group[0].lease, call) for call in calls)
+        while asked:
+            replies = await self._outage_retry.run([call for _, call in asked])
+            refused = []
+            for (lease, call), reply in zip(asked, replies, strict=True):
+                try:
+                    self.acked += acked(reply, lease)
+                except LeaseLost:
+                    refused.append((lease, call))
+            kept = await self._leases.kept(lease for lease, _ in refused)
+            asked = []  # again, of a lease that had ended and came back
+            for lease, call in refused:
+                if (lease.partition, lease.token) in kept:
+                    asked.append((lease, call))
+                elif (lease.partition, lease.token) not in lost:
+                    lost.add((lease.partition, lease.token))
+                    self._inbox.lose(lease)
+        if self._journal is not None:
+            for group_key, group in groups.items():
+                if group_key not in lost:
+                    for done in (r for r in group if r.key not in self._replaced):
+                        self._journal(done.lease.partition, done.queue, done.item)
+        self._replaced.difference_update(r.key for r in completed)
+        self._on_ended(
+            [r for k, group in groups.items() if k not in lost for r in group]
+        )
+        for reservation in completed:
+            self._inbox.settle(reservation)
+        self._on_acked(completed)
+
+
+def _id(reservation: Reservation) -> int:
+    return reservation.id

@@ -1,0 +1,308 @@
+import asyncio
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from frontier.errors import StoreUnavailable
+from frontier.model import Order
+from frontier.store.client import Call
+from frontier.store.scripts import QUEUE_RESERVE
+
+
+def urls(count, start=0):
+    return [b"%d" % n for n in range(start, start + count)]
+
+
+@pytest.fixture
+def ready_on(parts_on, start, new_push):
+    """Make a node that has leases and URLs, and whose inbox runs."""
+
+    async def ready_on(store, filled, **options):
+        """Fill *filled*: partition to what the pushes are made of."""
+        node = parts_on(store, **options)
+        start(node.outbox.run())
+        for partition, pushes in filled.items():
+            await node.push(partition, *(new_push(*args) for args in pushes))
+        await node.leases.acquire(filled)
+        await node.inbox.look(filled)
+        start(node.inbox.run())
+        return node
+
+    return ready_on
+
+
+@pytest.fixture
+def ready(ready_on, store):
+    return partial(ready_on, store)
+
+
+def take_all(node):
+    """Take what there is at the moment; return the URLs."""
+    taken = []
+    while (reservation := node.inbox.take()) is not None:
+        taken.append(reservation)
+    return taken
+
+
+async def test_what_is_ready_comes_once_and_in_order(ready, until):
+    node = await ready({0: [(url,) for url in urls(40)]}, cap=100)
+    taken = []
+    while len(taken) < 40:
+        await until(lambda: len(node.inbox))
+        taken += take_all(node)
+
+    assert [r.item for r in taken] == [b"0" + url for url in urls(40)]
+    assert set(node.inbox.open) == {r.key for r in taken}
+    assert node.inbox.take() is None
+
+
+async def test_the_engine_is_woken_when_something_has_come(ready):
+    node = await ready({0: [(b"1",)]})
+
+    await node.ready.wait()
+    assert node.inbox.take().item == b"01"
+
+
+async def test_no_queue_key_has_more_in_flight_than_its_cap(ready, until):
+    node = await ready({0: [(url,) for url in urls(20)]}, cap=3)
+    await until(lambda: len(node.inbox) == 3)
+    first = take_all(node)
+    node.inbox.learn(0, ["0:a.example"])  # asks again
+    await until(lambda: not node.inbox._wake.is_set())
+    assert len(node.inbox) == 0
+
+    node.inbox.finish(first[0])
+    await until(lambda: len(node.inbox) == 1)
+    assert (await node.scan(0)).reserved == 4
+
+
+async def test_priorities_of_one_key_share_its_cap(ready, until):
+    pushes = [(b"%d" % n, "a.example", n) for n in range(6)]
+    node = await ready({0: pushes}, cap=4)
+    await until(lambda: len(node.inbox) == 4)
+
+    assert [r.queue for r in take_all(node)] == [f"{n}:a.example" for n in (5, 4, 3, 2)]
+
+
+async def test_a_large_site_does_not_hide_a_small_one(ready, until):
+    big = [(url, "big.example") for url in urls(500)]
+    small = [(url, "small.example") for url in urls(4, 1_000)]
+    node = await ready({0: big, 1: small}, cap=8, size=16)
+    await until(lambda: len(node.inbox) >= 12)
+
+    counts = Counter(r.queue for r in take_all(node))
+    assert counts["0:small.example"] == 4
+    assert 1 <= counts["0:big.example"] <= 8
+
+
+async def test_keys_take_turns(ready, until):
+    keys = [f"{letter}.example" for letter in "abcdefgh"]
+    filled = {
+        n % 4: [(b"%s%d" % (key.encode(), i), key) for i in range(10)]
+        for n, key in enumerate(keys[:4])
+    }
+    node = await ready(filled, size=4, cap=2)
+    seen = Counter()
+    for _ in range(6):
+        await until(lambda: len(node.inbox))
+        for reservation in take_all(node):
+            seen[reservation.queue] += 1
+            node.inbox.finish(reservation)
+
+    assert len(seen) == 4
+    assert max(seen.values()) <= min(seen.values()) + 4
+
+
+async def test_newest_first_is_newest_first(ready, until):
+    node = await ready({0: [(u,) for u in urls(5)]}, order=Order.DFS)
+    await until(lambda: len(node.inbox) == 5)
+
+    assert [r.item for r in take_all(node)] == [b"0" + u for u in reversed(urls(5))]
+
+
+async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready, until):
+    node = await ready({0: [(b"1",)]})
+    await until(lambda: len(node.inbox))
+    node.clock.ahead = 3_600
+
+    assert node.inbox.take() is None
+    assert len(node.inbox) == 1, "a renewal may still come"
+
+    await node.leases.renew()
+    assert node.inbox.take().item == b"01"
+
+
+async def test_what_stands_on_a_lost_lease_is_dropped(ready, until, crawl, db):
+    node = await ready({0: [(b"1",)]})
+    await until(lambda: len(node.inbox))
+    node.leases.forget(node.leases.held[0])
+
+    assert node.inbox.take() is None
+    assert not node.inbox.open
+    assert (await node.scan(0)).reserved == 1, "it is the next holder's"
+
+
+async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
+    ready, until, db, crawl
+):
+    for partition in range(3):  # as it is if they are acquired in one millisecond
+        db("SET", crawl.partition(partition).fence, 10**13)
+    node = await ready({0: [(b"0", "a")], 1: [(b"1", "b")], 2: [(b"2", "c")]})
+    await until(lambda: len(node.inbox) == 3)
+    assert len({lease.token for lease in node.leases.held.values()}) == 1
+    lost = node.leases.held[1]
+    node.leases.forget(lost)
+
+    assert node.inbox.lose(lost) == []
+
+    assert {r.lease.partition for r in take_all(node)} == {0, 2}
+    assert {partition for partition, _, _ in node.inbox.open} == {0, 2}
+
+
+async def test_what_had_been_started_under_a_lost_lease_is_told(ready, until):
+    node = await ready({0: [(b"0",), (b"1",)]})
+    await until(lambda: len(node.inbox) == 2)
+    started = node.inbox.take()
+    lost = node.leases.held[0]
+    node.leases.forget(lost)
+
+    assert node.inbox.lose(lost) == [started]
+    assert node.inbox.take() is None
+    assert 0 not in node.inbox.busy_partitions()
+
+
+async def test_a_reserve_that_the_store_refuses_loses_the_lease(
+    ready, until, db, crawl
+):
+    node = await ready({0: []})
+    db("HSET", crawl.partition(0).lease, "token", 1)
+    node.inbox.learn(0, ["0:a.example"])
+
+    await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
+
+
+async def test_a_lease_that_has_ended_and_comes_back_costs_nothing_that_is_under_way(
+    ready, until, new_push, db, crawl
+):
+    node = await ready({0: [(b"1", "a")]})
+    await until(lambda: len(node.inbox))
+    started = node.inbox.take()
+    db("DEL", crawl.partition(0).lease)  # as the server does when its time is over
+    await node.push(0, new_push(b"2", "b"))
+    node.inbox.learn(0, ["0:b"])
+
+    await until(lambda: len(node.inbox), "the next one")
+    assert started.key in node.inbox.open
+    assert node.inbox.take().lease.token == started.lease.token
+
+
+async def test_what_was_not_handed_out_is_given_back(ready, until):
+    node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
+    await until(lambda: len(node.inbox) == 5)
+    node.inbox.barred.add(0)
+    before = await node.scan(0)
+
+    await node.inbox.give_back([0])
+
+    assert (before.ready, before.reserved) == (0, 4)
+    assert await node.items(0) == [b"0" + u for u in urls(4)]
+    assert (await node.scan(0)).reserved == 0
+    assert [r.lease.partition for r in take_all(node)] == [1]
+
+
+async def test_a_partition_that_is_handed_over_is_not_reserved_from(ready, until):
+    node = await ready({0: [], 1: [(b"9", "b")]})
+    node.inbox.barred.add(0)
+    node.inbox.learn(0, ["0:a.example"])
+    await until(lambda: len(node.inbox) == 1)
+
+    assert (await node.scan(0)).reserved == 0
+
+
+async def test_a_hint_of_another_node_is_followed(ready, until, new_push):
+    node = await ready({0: []})
+    await node.push(0, new_push(b"1"))
+    name = node.keys.hints("a")
+    await node.store.call(Call.command("RPUSH", name, "0 0:a.example"))
+
+    await until(lambda: len(node.inbox) == 1)
+
+
+@pytest.mark.parametrize(
+    "hint", [b"", b"x", b"0", b"0 a", b"\xff", b"9999 0:a", b"x 0:a", b"-1 0:a"]
+)
+async def test_a_hint_that_leads_nowhere_does_no_harm(ready, until, new_push, hint):
+    node = await ready({0: [(b"1",)]})
+    await until(lambda: len(node.inbox) == 1)
+    name = node.keys.hints("a")
+    await node.store.call(Call.command("RPUSH", name, hint))
+    assert node.inbox.take()
+    while await node.store.call(Call.command("EXISTS", name)):
+        await asyncio.sleep(0)
+
+    await node.push(0, new_push(b"2"))
+    node.inbox.learn(0, ["0:a.example"])
+    await until(lambda: len(node.inbox) == 1, "the next one, in spite of it")
+
+
+async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(ready):
+    node = await ready({0: []})
+    assert node.inbox.idle
+
+    node.inbox.learn(3, ["0:a.example"])
+
+    assert node.inbox.idle, "or no node would ever look for the end of the crawl"
+
+
+async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
+    node = await ready({0: [(b"1",)]})
+    await until(lambda: len(node.inbox))
+    assert not node.inbox.idle
+    reservation = node.inbox.take()
+    node.inbox.finish(reservation)
+    assert not node.inbox.idle
+
+    node.inbox.settle(reservation)
+    assert node.inbox.idle
+
+
+async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
+    ready_on, until, connect, wire, new_push
+):
+    async with wire:
+        node = await ready_on(connect(wire), {0: []})
+        await node.push(0, *map(new_push, urls(5)))
+        wire.lose_reply_to = QUEUE_RESERVE.sha.encode()
+        node.inbox.learn(0, ["0:a.example"])
+        await until(lambda: wire.lost, "the loss")
+
+        await until(lambda: len(node.inbox) == 5)
+        assert [r.item for r in take_all(node)] == [b"0" + u for u in urls(5)]
+        assert (await node.scan(0)).reserved == 5
+
+
+async def test_a_stopped_inbox_reserves_nothing(ready, parts, until, new_push):
+    node = await ready({0: []})
+    node.inbox.stopped = True
+    await node.push(0, new_push(b"1"))
+    node.inbox.learn(0, ["0:a.example"])
+    await until(lambda: not node.inbox._wake.is_set())
+
+    assert (await node.scan(0)).ready == 1
+
+
+@pytest.mark.usefixtures("own_crawl")
+async def test_a_server_that_is_away_is_waited_for(
+    ready_on, until, connect, own_server, new_push
+):
+    node = await ready_on(connect(own_server), {0: []})
+    await node.push(0, *map(new_push, urls(3)))
+    own_server.kill()
+    with pytest.raises(StoreUnavailable):
+        await node.store.call(Call.command("PING"))
+    node.inbox.learn(0, ["0:a.example"])
+    await until(lambda: node.outage_retry.outages, "the outage")
+    own_server.start()
+
+    await until(lambda: len(node.inbox) == 3)
