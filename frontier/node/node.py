@@ -397,7 +397,7 @@ class Node:
                     self._on_failure(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
-                logger.error(
+                logger.error(  # noqa: TRY400 (all is said)
                     "the store does not answer; other nodes take over what this one "
                     "had after %g s",
                     self.config.lease_ttl,
@@ -476,7 +476,7 @@ class Node:
         await self._journal.close()
         if hasattr(self, "_parts") and self._parts.watchdog is not None:
             self._parts.watchdog.close()
-        if hasattr(self, "_patience"):
+        if hasattr(self, "_outage_retry"):
             self._outage_retry.stop()
         if hasattr(self, "_store"):
             await self._store.close()

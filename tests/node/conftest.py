@@ -61,7 +61,7 @@ class Parts:
 
     def __init__(self, store, crawl, name, *, partitions=4, size=16, cap=8, **options):
         self.keys, self.store = crawl, store
-        self.outage_retry = options.get("patience") or OutageRetry(store)
+        self.outage_retry = options.get("outage_retry") or OutageRetry(store)
         self.clock = Clock()
         self.verdicts = []
         self.journal = []
@@ -262,6 +262,29 @@ class Flaky:
 @pytest.fixture
 def flaky(store):
     return lambda script, run_number: Flaky(store, script, run_number)
+
+
+class Late:
+    """A store whose replies to a script are on their way until `go` is set."""
+
+    def __init__(self, store, script):
+        self._store, self._script = store, script
+        self.done, self.go = asyncio.Event(), asyncio.Event()
+        self.where = store.where
+        self.alone = store.alone
+        self.call = store.call
+
+    async def run(self, calls, **options):
+        replies = await self._store.run(calls, **options)
+        if any(call.script is self._script for call in calls):
+            self.done.set()
+            await self.go.wait()
+        return replies
+
+
+@pytest.fixture
+def late():
+    return Late
 
 
 @pytest.fixture
