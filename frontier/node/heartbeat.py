@@ -274,7 +274,7 @@ class Heartbeat:
         await self._leases.release(done)
 
     async def _take_over(
-        self, acquired: Iterable[Acquired], staying: Iterable[int]
+        self, acquired: Iterable[Acquired], staying: Iterable[int] = ()
     ) -> None:
         fresh = list(acquired)
         for taken in fresh:
