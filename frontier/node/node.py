@@ -510,6 +510,14 @@ class Node:
         """Return when what the store has of this node is in its journal too."""
         await self._journal.durable()
 
+    async def nothing_left(self) -> bool:
+        """Whether no node has, or will get, anything to do; see `EndOfCrawl`.
+
+        Raises:
+            StoreUnavailable: The store does not say.
+        """
+        return await self._parts.ending.nothing_left()
+
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
         busy = self._owner.is_busy() or self._parts.restoring.busy
