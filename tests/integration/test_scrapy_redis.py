@@ -47,6 +47,10 @@ class OrderSpider(scrapy.Spider):
     def parse(self, response):
         yield {"url": response.url}
         if response.url.endswith("/about"):
+            # A node has two requests of this host at most: the others wait in the
+            # store, all of them, until the first has been answered.
+            yield response.follow("/slow", priority=1000)
+            yield response.follow("/empty", priority=900)
             for number, priority in ((0, 100), (1, 50), (2, 200), (3, 50)):
                 yield response.follow(f"/post/{number}", priority=priority)
 """
@@ -140,7 +144,7 @@ def test_a_node_without_work_stays_for_what_a_dead_one_had(cluster, start, ask, 
 def test_requests_come_in_the_order_of_the_queue(
     cluster, start, ask, serve, tmp_path, queue, order
 ):
-    site = serve(urls=130, hosts=1, calendar_months=12)
+    site = serve(urls=130, hosts=1, calendar_months=12, slow_seconds=2)
     (tmp_path / "project" / "spiders.py").write_text(
         SPIDERS + f'    start_urls = ["{site.seeds[0]}about"]\n'
     )
@@ -153,5 +157,7 @@ def test_requests_come_in_the_order_of_the_queue(
     )
     assert cluster.wait() == [0]
 
-    posts = [int(url[-1]) for url in scraped(ask, "order")[1:]]
+    urls = scraped(ask, "order")
+    assert [url.rpartition("/")[2] for url in urls[:3]] == ["about", "slow", "empty"]
+    posts = [int(url[-1]) for url in urls[3:]]
     assert posts == order
