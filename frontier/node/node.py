@@ -36,6 +36,7 @@ from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
+from frontier.node.host_concurrency import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
 from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
@@ -94,9 +95,7 @@ class Node:
         owner: Owner,
         *,
         spider: str,
-        inbox_size: int,
-        cap: Callable[[], int],
-        host_of: Callable[[str], str],
+        concurrency: Concurrency | None = None,
         run_of: tuple[str, str] = ("", ""),
         limits: Limits | None = None,
     ) -> None:
@@ -106,9 +105,10 @@ class Node:
         self._settings = settings
         self._owner = owner
         self._spider = spider
-        self._inbox_size = inbox_size
-        self._cap = cap
-        self._host_of = host_of
+        self.allowance = HostConcurrency(
+            config, concurrency or Concurrency(), lambda: self.share
+        )
+        """How many requests it may have at once."""
         self._loops = Loops(self._on_failure)
         self._server = NodeServer(config.store_dir)
         self._opened = contextlib.AsyncExitStack()
@@ -192,9 +192,7 @@ class Node:
             self._journal,
             node=self,
             owner=self._owner,
-            inbox_size=self._inbox_size,
-            cap=self._cap,
-            host_of=self._host_of,
+            allowance=self.allowance,
             limits=self._limits,
             answer_time=answer_time(config.lease_ttl),
         )

@@ -14,6 +14,7 @@ from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.end_of_crawl import EndOfCrawl
 from frontier.node.heartbeat import Heartbeat
+from frontier.node.host_concurrency import Concurrency
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
@@ -276,7 +277,9 @@ def new_node(unique, monkeypatch):
             **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
         )
         found = redis or {"REDIS_URL": server.url}
-        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
-        return Node(config, found, Owner(), spider="site", limits=limits, **bounds)
+        few = Concurrency(requests=8, per_host=4)
+        return Node(
+            config, found, Owner(), spider="site", limits=limits, concurrency=few
+        )
 
     return new_node
