@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.errors import KeyDamaged
     from frontier.node.inbox import Inbox
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore, Store
     from frontier.store.keys import CrawlKeys, PartitionKeys
 

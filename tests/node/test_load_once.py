@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from frontier.errors import PushForgotten
-from frontier.queue.push import FORCE, SeenConfig
+from frontier.queue.push import FORCE
 from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seen.config import SeenConfig
 from frontier.store.client import BlockingStore, Call
 
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)

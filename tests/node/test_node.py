@@ -176,6 +176,24 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
         await a.close()
 
 
+async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):
+    node = new_node(server, "a")
+    await node.open()
+    compared = []
+
+    async def compare():
+        compared.append(node)
+
+    outage_retry = node._outage_retry
+    outage_retry.on_change(compare)
+    await node.close()
+    outage_retry.doubt()
+    await outage_retry.once([Call.command("PING")])
+    await node._store.close()  # which that has opened again
+
+    assert not compared
+
+
 async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
     a = new_node(server, "a", queue_key="url")
     a._owner.busy = True
