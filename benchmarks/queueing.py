@@ -32,7 +32,7 @@ from frontier.queue.reserve import (
     reserved,
 )
 from frontier.queue.spill import KEPT
-from frontier.queue.spill_blocks import BLOCK, BLOCK_BYTES, spill_call, unspill_call
+from frontier.queue.spill_files import BLOCK, BLOCK_BYTES, spill_call, unspill_call
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import LEASE_ACQUIRE

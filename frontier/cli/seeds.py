@@ -22,7 +22,7 @@ from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
 from frontier.queue.item import MAX_BYTES
-from frontier.seeds.line import SeedFault, read_line
+from frontier.seeds.read import SeedFault, read_line
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from frontier.collection.foreign_indexes import spelled
-from frontier.collection.late_originals import match
+from frontier.collection.foreign_indexes import match, spelled
 from frontier.collection.purge import SHADOWS, require_idle
 from frontier.collection.summary import COUNTS, filename, pairs, size
 from frontier.dedupe.digest_index import decode

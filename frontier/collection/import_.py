@@ -28,11 +28,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from frontier.collection.foreign_indexes import Capture, cdx, crawl_log
-from frontier.collection.late_originals import match_all, resolve, some_wait
+from frontier.collection.foreign_indexes import (
+    Capture,
+    cdx,
+    crawl_log,
+    match_all,
+    resolve,
+    some_wait,
+)
 from frontier.collection.open_source import opened
-from frontier.collection.rules import Comparison
-from frontier.collection.sources import Kind, from_queue
+from frontier.collection.sources import Comparison, Kind, from_queue
 from frontier.collection.summary import queued_name
 from frontier.errors import SourceBroken
 from frontier.store.client import Call

@@ -1,25 +1,353 @@
-"""Open a source: from the disk or the network, checked as far as can be."""
+"""Open a source: from the disk or the network, checked as far as can be.
+
+What always holds:
+
+1.  Memory does not grow with the file: what is read at once, and the longest
+    line that is kept, have a limit.
+2.  What is compressed is read no further than `frontier.files.MAX_RATIO` times its
+    size, so that a bomb ends as an error.
+3.  A file is first read to its end (`Texts.verify`), which checks its sums, and
+    only then for what is in it. A broken one gives nothing.
+4.  Nothing but http and https is followed, also not by a redirect. Of a file there
+    only the parts that are read travel.
+5.  An answer has a limit, in bytes and in time without any. A request that failed
+    is repeated `ATTEMPTS` times, with a pause.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import http.client
+import io
 import os
+import re
+import shutil
 import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
-from frontier.collection.bounded_reader import BLOCK, Texts, indexes_of
-from frontier.collection.fetch import fetched, read_url
+from isal import igzip, isal_zlib
+
+from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.errors import SourceBroken
-from frontier.files import open_input, read_input
+from frontier.files import open_input, read_input, require_ratio
 from frontier.warc.warc_to_cdx import cdx_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+TIMEOUT = 30.0
+"""Seconds without any bytes."""
+ATTEMPTS = 3
+PAUSE = 1.0
+"""Seconds before the second attempt; twice as many before the third."""
+MAX_FILE = 1 << 40
+"""Bytes of a file whose server cannot give parts of it; it is fetched whole."""
+_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
+_FAILED = (OSError, http.client.HTTPException, ValueError)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args: Any) -> urllib.request.Request | None:
+        _require_http(str(args[5]))
+        return super().redirect_request(*args)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """An opener that knows no ``file:`` and no ``ftp:``."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        _Redirects(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def read_url(url: str, limit: int) -> bytes:
+    """The whole answer to a GET of *url*, of at most *limit* bytes.
+
+    Raises:
+        SourceBroken: There is none, or it is longer.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            with _get(url) as answer:
+                data: bytes = answer.read(limit + 1)
+        except _FAILED as error:
+            _fail_or_pause(url, error, left)
+        else:
+            break
+    if len(data) > limit:
+        raise SourceBroken(url, f"it has more than {limit:,} bytes")
+    return data
+
+
+@contextmanager
+def fetched(url: str) -> Iterator[tuple[IO[bytes], int]]:
+    """The file at *url*, which can be read at any place, and its size.
+
+    Raises:
+        SourceBroken: There is none.
+    """
+    size = _size_of(url)
+    if size is not None:
+        with io.BufferedReader(_Parts(url, size), BLOCK) as file:
+            yield file, size
+        return
+    with tempfile.TemporaryFile(prefix="frontier-") as copy:
+        yield copy, _fetch_whole(url, copy)
+
+
+class _Parts(io.RawIOBase):
+    """A file of which each read is a request for a range of it."""
+
+    def __init__(self, url: str, size: int) -> None:
+        self._url = url
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
+        self._at = max(0, start[whence] + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), self._size - self._at)
+        if count <= 0:
+            return 0
+        data = self._read(self._at, count)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def _read(self, start: int, count: int) -> bytes:
+        wanted = f"bytes={start}-{start + count - 1}"
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with _get(self._url, wanted) as answer:
+                    if answer.status != http.client.PARTIAL_CONTENT:
+                        raise ValueError("the server gives no parts any more")
+                    data: bytes = answer.read(count)
+                if len(data) < count:
+                    raise OSError("the answer is cut off")
+            except _FAILED as error:
+                _fail_or_pause(self._url, error, left)
+            else:
+                return data
+        raise AssertionError
+
+
+def _size_of(url: str) -> int | None:
+    """The size of the file at *url*; ``None`` if its server gives no parts."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            with _get(url, "bytes=0-0") as answer:
+                found = _RANGE.fullmatch(answer.headers.get("Content-Range") or "")
+                partial = answer.status == http.client.PARTIAL_CONTENT
+            return int(found[3]) if found and partial else None
+        except _FAILED as error:
+            _fail_or_pause(url, error, left)
+    raise AssertionError
+
+
+def _fetch_whole(url: str, copy: IO[bytes]) -> int:
+    for left in reversed(range(ATTEMPTS)):
+        copy.seek(0)
+        copy.truncate()
+        try:
+            with _get(url) as answer:
+                told = int(answer.headers.get("Content-Length") or -1)
+                if told > MAX_FILE:
+                    raise SourceBroken(url, f"it has {told:,} bytes")
+                shutil.copyfileobj(answer, copy, BLOCK)
+                if told >= 0 and copy.tell() != told:
+                    raise OSError("the answer is cut off")
+        except _FAILED as error:
+            _fail_or_pause(url, error, left)
+        else:
+            size = copy.tell()
+            copy.seek(0)
+            return size
+    raise AssertionError
+
+
+def _get(url: str, wanted: str = "") -> Any:
+    _require_http(url)
+    headers = {"User-Agent": "frontier", "Accept-Encoding": "identity"}
+    if wanted:
+        headers["Range"] = wanted
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (it is http)
+    return _opener().open(request, timeout=TIMEOUT)
+
+
+def _require_http(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise SourceBroken(url, "only http and https URLs are fetched")
+
+
+def _fail_or_pause(url: str, error: Exception, left: int) -> None:
+    """Wait before another attempt, or give up if none is *left*."""
+    final = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500
+    if not left or final:
+        raise SourceBroken(url, f"it cannot be fetched: {error}") from None
+    time.sleep(PAUSE * (ATTEMPTS - left))
+
+
+BLOCK = 1 << 18
+"""Bytes that are read at once."""
+GZIP = b"\x1f\x8b"
+INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
+MAX_INDEXES = 1_000
+"""Index files of one WACZ; py-wacz and Browsertrix write one or two."""
+_BROKEN: tuple[type[Exception], ...] = (
+    EOFError,
+    OSError,
+    RuntimeError,  # zipfile: the file is encrypted
+    NotImplementedError,  # zipfile: a method that Python does not have
+    UnicodeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    cast("type[Exception]", isal_zlib.error),
+)
+
+
+@dataclass(slots=True)
+class Texts:
+    """Files of lines, one after the other, each compressed or not."""
+
+    files: list[tuple[str, IO[bytes]]]
+    """Names, for messages, and files that can be read again."""
+
+    def verify(self) -> int:
+        """Read everything to its end; return about how many lines there are.
+
+        Raises:
+            SourceBroken: Something is cut off, damaged, or a bomb.
+        """
+        count = 0
+        for name, file in self.files:
+            with _named(name):
+                for block in _text(file):
+                    count += block.count(b"\n")
+        return count
+
+    def blocks(self) -> Iterator[tuple[str, list[bytes | None]]]:
+        """The name of a file and some of its lines; ``None`` for one too long.
+
+        Raises:
+            SourceBroken: Something is cut off, damaged, or a bomb.
+        """
+        for name, file in self.files:
+            with _named(name):
+                for lines in _split(file):
+                    yield name, lines
+
+    def close(self) -> None:
+        """Close the files."""
+        for _, file in self.files:
+            file.close()
+
+
+def indexes_of(wacz: IO[bytes], name: str) -> Texts:
+    """The index files of the WACZ file *wacz*, copied out of it.
+
+    Raises:
+        SourceBroken: It is no WACZ, or has no index.
+    """
+    found = Texts([])
+    try:
+        with zipfile.ZipFile(wacz) as archive:
+            members = [
+                member
+                for member in archive.infolist()
+                if member.filename.startswith("indexes/")
+                and member.filename.endswith(INDEXES)
+            ]
+            if len(members) > MAX_INDEXES:
+                raise SourceBroken(name, f"it has {len(members):,} indexes")
+            for member in members:
+                require_ratio(member.file_size, member.compress_size)
+                copy = tempfile.TemporaryFile(prefix="frontier-")  # noqa: SIM115
+                found.files.append((f"{name}: {member.filename!r}", copy))
+                with archive.open(member) as entry:
+                    shutil.copyfileobj(entry, copy, BLOCK)
+    except _BROKEN as error:
+        found.close()
+        raise SourceBroken(name, f"no readable WACZ: {error}") from error
+    if not found.files:
+        raise SourceBroken(name, "there is no indexes/*.cdx, .cdxj or .cdx.gz in it")
+    return found
+
+
+def _split(file: IO[bytes]) -> Iterator[list[bytes | None]]:
+    """Lines without their ends, some at a time; empty ones are left out."""
+    rest, too_long = b"", False
+    for block in _text(file):
+        lines: list[bytes | None] = [*(rest + block).split(b"\n")]
+        last = lines.pop() or b""
+        if lines and too_long:
+            lines[0], too_long = None, False
+        if len(last) > MAX_LINE:
+            last, too_long = b"", True
+        rest = last
+        yield [line.rstrip(b"\r") if line else line for line in lines if line != b""]
+    if too_long:
+        yield [None]
+    elif rest:
+        yield [rest.rstrip(b"\r")]
+
+
+def _text(file: IO[bytes]) -> Iterator[bytes]:
+    """What is in *file*, some at a time, inflated if it is compressed."""
+    file.seek(0)
+    compressed = file.read(2) == GZIP
+    file.seek(0)
+    text: Any = file
+    if compressed:
+        text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
+    total = 0
+    while block := text.read(BLOCK):
+        total += len(block)
+        if compressed:
+            require_ratio(total, file.tell())
+        yield block
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say of what is broken which file it is."""
+    try:
+        yield
+    except _BROKEN as error:
+        raise SourceBroken(name, str(error) or type(error).__name__) from error
+
 
 Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Shows how far something is, given what it is, its total, and what is done."""

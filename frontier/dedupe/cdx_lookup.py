@@ -37,7 +37,7 @@ from frontier.warc.records import target_uri, warc_date
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontier.cdx.answers import Answer
+    from frontier.dedupe.cdx_server import Answer
 
 logger = logging.getLogger(__name__)
 

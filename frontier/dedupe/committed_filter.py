@@ -59,7 +59,7 @@ class Filter:
         return all(self.bits[at] for at in _places(digest.encode(), len(self.bits)))
 
 
-class Committed:
+class CommittedFilter:
     """The filter of the collection *keys*, no larger than *max_bytes*."""
 
     def __init__(

@@ -11,11 +11,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.crawls import CANCELED, LIMIT
-from frontier.collection.digest_index import Collection
+from frontier.collection.commit import Collection
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.digest import digest_of
-from frontier.dedupe.revisit_candidate import Rules
-from frontier.dedupe.revisit_policy import Match, Policy
+from frontier.dedupe.revisit_policy import Match, Policy, Rules
 from frontier.dedupe.url_history import History, MatchedIndex, Minters
 from frontier.errors import ArchiveError, ConfigurationError, KeyDamaged, StoreError
 from frontier.files import make_directory, mode_of

@@ -33,8 +33,7 @@ from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
 from frontier.queue.push import push_call, pushed, split_call, unheld
 from frontier.queue.reserve import read_reserved, split_name
-from frontier.queue.spill_blocks import count_of
-from frontier.queue.spill_files import is_address, sizes_of
+from frontier.queue.spill_files import count_of, is_address, sizes_of
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call

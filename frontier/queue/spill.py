@@ -28,17 +28,17 @@ from typing import TYPE_CHECKING
 from frontier.errors import LeaseLost
 from frontier.model import Order
 from frontier.queue.reserve import process_of
-from frontier.queue.spill_blocks import (
+from frontier.queue.spill_files import (
     BLOCK,
     MARK,
     MARK_LIMIT,
+    SpillFilesHolder,
     count_of,
     done,
     fitting,
     spill_call,
     unspill_call,
 )
-from frontier.queue.spill_files import SpillFilesHolder
 from frontier.store.client import Call
 
 if TYPE_CHECKING:

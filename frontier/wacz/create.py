@@ -10,8 +10,8 @@ What always holds:
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
-The index is made (`frontier.wacz.listed`) while other threads copy the files,
-hash them and read them back (`frontier.wacz.copying`).
+The index is made (`frontier.wacz.indexing`) while other threads copy the files,
+hash them and read them back (`frontier.wacz.packing`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What WACZ 1.1.1 and Data Package 1.0 ask of names, package and pages.
 
 Each MUST of the former is asked for once, here or where the bytes are read
-(`frontier.wacz.check`, `frontier.wacz.blocks`). Of its SHOULDs the one that
+(`frontier.wacz.check`, `frontier.wacz.check`). Of its SHOULDs the one that
 keeps a file from being verified counts too: ``datapackage-digest.json``.
 """
 

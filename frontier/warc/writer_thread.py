@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.cdx_lookup import CdxServers
     from frontier.dedupe.digest_index import Index
-    from frontier.dedupe.revisit_candidate import Rules
+    from frontier.dedupe.revisit_policy import Rules
     from frontier.dedupe.url_history import History
     from frontier.model import Stored
     from frontier.warc.cdxj_sidecar import Listing

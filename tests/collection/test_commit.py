@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from frontier.collection.commit import CHUNK, Canceled, cancel, commit
-from frontier.collection.digest_index import Collection
+from frontier.collection.commit import CHUNK, Canceled, Collection, cancel, commit
 from frontier.dedupe.digest_index import Entry
 from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call

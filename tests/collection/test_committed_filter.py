@@ -2,9 +2,8 @@
 
 import pytest
 
-from frontier.collection.commit import commit
-from frontier.collection.digest_index import Collection
-from frontier.dedupe.committed_filter import PAUSE, Committed
+from frontier.collection.commit import Collection, commit
+from frontier.dedupe.committed_filter import PAUSE, CommittedFilter
 from frontier.dedupe.digest_index import Entry
 from tests.collection.samples import digest
 
@@ -111,7 +110,7 @@ def test_a_commit_that_is_half_done_is_found_as_far_as_it_is(old, crawl):
 
 def test_an_old_filter_is_made_anew_after_a_pause(old):
     now = [0.0]
-    committed = Committed(old.store, old.keys, 1 << 20, lambda: now[0])
+    committed = CommittedFilter(old.store, old.keys, 1 << 20, lambda: now[0])
     committed.renew().join(30)
     first = committed.now
     add(old, "later", ["late"])
@@ -129,7 +128,7 @@ def test_an_old_filter_is_made_anew_after_a_pause(old):
 
 
 def test_a_filter_that_would_be_too_large_is_not_made(old):
-    committed = Committed(old.store, old.keys, 100)
+    committed = CommittedFilter(old.store, old.keys, 100)
 
     committed.renew().join(30)
 

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from frontier.collection import fetch as fetching
+from frontier.collection import open_source as fetching
 from tests.collection.samples import digest, line, make_manifest, make_wacz, resource
 
 

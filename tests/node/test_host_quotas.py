@@ -6,7 +6,7 @@ import pytest
 from frontier.errors import ConfigurationError
 from frontier.model import Order
 from frontier.queue.spill import LEAST
-from frontier.queue.spill_blocks import BLOCK
+from frontier.queue.spill_files import BLOCK
 from frontier.settings.config import Config
 
 

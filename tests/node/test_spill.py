@@ -4,8 +4,7 @@ from frontier.errors import LeaseLost
 from frontier.model import Order
 from frontier.queue import spill as spilling
 from frontier.queue.spill import KEPT, LEAST
-from frontier.queue.spill_blocks import BLOCK
-from frontier.queue.spill_files import is_address
+from frontier.queue.spill_files import BLOCK, is_address
 
 A = "0:a.example"
 MANY = LEAST + 3 * BLOCK

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from frontier.model import Order
-from frontier.queue.spill_blocks import MARK, done, spill_call, unpack, unspill_call
+from frontier.queue.spill_files import MARK, done, spill_call, unpack, unspill_call
 from frontier.store.client import BlockingStore, Call
 
 A = "0:a.example"

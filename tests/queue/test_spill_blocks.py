@@ -7,7 +7,7 @@ import pytest
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue.dead_letters import letter
-from frontier.queue.spill_blocks import (
+from frontier.queue.spill_files import (
     BLOCK,
     BLOCK_BYTES,
     MARK,

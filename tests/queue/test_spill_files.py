@@ -4,8 +4,7 @@ import pytest
 
 from frontier.errors import CodecError
 from frontier.queue import spill_files as module
-from frontier.queue.spill_blocks import pack
-from frontier.queue.spill_files import SpillFiles, is_address, sizes_of
+from frontier.queue.spill_files import SpillFiles, is_address, pack, sizes_of
 
 BLOCK = pack([b"01", b"02"])
 

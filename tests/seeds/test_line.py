@@ -7,8 +7,8 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.queue.item import decode
-from frontier.seeds.line import Seed, SeedFault, is_plain, read_line
 from frontier.seeds.push import SeedPushes
+from frontier.seeds.read import Seed, SeedFault, is_plain, read_line
 from frontier.settings.config import Config
 from frontier.urls.partition import QueueAddresses
 

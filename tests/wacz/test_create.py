@@ -18,8 +18,8 @@ from fastwarc.warc import ArchiveIterator
 from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, FileTaken
 from frontier.wacz.check import check
-from frontier.wacz.copying import Copying
 from frontier.wacz.create import Options, create, warc_files
+from frontier.wacz.packing import Copying
 from frontier.wacz.requires import index_lines
 from frontier.warc.cdxj_sidecar import Listing
 

@@ -11,9 +11,8 @@ import pytest
 
 from frontier.wacz import packing
 from frontier.wacz.check import check
-from frontier.wacz.copying import Copied
 from frontier.wacz.create import Options, create, warc_files
-from frontier.wacz.packing import Pack
+from frontier.wacz.packing import Copied, Pack
 
 GIB = 1 << 30
 MOMENT = (2026, 1, 1, 0, 0, 0)

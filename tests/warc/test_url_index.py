@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-from frontier.collection.digest_index import Collection
-from frontier.dedupe.revisit_candidate import Rules
-from frontier.dedupe.revisit_policy import Match, canonical
+from frontier.collection.commit import Collection
+from frontier.dedupe.revisit_policy import Match, Rules, canonical
 from frontier.dedupe.url_history import MatchedIndex, Minters
 from frontier.warc.batch import BatchWriter
 from tests.warc.judges import assert_sound

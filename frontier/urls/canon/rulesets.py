@@ -17,13 +17,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ada_url
 from w3lib.url import canonicalize_url
 
 import frontier.urls.canon.heritrix as heritrix
 import frontier.urls.canon.openwayback as openwayback
 import frontier.urls.canon.rule_files as files
 import frontier.urls.canon.surt as surt
-import frontier.urls.canon.whatwg as whatwg
 from frontier.errors import ConfigurationError, InvalidURL, RulesBroken
 from frontier.urls.canon.usable_uri import usable
 
@@ -31,6 +31,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Step = Callable[[str], str]
+
+
+def standard(url: str) -> str:
+    """*url* as browsers serialize it.
+
+    Raises:
+        InvalidURL: It is none by the standard.
+    """
+    try:
+        return str(ada_url.normalize_url(url))
+    except (ValueError, UnicodeError):
+        raise InvalidURL(url, "it is no URL by the WHATWG's standard") from None
+
 
 SCRAPY = "scrapy"
 """The rules that are Scrapy's own."""
@@ -67,7 +80,7 @@ STEPS: dict[str, Step] = {
     "commons.non-massaging": lambda url: surt.url_of(url, surt.NON_MASSAGING),
     "commons.key": surt.key_of,
     "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
-    "whatwg.standard": whatwg.standard,
+    "whatwg.standard": standard,
 }
 """Name to function: each says which rule of which system it is."""
 

@@ -232,7 +232,7 @@ BLOCKS = {
 
 @hostile_each("block", BLOCKS)
 def _(given, data):
-    from frontier.queue.spill_blocks import unpack
+    from frontier.queue.spill_files import unpack
 
     with refused(CodecError):
         unpack(data)

@@ -3,8 +3,7 @@
 import json
 
 from frontier.errors import ConfigurationError
-from frontier.seeds.line import SeedFault, read_line
-from frontier.seeds.read import read_seeds
+from frontier.seeds.read import SeedFault, read_line, read_seeds
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 
