@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastwarc.warc import ArchiveIterator
 
 from frontier.warc.file_rotation import OPEN
-from frontier.warc.repair import repair, whole_members
+from frontier.warc.reader import whole_members
+from frontier.warc.repair import repair
 
 if TYPE_CHECKING:
     from pathlib import Path

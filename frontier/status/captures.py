@@ -13,7 +13,6 @@ from __future__ import annotations
 import fnmatch
 import io
 import re
-import zlib
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,7 @@ from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.model import Exchange
 from frontier.warc.content_coding import decoded
-from frontier.warc.payload import body_of
-from frontier.warc.reader import BLOCK, http, plain_records, records
+from frontier.warc.reader import body_of, http, records_in, whole_record
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ KINDS = frozenset({"response", "revisit", "resource"})
 """Records that are captures."""
 BODY_LIMIT = 4 << 20
 """Bytes of a record that are read to show it."""
-_GZIP = b"\x1f\x8b"
 _TEXT = re.compile(r"text/|application/(?:.*\+)?(?:json|xml|javascript)|.*warc-fields")
 _CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})")
 _LENGTH = re.compile(rb"(?i)\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*(?=\r|\n|$)")
@@ -155,15 +152,7 @@ def raw(capture: Capture) -> Generator[bytes, None, None]:
     Of a file that is not compressed, without the two line ends behind it.
     """
     with open_input(capture.path) as file:
-        packed = file.read(2) == _GZIP
-        file.seek(capture.offset)
-        left = capture.length
-        inflate = zlib.decompressobj(31)
-        while left > 0 and (data := file.read(min(BLOCK, left))):
-            left -= len(data)
-            while data:
-                yield inflate.decompress(data, BLOCK) if packed else data
-                data = inflate.unconsumed_tail if packed else b""
+        yield from whole_record(file, capture.offset, capture.length)
 
 
 def shown(capture: Capture) -> Iterator[str]:
@@ -209,10 +198,7 @@ def harmless(text: str) -> str:
 
 def _found(path: Path, offset: int) -> Generator[Found, None, None]:
     with open_input(path) as file:
-        packed = file.read(2) == _GZIP
-        file.seek(offset)
-        blocks = iter(lambda: file.read(BLOCK), b"")
-        yield from (records if packed else plain_records)(str(path), blocks)
+        yield from records_in(file, str(path), offset)
 
 
 def _capture(path: Path, found: Found, base: int = 0) -> Capture:

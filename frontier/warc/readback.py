@@ -6,14 +6,15 @@ Also: which URLs of a crawl have their response in WARC files at all.
 from __future__ import annotations
 
 import re
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of, parse
+from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.warc.file_rotation import OPEN, safe_name
+from frontier.warc.reader import HEAD_LIMIT, Head, http, records_in, whole_record
 from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.dedupe.url_history import LastCapture
+    from frontier.warc.reader import Found
 
 
 _NAME = re.compile(
     r"(?P<crawl>.+)-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz(?:\.open)?"
 )
+_EXCHANGED = frozenset({"request", "response", "revisit"})
+_SIZE = re.compile(r"[0-9]{1,15}")
+_GAP = b"\r\n\r\n"
 PASSING = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses after which Scrapy asks again: such a response ends nothing."""
 
@@ -50,33 +55,33 @@ def stored_urls(
 
 
 def _stored(path: Path) -> Iterator[str]:
-    kinds = WarcRecordType.request | WarcRecordType.response | WarcRecordType.revisit
     first, held = None, ""
-    with open_input(path) as stream:
-        for record in ArchiveIterator(stream, record_types=kinds, parse_http=True):
-            is_request = record.record_type == WarcRecordType.request
+    with open_input(path) as file, suppress(BadWarc):
+        for found in records_in(file, str(path)):
+            if found.kind not in _EXCHANGED:
+                continue
+            is_request = found.kind == "request"
             first = is_request if first is None else first  # in older files
-            url = _asked(record) if is_request else _answered(record)
+            url = _asked(found) if is_request else _answered(found)
             if is_request == first:
                 held = url
             elif url and url == held:
                 yield url
 
 
-def _asked(request: Any) -> str:
+def _asked(request: Found) -> str:
     """The URL of a GET; empty for all else."""
-    line = request.http_headers and request.http_headers.status_line
-    is_get = line and line.startswith("GET ")
-    return (request.headers.get("WARC-Target-URI") or "") if is_get else ""
+    is_get = request.block.startswith(b"GET ")
+    return request.headers.get("warc-target-uri") if is_get else ""
 
 
-def _answered(record: Any) -> str:
+def _answered(found: Found) -> str:
     """The URL of an answer that ends something."""
-    status = record.http_headers and record.http_headers.status_code
-    if record.headers.get("WARC-Profile") == NOT_MODIFIED:
-        status = 304  # that block is empty
-    url = record.headers.get("WARC-Target-URI") or ""
-    return url if status and status not in PASSING else ""
+    status = http(found.block)[0]
+    if found.headers.get("warc-profile") == NOT_MODIFIED:
+        status = "304"  # that block is empty
+    url = found.headers.get("warc-target-uri")
+    return url if status and int(status) not in PASSING else ""
 
 
 LIMIT = 1 << 28
@@ -103,23 +108,26 @@ def read_back(directory: Path, past: LastCapture) -> Kept | None:
     path = _path(directory, past)
     if path is None:
         return None
+    data = bytearray()
     try:
-        with open_input(path) as stream:
-            stream.seek(past.offset)
-            record = next(
-                iter(ArchiveIterator(stream, record_types=WarcRecordType.response))
-            )
-            body = record.reader.read(LIMIT + 1)
-            http = record.http_headers
-            headers = tuple((str(name), str(value)) for name, value in http)
-            status = int(http.status_code or 0)
-    except (OSError, ValueError, TypeError, RuntimeError, AttributeError):
+        with open_input(path) as file, closing(whole_record(file, past.offset)) as read:
+            for part in read:
+                data += part
+                if len(data) > LIMIT + HEAD_LIMIT:
+                    return None
+    except (OSError, ValueError):
         return None
-    except StopIteration:
+    start = data.find(_GAP) + len(_GAP)
+    headers = Head(bytes(data[:start]))
+    size = headers.get("content-length")
+    if headers.get("warc-type") != "response" or not _SIZE.fullmatch(size):
         return None
-    if len(body) > LIMIT or not _is_of(past.digest, body):
+    begin = data.find(_GAP, start) + len(_GAP)
+    status, http_headers, _ = http(bytes(data[start:begin]))
+    body = bytes(data[begin : start + int(size)])
+    if not status or len(body) > LIMIT or not _is_of(past.digest, body):
         return None
-    return Kept(status, headers, body)
+    return Kept(int(status), tuple(http_headers.pairs()), body)
 
 
 def _is_of(digest: str, body: bytes) -> bool:

@@ -4,25 +4,32 @@ What always holds:
 
 1.  Of a record no more than `HEAD_LIMIT` bytes are kept, of a request no more than
     `REQUEST_LIMIT`, however long it is and whatever it says of its own length.
-2.  A file that is not made of whole gzip members with a WARC record each is
-    refused, with the offset of what is wrong.
+2.  A file that is not made of whole gzip members with a WARC record each, or of whole
+    records without compression, is refused, with the offset of what is wrong.
+3.  A record is whole for `members` if its gzip member is: it inflates to its end, its
+    checksum and size are right, and what comes out begins like a WARC record. Nothing
+    is believed about lengths.
 
-The records of a WARC file that is not compressed, in bounded memory.
+The payload of an HTTP response is its entity body (WARC 1.1, section 5.9): without
+the transfer coding, which some tools leave in the block, with the content coding.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from isal import isal_zlib
 
+from frontier.dedupe.digest import digester
 from frontier.errors import BadWarc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from io import FileIO
 
 
 _END = b"\r\n\r\n"
@@ -109,6 +116,8 @@ MAX_HEADERS = 10_000
 
 _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
+GZIP = b"\x1f\x8b"
+"""What a gzip member begins with."""
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 
@@ -138,6 +147,14 @@ class Head:
         end = self._top.find(b"\r\n", at)
         value = self._top[at:] if end < 0 else self._top[at:end]
         return value.strip().decode("utf-8", "replace")
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """All headers in their order, in Latin-1."""
+        folded = re.sub(r"\r\n[ \t]+", " ", self._top.decode("latin-1"))
+        for line in folded.split("\r\n")[1:]:
+            name, colon, value = line.partition(":")
+            if colon:
+                yield name.strip(), value.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +239,46 @@ def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Foun
     return Found(offset, length, headers, block[: int(said)])
 
 
+def records_in(file: BinaryIO, name: str, offset: int = 0) -> Iterator[Found]:
+    """Yield the records of *file*, compressed or not, from *offset* on.
+
+    Raises:
+        BadWarc: It is cut off, or is no WARC file; what is before that was given.
+        OSError: It cannot be read.
+    """
+    file.seek(0)
+    walk = records if file.read(2) == GZIP else plain_records
+    file.seek(offset)
+    yield from walk(name, iter(lambda: file.read(BLOCK), b""))
+
+
+def whole_record(
+    file: BinaryIO, offset: int, length: int | None = None
+) -> Generator[bytes, None, None]:
+    """Yield the record at *offset*, headers first, without the file's compression.
+
+    It takes *length* bytes of the file; of a gzip file nobody has to know it. Of a
+    file that is not compressed it comes without the two line ends behind it.
+
+    Raises:
+        ValueError: There is no gzip member.
+        OSError: The file cannot be read.
+    """
+    file.seek(0)
+    packed = file.read(2) == GZIP
+    file.seek(offset)
+    inflate = isal_zlib.decompressobj(_GZIP)
+    left = sys.maxsize if length is None else length
+    while left > 0 and not inflate.eof and (data := file.read(min(BLOCK, left))):
+        left -= len(data)
+        while data:
+            try:
+                yield inflate.decompress(data, BLOCK) if packed else data
+            except _ZlibError as error:
+                raise ValueError(f"no gzip member: {error}") from None
+            data = inflate.unconsumed_tail if packed else b""
+
+
 def http(block: bytes) -> tuple[str, Head, bytes]:
     """Return status, headers and begin of the body of an HTTP response.
 
@@ -231,5 +288,203 @@ def http(block: bytes) -> tuple[str, Head, bytes]:
     words = top.split(b"\r\n", 1)[0].split(b" ", 2)
     if not gap or not top.startswith(b"HTTP/") or len(words) < 2:
         return "", Head(), b""
-    status = words[1].decode("latin-1")
-    return (status if status.isdigit() else ""), Head(top), body
+    status = words[1].decode() if words[1].isdigit() else ""
+    return status, Head(top), body
+
+
+_WHOLE = b"WARC/1."
+_BLOCK_SIZE = 1 << 16
+_START = 64
+"""Bytes of a record that are looked at."""
+_BEGIN = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([a-z]+)\r\n")
+
+
+def whole_members(stream: IO[bytes] | FileIO, magic: bytes = _WHOLE) -> Iterator[int]:
+    """Yield the offset at which each whole record of *stream* ends.
+
+    It stops at the first byte that does not belong to a whole record, each of
+    which begins with *magic*.
+    """
+    return (end for end, _, _ in members(stream, magic))
+
+
+def members(
+    stream: IO[bytes] | FileIO,
+    magic: bytes = _WHOLE,
+    check: Callable[[int, int], None] = lambda _, __: None,
+) -> Iterator[tuple[int, int, bytes]]:
+    """The same, with how many bytes each record inflates to, and its kind.
+
+    *check* is called with what came out of the whole file so far and what went in;
+    what it raises ends this.
+    """
+    end = inflated = 0
+    rest = b""
+    while True:
+        member = _Member(magic)
+        before = (inflated, end)
+
+        def grown(text: int, size: int, before: tuple[int, int] = before) -> None:
+            check(before[0] + text, before[1] + size)
+
+        size, rest = member.consume(stream, rest, grown)
+        inflated += member.inflated
+        if not member.whole:
+            return
+        end += size
+        yield end, member.inflated, member.kind
+
+
+class _Member:
+    """One gzip member, inflated block by block and thrown away."""
+
+    def __init__(self, magic: bytes) -> None:
+        self._inflate = isal_zlib.decompressobj(_GZIP)
+        self._magic = magic
+        self._start = b""
+        self.inflated = 0
+        """Bytes that came out of it."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the member ended as it should, and is a WARC record."""
+        return self._inflate.eof and self._start.startswith(self._magic)
+
+    @property
+    def kind(self) -> bytes:
+        """The value of WARC-Type, where our writer puts it."""
+        found = _BEGIN.match(self._start)
+        return found[1] if found else b""
+
+    def consume(
+        self,
+        stream: IO[bytes] | FileIO,
+        block: bytes,
+        grown: Callable[[int, int], None],
+    ) -> tuple[int, bytes]:
+        """Read the member; return its size and the bytes read beyond it.
+
+        *grown* is told again and again how much came out of how much.
+        """
+        size = 0
+        while not self._inflate.eof:
+            block = block or stream.read(_BLOCK_SIZE) or b""
+            if not block:
+                break
+            try:
+                data = self._inflate.decompress(block, _BLOCK_SIZE)
+            except _ZlibError:
+                break
+            self.inflated += len(data)
+            self._start += data[: _START - len(self._start)]
+            beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
+            size += len(block) - len(beyond)
+            block = beyond
+            grown(self.inflated, size)
+        return size, block
+
+
+_PART = 1 << 18
+_HEAD_LIMIT = 1 << 20
+_LINE_LIMIT = 1 << 14
+_CHUNKED = re.compile(
+    rb"^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b", re.IGNORECASE | re.MULTILINE
+)
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
+
+
+class Readable(Protocol):
+    """Where the block comes from."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to *size* bytes; none at the end."""
+
+
+def payload_digest(block: Readable, algorithm: str, *, http: bool) -> str:
+    """The digest of the payload in *block*, as an index spells it.
+
+    With *http* the block is an HTTP response, else it is the payload.
+
+    Raises:
+        ImportError: The package that *algorithm* needs is not installed.
+        ValueError: It is no HTTP response, or its chunks are wrong.
+    """
+    computed = digester(algorithm)
+    for part in body_of(block) if http else iter(lambda: block.read(_PART), b""):
+        computed.update(part)
+    return computed.spelled()
+
+
+def body_of(block: Readable) -> Iterator[bytes]:
+    """The entity body of the HTTP response in *block*, without its transfer coding.
+
+    Raises:
+        ValueError: It is no HTTP response, or its chunks are wrong.
+    """
+    source = _Block(block)
+    head = source.head()
+    if not _CHUNKED.search(head):
+        while part := source.take(_PART):
+            yield part
+        return
+    if not _SIZE.match(source.peek(_LINE_LIMIT)):
+        # De-chunked already, by a tool that left the header as it was.
+        while part := source.take(_PART):
+            yield part
+        return
+    while size := source.chunk_size():
+        while size:
+            part = source.take(min(size, _PART))
+            if not part:
+                raise ValueError("a chunk that is cut off")
+            size -= len(part)
+            yield part
+        if source.take_line() != b"\r\n":
+            raise ValueError("a chunk without an end")
+
+
+class _Block:
+    def __init__(self, block: Readable) -> None:
+        self._block = block
+        self._ahead = b""
+
+    def head(self) -> bytes:
+        """What comes up to the empty line, and not that."""
+        if not self.peek(5).startswith(b"HTTP/"):
+            raise ValueError("no HTTP response")
+        at = None
+        size = _LINE_LIMIT
+        while at is None:
+            at = _END_OF_HEAD.search(self.peek(size))
+            if at is None and (size >= _HEAD_LIMIT or len(self._ahead) < size):
+                raise ValueError("an HTTP head without an end")
+            size *= 4
+        head, self._ahead = self._ahead[: at.start()], self._ahead[at.end() :]
+        return head
+
+    def chunk_size(self) -> int:
+        found = _SIZE.fullmatch(self.take_line())
+        if not found:
+            raise ValueError("a chunk without a size")
+        return int(found[1], 16)
+
+    def take_line(self) -> bytes:
+        at = self.peek(_LINE_LIMIT).find(b"\n") + 1
+        if not at:
+            raise ValueError("chunks that are cut off, or no chunks")
+        line, self._ahead = self._ahead[:at], self._ahead[at:]
+        return line
+
+    def peek(self, size: int) -> bytes:
+        while len(self._ahead) < size:
+            more = self._block.read(max(_PART, size - len(self._ahead)))
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead[:size]
+
+    def take(self, size: int) -> bytes:
+        taken = self._ahead[:size] or self._block.read(size)
+        self._ahead = self._ahead[size:]
+        return taken

@@ -1,9 +1,5 @@
 """Closing the files of writers that died.
 
-A record is whole if its gzip member is: it inflates to its end, its checksum
-and size are right, and what comes out begins like a WARC record. Nothing is
-believed about lengths, and a file is read in blocks, however large a record is.
-
 A file ends with a whole exchange. A response at its end that lacks its request is
 cut off, too: it was never acked, and readers would take it for the answer to a GET.
 
@@ -19,27 +15,20 @@ import fcntl
 import logging
 import os
 import re
-import zlib
 from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 
 from frontier.files import descriptor_of
 from frontier.warc.file_rotation import OPEN, safe_name, sync_directory, tell
+from frontier.warc.reader import members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-    from typing import BinaryIO
 
 logger = logging.getLogger(__name__)
 
-_BLOCK_SIZE = 1 << 16
-_GZIP = 31  # zlib: expect gzip framing
-_MAGIC = b"WARC/1."
-_START = 64
-"""Bytes of a record that are looked at."""
-_KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([a-z]+)\r\n")
 _ANSWERS = frozenset({b"response", b"revisit", b"resource"})
 _EXCHANGED = _ANSWERS | {b"request"}
 _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz\.open")
@@ -90,91 +79,6 @@ def repair(
     if repaired:
         sync_directory(directory)
     return repaired
-
-
-def whole_members(stream: BinaryIO | FileIO, magic: bytes = _MAGIC) -> Iterator[int]:
-    """Yield the offset at which each whole record of *stream* ends.
-
-    It stops at the first byte that does not belong to a whole record, each of
-    which begins with *magic*.
-    """
-    return (end for end, _, _ in members(stream, magic))
-
-
-def members(
-    stream: BinaryIO | FileIO,
-    magic: bytes = _MAGIC,
-    check: Callable[[int, int], None] = lambda _, __: None,
-) -> Iterator[tuple[int, int, bytes]]:
-    """The same, with how many bytes each record inflates to, and its kind.
-
-    *check* is called with what came out of the whole file so far and what went in;
-    what it raises ends this.
-    """
-    end = inflated = 0
-    rest = b""
-    while True:
-        member = _Member(magic)
-        before = (inflated, end)
-
-        def grown(text: int, size: int, before: tuple[int, int] = before) -> None:
-            check(before[0] + text, before[1] + size)
-
-        size, rest = member.consume(stream, rest, grown)
-        inflated += member.inflated
-        if not member.whole:
-            return
-        end += size
-        yield end, member.inflated, member.kind
-
-
-class _Member:
-    """One gzip member, inflated block by block and thrown away."""
-
-    def __init__(self, magic: bytes) -> None:
-        self._inflate = zlib.decompressobj(_GZIP)
-        self._magic = magic
-        self._start = b""
-        self.inflated = 0
-        """Bytes that came out of it."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether the member ended as it should, and is a WARC record."""
-        return self._inflate.eof and self._start.startswith(self._magic)
-
-    @property
-    def kind(self) -> bytes:
-        """The value of WARC-Type, where our writer puts it."""
-        found = _KIND.match(self._start)
-        return found[1] if found else b""
-
-    def consume(
-        self,
-        stream: BinaryIO | FileIO,
-        block: bytes,
-        grown: Callable[[int, int], None],
-    ) -> tuple[int, bytes]:
-        """Read the member; return its size and the bytes read beyond it.
-
-        *grown* is told again and again how much came out of how much.
-        """
-        size = 0
-        while not self._inflate.eof:
-            block = block or stream.read(_BLOCK_SIZE) or b""
-            if not block:
-                break
-            try:
-                data = self._inflate.decompress(block, _BLOCK_SIZE)
-            except zlib.error:
-                break
-            self.inflated += len(data)
-            self._start += data[: _START - len(self._start)]
-            beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
-            size += len(block) - len(beyond)
-            block = beyond
-            grown(self.inflated, size)
-        return size, block
 
 
 def _log(path: Path, reason: str) -> None:

@@ -12,15 +12,13 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier.dedupe.digest import ALGORITHM, parse
 from frontier.errors import SourceBroken
 from frontier.files import require_ratio
-from frontier.warc.payload import payload_digest
-from frontier.warc.repair import members
+from frontier.warc.reader import GZIP, members, payload_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _KINDS = WarcRecordType.response | WarcRecordType.revisit | WarcRecordType.resource
 _GET = b"GET "
-_GZIP = b"\x1f\x8b"
 _MAGIC = b"WARC/"
 """Of all versions: 0.17 and 0.18 are Heritrix's before the standard."""
 _END = b"\r\n\r\n"
@@ -135,10 +133,10 @@ def _whole(
     size = file.seek(0, 2)
     file.seek(0)
     start = file.read(2)
-    if start == _GZIP:
+    if start == GZIP:
         file.seek(0)
         whole = 0
-        found = members(file, _MAGIC, require_ratio)  # type: ignore[arg-type]
+        found = members(file, _MAGIC, require_ratio)
         for end, size_of_it, _ in found:
             begins.append(whole)
             whole, inflated = end, size_of_it

@@ -118,3 +118,22 @@ def test_what_a_server_has_not_modified_counts_as_answered(write, writer, tmp_pa
     writer.close()
 
     assert list(stored_urls(tmp_path, "crawl", ())) == [past.url, asked.url]
+
+
+def test_a_status_that_is_no_number_is_no_answer(write, writer, tmp_path):
+    head = b"HTTP/1.1 \xb2\xb2\xb2 Odd\r\nETag: 1\r\n\r\n"  # digits for str.isdigit
+    past = write(an_exchange(response_head=head))
+    writer.close()
+
+    assert list(stored_urls(tmp_path, "crawl", ())) == []
+    assert read_back(tmp_path, past) is None
+
+
+def test_of_a_file_that_is_cut_what_is_before_counts(write, writer, tmp_path):
+    past = write(an_exchange(response_head=HEAD))
+    write(an_exchange(1, b"another", response_head=HEAD))
+    writer.close()
+    (path,) = tmp_path.glob("*.warc.gz")
+    path.write_bytes(path.read_bytes()[:-9])
+
+    assert list(stored_urls(tmp_path, "crawl", ())) == [past.url]
