@@ -223,7 +223,7 @@ def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
     synced, real = [], os.fsync
 
     def fsync(descriptor):
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
         what = path.stat().st_size if path.is_file() else names(path)
         synced.append((path.name, what))
         real(descriptor)
