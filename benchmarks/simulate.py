@@ -345,7 +345,7 @@ def _wire_bytes(server: Server) -> int:
 
 def _tables(results: Mapping[str, Mapping[str, float]]) -> str:
     costs = results["costs"]
-    lines = ["Measured, processor time of the server and memory:", ""]
+    lines = ["Measured, CPU time of the server and memory:", ""]
     lines += ["| what | cost |", "|---|---|"]
     lines += [
         f"| {label} | {costs[name]:.3g} {unit} |"

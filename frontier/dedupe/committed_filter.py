@@ -99,7 +99,7 @@ class Committed:
         )
 
     def renew(self) -> threading.Thread | None:
-        """Make the filter anew in a thread, if it is time to and none does."""
+        """Make the filter again in a thread, if it is time to and none does."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return self._thread

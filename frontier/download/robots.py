@@ -108,7 +108,7 @@ class Known:
     parser: RobotParser | None
     """Its rules; ``None`` for none."""
     until: float
-    """On the monotonic clock, when they are asked for anew."""
+    """On the monotonic clock, when they are asked for again."""
     size: int = 0
     fetched: float = -math.inf
     """When they were fetched; never, if they could not be."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20
 """Bytes that are copied at a time; with more, Linux takes twice as long to find memory
-for them. The buffers are made once: to have memory mapped anew takes longer still."""
+for them. The buffers are made once: to have memory mapped again takes longer still."""
 TOLD = 8 << 20
 """Bytes after which progress is told."""
 FLUSH = 16 << 20
@@ -205,7 +205,7 @@ def main() -> None:
     else:
         _say("n", copied)
         _say("d")
-    os._exit(0)  # what is left to be tidied up takes longer than to begin anew
+    os._exit(0)  # what is left to be tidied up takes longer than to begin again
 
 
 def _say(*words: object) -> None:

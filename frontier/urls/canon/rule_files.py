@@ -16,7 +16,7 @@ r"""Rule sets of one's own: TOML files.
     replace = '$1www.$2'
 
     [[rule]]
-    transcode = '&q=([^&]+)'       # the first group, escaped anew
+    transcode = '&q=([^&]+)'       # the first group, escaped again
     source = "ISO-8859-1"
     target = "UTF-8"
 
@@ -228,7 +228,7 @@ class _Checker:
             if key in rule and not _is_charset(rule[key]):
                 self._fail(at, key, f"knows no character set {rule[key]!r}")
         if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
-            self._fail(at, "transcode", "needs a group: what is escaped anew")
+            self._fail(at, "transcode", "needs a group: what is escaped again")
         for key in ("from", "until"):
             if key in rule and type(rule[key]) is not dt.date:
                 self._fail(at, key, f"needs a day as {key}, like 2020-01-31")
