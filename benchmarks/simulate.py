@@ -380,7 +380,7 @@ def _tables(results: Mapping[str, Mapping[str, float]]) -> str:
     }
     rows = [row for name, row in results.items() if name.startswith("nodes_")]
     lines += _table(columns, rows)
-    lines += ["", "By URLs, in GB, reckoned:", ""]
+    lines += ["", "By URLs, in GB, computed:", ""]
     by_urls = [
         {"urls": float(name.removeprefix("urls_")), **row}
         for name, row in results.items()

@@ -1,4 +1,4 @@
-"""Lines and records from files that nobody vouches for, in bounded memory.
+"""Lines and records from files that are not trusted, in bounded memory.
 
 What always holds:
 

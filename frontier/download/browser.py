@@ -1,7 +1,7 @@
 """The traffic of a browser that scrapy-playwright drives, as exchanges.
 
 The document that such a handler gives was sent by no server. What it was made of was:
-Playwright tells of every answer that a page gets, with status, header lines, address,
+Playwright reports every answer that a page gets, with status, header lines, address,
 and a body without its codings. It takes text apart into characters and puts it
 together again as UTF-8: a byte order mark, bytes that are no text, and any other
 charset are gone.
@@ -79,7 +79,7 @@ _Lines = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Playwright tells of an answer and of its request."""
+    """What Playwright reports of an answer and of its request."""
 
     url: str
     method: str
@@ -101,7 +101,7 @@ class Answer:
 
 
 def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
-    """The exchange that *answer* tells of.
+    """The exchange that *answer* is part of.
 
     With *maker*, the handler, where its body is not known to be what a server sent.
     """

@@ -56,7 +56,7 @@ twentieth, and of eight requests no node of four should lose one for that."""
 
 
 class HostConcurrency:
-    """Reckons for one node, whose part of the partitions is *share* at present."""
+    """Counts for one node, whose part of the partitions is *share* at present."""
 
     def __init__(
         self, config: Config, settings: BaseSettings, share: Callable[[], float]
@@ -70,7 +70,7 @@ class HostConcurrency:
         self._is_delayed = settings.getfloat("DOWNLOAD_DELAY") > 0
 
     def host_of(self, queue_key: str) -> str:
-        """Whose allowance the requests of *queue_key* take from."""
+        """Whose share the requests of *queue_key* take from."""
         return host_of_shard(queue_key) if self.is_divided else queue_key
 
     def sent(self) -> int:

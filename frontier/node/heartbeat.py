@@ -1,4 +1,4 @@
-"""The keeper: heartbeat, leases, hand-over.
+"""The heartbeat of a node, the leases it renews, and how it hands partitions over.
 
 What always holds:
 

@@ -311,7 +311,7 @@ class Inbox:
                     raise ValueError  # noqa: TRY301 (of the same kind as the others)
                 self.learn(int(partition), [queue])
             except (CodecError, ValueError):
-                logger.warning("a hint that is none: %r", hint[:200])
+                logger.warning("an invalid hint: %r", hint[:200])
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""

@@ -95,7 +95,7 @@ def claim_of(record: Mapping[str, Any], partitions: int) -> Claim | None:
         )
         _check(claim, partitions)
     except (TypeError, ValueError) as error:
-        raise CodecError(f"a claim that is none: {error}") from None
+        raise CodecError(f"an invalid claim: {error}") from None
     return claim
 
 

@@ -43,7 +43,7 @@ def is_number(value: bytes) -> bool:
 
 
 def is_last_push(value: bytes) -> bool:
-    """Whether *value* may tell of the last push of a process."""
+    """Whether *value* may be of the last push of a process."""
     return _LAST_PUSH.fullmatch(value) is not None
 
 

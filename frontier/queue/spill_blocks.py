@@ -154,11 +154,11 @@ def unspill_call(
     pop = "LPOP" if order is Order.BFS else "RPOP"
     found = shelved or Shelved(block, count_of(block), 0)
     try:
-        items, grave = found.items(), ""
+        items, unread = found.items(), ""
     except CodecError as error:
-        items, grave = [], f"{error}\n{queue}\n"
+        items, unread = [], f"{error}\n{queue}\n"
     args: list[Argument] = [lease.token, pop, blocks, _sha1(block), found.count]
-    return Call.to(QUEUE_UNSPILL, names, [*args, grave, found.size, *reversed(items)])
+    return Call.to(QUEUE_UNSPILL, names, [*args, unread, found.size, *reversed(items)])
 
 
 def shelve_call(

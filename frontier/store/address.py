@@ -31,7 +31,7 @@ Server = tuple[str, int]
 """Host and port."""
 
 ENVIRONMENT = "NODE_REDIS_URL"
-"""Variable in which nodes are told of a server that their settings do not name."""
+"""Variable in which nodes find a server that their settings do not name."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """Parameters of connections that name files."""

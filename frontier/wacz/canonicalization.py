@@ -75,7 +75,7 @@ def faults(archive: zipfile.ZipFile) -> list[str]:
             with archive.open(name) as stream:
                 found = declared_in(name, stream)
         except BadWarc:
-            continue  # which is told of the file itself
+            continue  # which is reported for the file itself
         if found.digest != digest:
             wrong.append(f"{MEMBER}: {file[:200]!r} says {found.label}")
     return wrong
