@@ -12,7 +12,7 @@ With ``n`` buckets, ``base * 2**level <= n``, the next to be split is number
 (Litwin, "Linear hashing", 1980, on the reversed bits of the member).
 
 A space of 62 bits has one group and keeps marks whole. One of 30 bits keeps 30
-bits of a mark and its group, which takes the place of bits (as in a `quotient filter`):
+bits of a mark and its group, which takes the place of bits (a quotient filter):
 a new URL is called seen with the chance ``URLs of its group / 2**30``.
 """
 
