@@ -12,6 +12,7 @@ import typer.main
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.settings.config import PREFIX, Config
 from frontier.store import keys
 from tests.test_architecture import LAYERS
@@ -62,6 +63,24 @@ def test_the_documented_defaults_are_the_defaults():
     assert said == {
         PREFIX + field.name.upper(): plain(field.default) for field in fields(Config)
     }
+
+
+def test_the_table_of_settings_has_each_once_with_its_default_and_for_whom():
+    rows = re.findall(
+        r"^\| \[`(\w+)`\]\(#(\w+)\) \| `(.*?)` \| ([\w ]+) \| [^|]+ \|$",
+        read("settings.md"),
+        re.MULTILINE,
+    )
+    defaults = {
+        PREFIX + field.name.upper(): plain(field.default) for field in fields(Config)
+    }
+    compared = {name for name in crawl_settings(Config()) if name.startswith(PREFIX)}
+
+    assert sorted(name for name, _, _, _ in rows) == sorted(names_of_settings())
+    assert {name: default for name, _, default, _ in rows} == defaults
+    assert {name for name, _, _, whom in rows if whom == "crawl"} == compared
+    assert {whom for *_, whom in rows} == {"crawl", "all nodes", "node", "machine"}
+    assert all(anchor == name.lower() for name, anchor, _, _ in rows)
 
 
 @EACH_PAGE
