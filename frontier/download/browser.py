@@ -3,13 +3,13 @@
 The document that such a handler gives was sent by no server. What it was made of was:
 Playwright reports every answer that a page gets, with status, header lines, address,
 and a body without its codings. It takes text apart into characters and puts it
-together again as UTF-8: a byte order mark, bytes that are no text, and any other
+together again as UTF-8: a byte order mark, bytes that are not text, and any other
 charset are gone.
 
 What always holds:
 
 1.  A ``response`` record is made of a body of which it is known that the server sent
-    it: its size is what came over the wire, or it is of a type that is no text. Where
+    it: its size is what came over the wire, or it is of a type that is not text. Where
     a coding was undone, so that sizes say nothing, text that was declared to be UTF-8,
     and in which no byte was replaced, is, too; its framing says that it is text. Other
     text is a ``resource`` record, made by the handler.
@@ -89,7 +89,7 @@ class Answer:
     reason: str
     lines: _Lines
     body: bytes | None
-    """Without codings; ``None`` if it could not be had."""
+    """Without codings; ``None`` if it could not be fetched."""
     size: int
     """Bytes of the body on the wire, codings included; -1 if it is not known."""
     started: float

@@ -204,7 +204,7 @@ class Inbox:
             if strange := [name for name in names if not readable(name)]:
                 queues = self._keys.partition(partition).queues
                 logger.warning(
-                    "%d entries of %s are no names of queues, and are removed: %r",
+                    "%d entries of %s are not names of queues, and are removed: %r",
                     len(strange),
                     queues,
                     strange[0][:100],

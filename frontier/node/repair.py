@@ -180,7 +180,7 @@ class Repair:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
 
     def _drop_spent(self) -> None:
-        """Have the limits of the crawl count again what is no number."""
+        """Have the limits of the crawl count again what is not a number."""
         name = self._keys.spent()
         if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
             return

@@ -118,4 +118,4 @@ def _check(claim: Claim, partitions: int) -> None:
             raise TypeError("an origin is none")
         split_name(queue)
         if not item[:1].isdigit() or NAME in decode(item):
-            raise ValueError("an origin is no request")
+            raise ValueError("an origin is not a request")

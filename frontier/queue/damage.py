@@ -86,7 +86,7 @@ def look(
     faults += _of_reserved(found.get("reserved", {}))
     faults += _of_spent(found.get("spent", {}))
     if not all(map(is_last_push, found.get("pushers", {}).values())):
-        faults.append(("pushers", "an entry of it is no push"))
+        faults.append(("pushers", "an entry of it is not a push"))
     faults += _of_seen(found.get("seen", ()), shape)
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]

@@ -73,7 +73,7 @@ class Charged:
         crawler.signals.connect(self.bytes, signal=signals.response_downloaded)
 
     def page(self, request: Request) -> None:
-        """A response has come that is no redirect."""
+        """A response has come that is not a redirect."""
         reservation = self._reservations.get(request)
         if reservation is not None:
             self._quotas.add(reservation, 1, 0)
@@ -99,7 +99,7 @@ class Counted:
             crawler.signals.connect(handler, signal=signal)
 
     def page(self) -> None:
-        """A response has come that is no redirect."""
+        """A response has come that is not a redirect."""
         self._spending.add("pages")
 
     def item(self) -> None:

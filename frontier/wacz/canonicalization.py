@@ -112,5 +112,5 @@ def listed(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
         and {"name", "version", "sha256", "rules"} <= each.keys()
         for each in found
     ):
-        raise ValueError("it is no list of rules and files")
+        raise ValueError("it is not a list of rules and files")
     return found
