@@ -147,7 +147,7 @@ def test_an_index_that_points_elsewhere_is_told(sound):
         ("indexes/index.idx", b"sha256:", b"sha256:0", "the digest is another"),
         ("indexes/index.idx", b"cdxj-gzip-1.0", b"cdx", "its format is not"),
         ("indexes/index.idx", b'": ', b'" ', "line 1: "),
-        ("pages/pages.jsonl", b'"ts": "2', b'"ts": "x2', "line 2: ts is no date"),
+        ("pages/pages.jsonl", b'"ts": "2', b'"ts": "x2', "line 2: ts is not a date"),
     ],
 )
 def test_an_idx_that_leads_elsewhere_is_told(sound, member, old, new, complaint):

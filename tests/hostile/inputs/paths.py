@@ -92,7 +92,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("warc", "list", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("no regular file") == 3
+    assert said.err.count("not a regular file") == 3
     assert "http://a.example/1" in said.out
 
 
@@ -101,7 +101,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("collection", "import", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("no regular file") == 3
+    assert said.err.count("not a regular file") == 3
     assert given.imported == 1
 
 
