@@ -387,7 +387,8 @@ class RobotsTxtMiddleware(BaseRobots):
         most = self._unreachable.most_common(NAMED)
         logger.warning(
             "%d requests to %d hosts were not sent, as their robots.txt could not be "
-            "fetched (%s%s); they are dead letters, which frontier crawl requeue puts back",
+            "fetched (%s%s); they are dead letters, which frontier crawl requeue puts "
+            "back",
             self._unreachable.total(),
             len(self._unreachable),
             ", ".join(f"{origin[:200]} {count:,}" for origin, count in most),
