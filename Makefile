@@ -6,7 +6,7 @@
 # make damage                         garbage in each key of the store, ten minutes
 # make mutants                        change the code: which change no test notices, an hour
 # make compat                         other people's spiders, plug-ins, tools and tests
-# make lock                           write anew which versions .ci/run installs
+# make lock                           write again which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
 # make clean                          remove caches; crawls, archives and .venv stay
 
@@ -56,6 +56,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/words.py
 
 lock: .venv/bin/python
 	$(BIN)/python .ci/lock.py dev .ci/locks/dev.txt
