@@ -121,6 +121,8 @@ class Node:
         self._damaged: set[str] = set()
         """Keys of the crawl that have ended this node, each told once."""
         self._telling: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        """Asks whether anything was fetched, as the crawl is over."""
         self._outside = False
         """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
@@ -194,6 +196,7 @@ class Node:
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
+        self.fetched = parts.fetched
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.heartbeat.beat()
@@ -406,6 +409,8 @@ class Node:
         await self._abandon()
 
     async def _store_all(self) -> None:
+        if self._ending is not None:
+            await self._ending
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
@@ -457,7 +462,7 @@ class Node:
         await self._journal.close()
         if hasattr(self, "_parts") and self._parts.watchdog is not None:
             self._parts.watchdog.close()
-        if hasattr(self, "_patience"):
+        if hasattr(self, "_outage_retry"):
             self._outage_retry.stop()
         if hasattr(self, "_store"):
             await self._store.close()
@@ -484,6 +489,7 @@ class Node:
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        await self._parts.fetched.store()
         if self._parts.spending is not None:
             await self._parts.spending.report()
 
@@ -503,9 +509,20 @@ class Node:
 
     def on_finished(self) -> None:
         """Pass it on, once, that the crawl is over."""
-        if not self.finished:
-            self.finished = True
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._tell_finished())
+
+    async def _tell_finished(self) -> None:
+        try:
+            counts = await self._parts.fetched.without()
+        except FrontierError as error:
+            self._on_failure(error)
+            return
+        self.finished = True  # from now on the owner may close by itself
+        if counts is None:
             self._owner.on_finished()
+        else:
+            self._owner.on_nothing_fetched(*counts)
 
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""

@@ -269,6 +269,8 @@ class Rebuild:
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
         meta = self._keys.meta()
+        if self._done_in:  # journals do not say what came of a request
+            calls.append(Call.command("HSET", meta, "fetched", 1))
         calls += [
             Call.command("HSET", meta, f"address:{kind}", TYPED)
             for kind in sorted(self._spelled)
