@@ -69,6 +69,12 @@ MAX_WAITING = 20_000
 """URLs that are collected before they are sent, partition by partition."""
 
 
+ANEW = (
+    "pages, bytes, statuses and errors of the report begin anew: only what is queued "
+    "and done is counted as before",
+    "limits of the crawl, and quotas of its hosts, count anew",
+)
+"""What a crawl that was rebuilt has lost, whatever its journals say."""
 _START = b"is_start_request"
 """In the item of a seed: Scrapy's key of its ``meta``."""
 
@@ -100,6 +106,8 @@ class Outcome:
     """A line about each of these partitions, which are set aside."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
+    anew: list[str] = field(default_factory=lambda: list(ANEW))
+    """What begins anew, a line each: no journal has it."""
     torn: list[Bad] = field(default_factory=list)
     """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 
