@@ -70,8 +70,7 @@ MAX_WAITING = 20_000
 
 
 ANEW = (
-    "pages, bytes, statuses and errors of the report begin anew: only what is queued "
-    "and done is counted as before",
+    "pages, bytes, statuses and errors of the report, and of each node, begin anew",
     "limits of the crawl, and quotas of its hosts, count anew",
 )
 """What a crawl that was rebuilt has lost, whatever its journals say."""
