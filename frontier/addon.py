@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares.cookies import (
     CookiesMiddleware as ScrapysCookiesMiddleware,
 )
+from scrapy.downloadermiddlewares.redirect import (
+    MetaRefreshMiddleware as ScrapysMetaRefreshMiddleware,
+)
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
@@ -24,7 +27,11 @@ from scrapy.utils.misc import load_object
 
 from frontier.download.cookies import CookiesMiddleware
 from frontier.download.robots import RobotsTxtMiddleware
-from frontier.downloadermiddlewares import CaptureMiddleware, HopMiddleware
+from frontier.downloadermiddlewares import (
+    CaptureMiddleware,
+    HopMiddleware,
+    MetaRefreshMiddleware,
+)
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import leave_out
@@ -109,7 +116,8 @@ class Addon:
                 handlers.set(scheme, f"frontier.download.handler.{handler}", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
         replaced: list[tuple[type, type, int]] = [
-            (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)
+            (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100),
+            (ScrapysMetaRefreshMiddleware, MetaRefreshMiddleware, 580),
         ]
         if session.config.cookies_shared:
             replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))
