@@ -36,12 +36,11 @@ from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import leave_out
 from frontier.seeds.redis_feed import release
-from frontier.session.launch import developing
+from frontier.session.launch import developing, heed_environment
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
-from frontier.store.address import ENVIRONMENT
 
 if TYPE_CHECKING:
     from typing import Self
@@ -64,12 +63,11 @@ class Addon:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """Take the server that the environment names, as of ``frontier crawl run``.
+        """Take the server that the environment names.
 
         Before there is a spider: those of scrapy-redis connect when they are made.
         """
-        if url := os.environ.get(ENVIRONMENT):
-            settings.set("REDIS_URL", url, "cmdline")
+        heed_environment(settings, os.environ)
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Enable the components.
