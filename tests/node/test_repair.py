@@ -36,7 +36,12 @@ class Damaged:
         return self.run()
 
     def run(self):
-        words = ["crawl", "repair", "site-1", f"--namespace={self.keys.namespace}"]
+        words = [
+            "crawl",
+            "repair",
+            "--crawl=site-1",
+            f"--namespace={self.keys.namespace}",
+        ]
         words += ["--redis-url", self.server.url, "--json"]
         return CliRunner().invoke(app, words)
 
