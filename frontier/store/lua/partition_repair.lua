@@ -15,7 +15,7 @@
 --
 -- Returns {ready, reserved, dead, lost}, or nil if the partition is not set aside. Each
 -- of these keys has the right type. What was pushed, acked and skipped is kept where it
--- is a number, else it follows from the rest; lost is 1 if it does not, and counts anew.
+-- is a number, else it follows from the rest; lost is 1 if it does not, and starts again at 0.
 
 if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then
   return nil
