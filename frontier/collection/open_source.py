@@ -279,7 +279,7 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
     """The index files of the WACZ file *wacz*, copied out of it.
 
     Raises:
-        SourceBroken: It is no WACZ, or has no index.
+        SourceBroken: It is not a WACZ file, or has no index.
     """
     found = Texts([])
     try:

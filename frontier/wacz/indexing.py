@@ -92,7 +92,7 @@ class Listed(NamedTuple):
     need: Need | None
     """What it refers to; ``None`` if it is no revisit."""
     page: bytes | None
-    """Its line in the list of pages; ``None`` if it is no page."""
+    """Its line in the list of pages; ``None`` if it is not a page."""
 
 
 def listed(
@@ -327,7 +327,7 @@ class Indexing:
                 if found.kind == "revisit":
                     need = need_of(found, line.key)
                     self._refer(path.name, found.offset, need)
-                if how is GET:  # the answer to a form is no page
+                if how is GET:  # the answer to a form is not a page
                     self._put(page_of(found, self._seeds))
 
     def lines(self) -> Iterator[bytes]:

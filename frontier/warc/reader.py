@@ -225,7 +225,7 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Found:
     if not head.startswith(b"WARC/"):
-        raise BadWarc(name, offset, "a gzip member that is no WARC record")
+        raise BadWarc(name, offset, "a gzip member that is not a WARC record")
     top, gap, block = head.partition(b"\r\n\r\n")
     if not gap or top.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
@@ -408,7 +408,7 @@ def payload_digest(block: Readable, algorithm: str, *, http: bool) -> str:
 
     Raises:
         ImportError: The package that *algorithm* needs is not installed.
-        ValueError: It is no HTTP response, or its chunks are wrong.
+        ValueError: It is not an HTTP response, or its chunks are wrong.
     """
     computed = digester(algorithm)
     for part in body_of(block) if http else iter(lambda: block.read(_PART), b""):
@@ -420,7 +420,7 @@ def body_of(block: Readable) -> Iterator[bytes]:
     """The entity body of the HTTP response in *block*, without its transfer coding.
 
     Raises:
-        ValueError: It is no HTTP response, or its chunks are wrong.
+        ValueError: It is not an HTTP response, or its chunks are wrong.
     """
     source = _Block(block)
     head = source.head()

@@ -42,7 +42,7 @@ def standard(url: str) -> str:
     try:
         return str(ada_url.normalize_url(url))
     except (ValueError, UnicodeError):
-        raise InvalidURL(url, "it is no URL by the WHATWG's standard") from None
+        raise InvalidURL(url, "it is not a URL by the WHATWG's standard") from None
 
 
 SCRAPY = "scrapy"
@@ -296,7 +296,7 @@ def of_json(text: str, where: str) -> RuleSet:
     except (ValueError, RecursionError) as error:
         raise RulesBroken(where, 0, f"its rules are not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise RulesBroken(where, 0, "its rules are no JSON object")
+        raise RulesBroken(where, 0, "its rules are not a JSON object")
     if given.get("version") != VERSION:
         made_by = str(given.get("version"))[:20]
         reason = f"its rules have version {made_by} of the steps; this is {VERSION}"
