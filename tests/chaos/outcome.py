@@ -62,7 +62,7 @@ class Outcome:
             lines.append(f"  logs: {self.directory}")
             aimed = " --aimed" if self.plan[0].startswith("aimed") else ""
             lines.append(
-                f"  replay: python -m benchmarks chaos{aimed} --seed {self.seed}"
+                f"  replay: python -m tests.chaos{aimed} --seed {self.seed}"
             )
         return lines
 
