@@ -197,6 +197,8 @@ class Node:
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.keeper.beat()
+        if parts.watchdog is not None:
+            await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(

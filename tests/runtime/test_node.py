@@ -75,6 +75,15 @@ async def test_a_node_that_leaves_takes_nothing_with_it(new_node, server, store,
     assert b.reclaimed == 0
 
 
+async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, servers):
+    node = new_node(servers("any"), "a")
+
+    await node.open()  # and no loop of it has run yet
+
+    assert node.watchdog._child.poll() is None
+    await node.close()
+
+
 async def test_a_node_of_another_shape_is_refused_and_leaves_no_trace(
     new_node, server, store
 ):
