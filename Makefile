@@ -36,11 +36,11 @@ bench: .venv/.installed-dev
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
-	  tests/runtime tests/integration tests/hostile
+	  tests/node tests/integration tests/hostile
 
 damage: .venv/.installed-dev
 	DAMAGE=all $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
-	  tests/runtime/test_damage.py tests/integration/test_damage.py
+	  tests/node/test_damage.py tests/integration/test_damage.py
 
 compat: .venv-compat/.installed
 	.venv-compat/bin/python tests/compat

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.harness import Figures, Report, alternate, environment
-from frontier.archive.commit import commit
-from frontier.collection.importing import Import
+from frontier.collection.commit import commit
+from frontier.collection.import_ import Import
 from frontier.collection.sources import Source
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CollectionKeys

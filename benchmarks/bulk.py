@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from frontier import bloom
 from frontier.errors import LayoutStale
-from frontier.hashing import mark
 from frontier.model import Layout
-from frontier.queues.push import TEST, Push, SeenShape, push_call, pushed
+from frontier.queue.push import TEST, Push, SeenShape, push_call, pushed
+from frontier.seen import bloom
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
+from frontier.urls.seen_hash import mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.test import get_crawler
 
 from benchmarks.harness import Figures, Report, alternate, environment
-from frontier.canon.rulesets import NAMED
-from frontier.identity import Fingerprints
+from frontier.urls.canon.rulesets import NAMED
+from frontier.urls.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

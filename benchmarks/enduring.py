@@ -31,9 +31,9 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.http import HtmlResponse
 
-from frontier import connection
-from frontier.capture import exchange_of
+from frontier.download.capture import exchange_of
 from frontier.scheduler import Scheduler
+from frontier.session import session as connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -14,21 +14,21 @@ from scrapy.crawler import Crawler
 
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
-from frontier import connection
-from frontier.coordination.lease import Leases
-from frontier.hashing import mark
-from frontier.places import Places
-from frontier.queues.push import Push
-from frontier.runtime.inbox import Inbox
-from frontier.runtime.node import Node
-from frontier.runtime.outbox import Outbox
-from frontier.runtime.patience import Patience
-from frontier.runtime.shape import seen_shape
-from frontier.runtime.spilling import Spilling
+from frontier.cluster.lease import Leases
+from frontier.cluster.shared_settings import seen_shape
+from frontier.node.inbox import Inbox
+from frontier.node.node import Node
+from frontier.node.outbox import Outbox
+from frontier.queue.push import Push
+from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.recent import Recent
+from frontier.session import session as connection
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
+from frontier.store.outage_retry import Patience
+from frontier.urls.partition import Places
+from frontier.urls.seen_hash import mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -23,8 +23,7 @@ from benchmarks.links import urls as distinct
 from benchmarks.memory import emptied, settled
 from benchmarks.path import seen_path
 from frontier.model import Order
-from frontier.queues.blocks import BLOCK, BLOCK_BYTES, spill_call, unspill_call
-from frontier.queues.partition import (
+from frontier.queue.reserve import (
     ack_calls,
     list_reserved,
     older,
@@ -32,7 +31,8 @@ from frontier.queues.partition import (
     reserve_call,
     reserved,
 )
-from frontier.runtime.spilling import KEPT
+from frontier.queue.spill import KEPT
+from frontier.queue.spill_blocks import BLOCK, BLOCK_BYTES, spill_call, unspill_call
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import LEASE_ACQUIRE

@@ -23,17 +23,17 @@ from uhashring import HashRing
 
 from benchmarks.harness import Report, environment, rounded
 from benchmarks.server import ServerTime, stop
-from frontier.coordination.lease import Leases
+from frontier.cluster.lease import Leases
+from frontier.cluster.ring import Ring
 from frontier.model import Layout, Member, Order
-from frontier.queues.partition import (
+from frontier.queue.push import FORCE, Push, SeenShape, push_call
+from frontier.queue.reserve import (
     list_reserved,
     older,
     requeue_calls,
     reserve_call,
     reserved,
 )
-from frontier.queues.push import FORCE, Push, SeenShape, push_call
-from frontier.ring import Ring
 from frontier.store.client import Call, Store
 from frontier.store.keys import CrawlKeys
 

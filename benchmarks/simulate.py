@@ -6,7 +6,7 @@ reserved and acked, of an empty look; memory per URL seen and queued. The ring,
 `Membership`, `Leases` and the scripts are the crawl's own.
 
 Reckoned: these costs, multiplied by how often `ASSUMED` says that they occur, and
-memory by `frontier.planning`. Nothing here runs 1,000 processes.
+memory by `frontier.seen.capacity_plan`. Nothing here runs 1,000 processes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.bulk import QUEUE, Bulk
 from benchmarks.harness import Report, environment, rounded
 from benchmarks.server import ServerTime
-from frontier.conf import Config
-from frontier.coordination.lease import Leases
-from frontier.coordination.membership import Membership
+from frontier.cluster.lease import Leases
+from frontier.cluster.membership import Membership
+from frontier.cluster.ring import Ring
+from frontier.cluster.shared_settings import seen_shape
 from frontier.model import Layout, Lease, Member, Order
-from frontier.planning import forecast
-from frontier.queues.partition import ack_calls, reserve_call, reserved, scan_call
-from frontier.queues.push import FORCE, Push, SeenShape, push_call
-from frontier.ring import Ring
-from frontier.runtime.ending import INTERVAL
-from frontier.runtime.inbox import POLL
-from frontier.runtime.keeper import BEAT
-from frontier.runtime.shape import seen_shape
+from frontier.node.end_of_crawl import INTERVAL
+from frontier.node.heartbeat import BEAT
+from frontier.node.inbox import POLL
+from frontier.queue.push import FORCE, Push, SeenShape, push_call
+from frontier.queue.reserve import ack_calls, reserve_call, reserved, scan_call
+from frontier.seen.capacity_plan import forecast
+from frontier.settings.config import Config
 from frontier.store.client import Call, Store
 from frontier.store.keys import CrawlKeys
 

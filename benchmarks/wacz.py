@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.harness import Figures, Report, alternate, environment
-from frontier.archive.listing import Listing
-from frontier.archive.writer import WarcWriter
 from frontier.model import Exchange, Original
 from frontier.wacz import layout
 from frontier.wacz.create import Options as Wacz
 from frontier.wacz.create import create
+from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.file_rotation import WarcWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -24,9 +24,9 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from benchmarks.harness import Figures, Report, alternate, environment
-from frontier.archive.records import capture
-from frontier.archive.writer import COMPRESSION_LEVEL, WarcWriter
 from frontier.model import Exchange
+from frontier.warc.file_rotation import COMPRESSION_LEVEL, WarcWriter
+from frontier.warc.records import capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,7 +2,7 @@
 
 ``ADDONS = {"frontier.addon.Addon": 100}``. It sets components at the priority
 "addon", so that whatever the project sets itself wins; but for what cannot stand
-beside the frontier, on which see `frontier.takeover`. A command that a developer
+beside the frontier (`frontier.session.other_schedulers`). A command that a developer
 looks at pages with has no frontier at all.
 """
 
@@ -22,19 +22,19 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
-from frontier.conf import Config
-from frontier.connection import connection_of, one_message
-from frontier.cookies import CookiesMiddleware
-from frontier.discovery import DiscoveryMiddleware
+from frontier.download.cookies import CookiesMiddleware
+from frontier.download.robots import RobotsTxtMiddleware
 from frontier.downloadermiddlewares import CaptureMiddleware, HopMiddleware
-from frontier.invocation import developing
 from frontier.pipelines import ItemOriginMiddleware
-from frontier.robots import RobotsTxtMiddleware
+from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import leave_out
+from frontier.seeds.redis_feed import release
+from frontier.session.invocation import developing
+from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
+from frontier.session.session import connection_of, one_message
+from frontier.settings.config import Config
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
-from frontier.startfeed import release
 from frontier.store.address import ENVIRONMENT
-from frontier.takeover import is_scrapy_redis, stand_back, take_over
 
 if TYPE_CHECKING:
     from typing import Self
@@ -106,7 +106,7 @@ class Addon:
             archives = connection.config.warc_enabled
             handler = "Handler" if archives else "CheckedHandler"
             for scheme in ("http", "https"):
-                handlers.set(scheme, f"frontier.handler.{handler}", "addon")
+                handlers.set(scheme, f"frontier.download.handler.{handler}", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
         replaced: list[tuple[type, type, int]] = [
             (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)

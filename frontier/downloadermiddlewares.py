@@ -12,22 +12,22 @@ from weakref import WeakSet
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from frontier.answering import Answering
-from frontier.archive.selection import mime_of
-from frontier.attempts import AddressRefused, status_of
-from frontier.capture import exchange_of, exchange_of_made
-from frontier.conditional import Conditional
-from frontier.connection import connection_of, one_message
-from frontier.discovery import found_of
+from frontier.download.attempts import AddressRefused, status_of
 from frontier.download.browser import BrowserTraffic
+from frontier.download.capture import exchange_of, exchange_of_made
+from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK
-from frontier.gate import LeaseGone
+from frontier.download.lease_guard import LeaseGone
+from frontier.download.origin import Answering
+from frontier.download.raw_exchange import exchange_of_wire
 from frontier.model import Attempt
-from frontier.places import DOWNLOAD_SLOT
-from frontier.scope import Scope
+from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import takes_no_spider
+from frontier.session.session import connection_of, one_message
 from frontier.urls.addresses import class_of_host
-from frontier.wire import exchange_of_wire
+from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.scope import Scope
+from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from typing import Self

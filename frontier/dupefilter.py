@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
 
-from frontier.connection import REFUSED, connection_of
 from frontier.errors import FrontierError
-from frontier.invocation import developing, fail_program
-from frontier.queues.push import SEEN, SEEN_BY_BLOOM
-from frontier.runtime.cascade import Cascade
+from frontier.queue.push import SEEN, SEEN_BY_BLOOM
 from frontier.scrapy_internals import close_now, end_with_error
+from frontier.seen.blocking_test import Cascade
 from frontier.seen.recent import Recent
+from frontier.session.invocation import developing, fail_program
+from frontier.session.session import REFUSED, connection_of
 
 if TYPE_CHECKING:
     from typing import Self

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from itemadapter import ItemAdapter
 from scrapy import Request, signals
 
-from frontier.connection import connection_of
 from frontier.scrapy_internals import takes_no_spider
+from frontier.session.session import connection_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ What always holds:
     item pipelines, whatever became of it.
 3.  A request that cannot be stored is kept in this process, and a claim is queued
     for it, which brings it back with its parent should the process be gone; see
-    `frontier.queues.claims`. It is started when its claim is reserved, like any.
+    `frontier.queue.claims`. It is started when its claim is reserved, like any.
 4.  Where the crawl began with what others saw, or links to start URLs are to be
     followed, a start request is queued once whatever was seen: what is tested and
     marked with it, in one step, is a mark that only start requests have.
@@ -29,18 +29,11 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
-from frontier.connection import connection_of
-from frontier.discovery import hops_of, noting_of
+from frontier.download.lease_guard import CLOSING, LeaseGone
 from frontier.errors import CodecError, FrontierError, NotSerializable
-from frontier.gate import CLOSING, LeaseGone
-from frontier.hashing import mark
-from frontier.itemclasses import ItemClasses
-from frontier.keeping import Keeping
-from frontier.modes import ONCE, Modes
-from frontier.places import DOWNLOAD_SLOT
-from frontier.queues.claims import claim_of
-from frontier.queues.codec import Codec
-from frontier.queues.push import (
+from frontier.queue.claims import claim_of
+from frontier.queue.item import Codec
+from frontier.queue.push import (
     ARE_SEEN,
     CLAIMED,
     FORCE,
@@ -50,13 +43,26 @@ from frontier.queues.push import (
     TEST,
     Push,
 )
-from frontier.requests import WITH_PROXY, Allowed, Recorder, from_record, host_of
+from frontier.requests.discovery import hops_of, noting_of
+from frontier.requests.item_classes import ItemClasses
+from frontier.requests.local_requests import Keeping
+from frontier.requests.seen_mode import ONCE, Modes
+from frontier.requests.spider_output import PARENT
+from frontier.requests.stored_request import (
+    WITH_PROXY,
+    Allowed,
+    Recorder,
+    from_record,
+    host_of,
+)
 from frontier.scrapy_internals import Slots
+from frontier.seeds.redis_feed import feed_of
 from frontier.seen.recent import Recent
-from frontier.spideroutput import PARENT
-from frontier.startfeed import feed_of
-from frontier.takeover import tell_of_leftovers
-from frontier.tally import Tally
+from frontier.session.other_schedulers import tell_of_leftovers
+from frontier.session.request_stats import Tally
+from frontier.session.session import connection_of
+from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.seen_hash import mark
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -66,9 +72,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from frontier.places import Place
-    from frontier.queues.partition import Reservation
-    from frontier.startfeed import StartFeed
+    from frontier.queue.reserve import Reservation
+    from frontier.seeds.redis_feed import StartFeed
+    from frontier.urls.partition import Place
 
 logger = logging.getLogger(__name__)
 

@@ -129,7 +129,7 @@ C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
 OF_SCRAPY_REDIS = "scrapy_redis."
-"""Modules whose `start_requests` is in the hands of `frontier.startfeed`."""
+"""Modules whose `start_requests` is in the hands of `frontier.seeds.redis_feed`."""
 
 if TYPE_CHECKING:  # what the newest has
     from scrapy.core.downloader.handlers.http11 import (

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, cast
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from frontier.archive.records import target_uri
-from frontier.connection import connection_of, one_message
 from frontier.errors import WriterStopped
-from frontier.launch import start_id
 from frontier.scrapy_internals import (
     serve_start_requests,
     takes_no_spider,
     tell_of_start_middlewares,
 )
-from frontier.takeover import check_scheduler
+from frontier.session.launch import start_id
+from frontier.session.other_schedulers import check_scheduler
+from frontier.session.session import connection_of, one_message
+from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

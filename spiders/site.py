@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 
-from frontier.connection import one_message
-from frontier.pages import Document
-from frontier.scope import Scope
-from frontier.seeds import read_seeds
-from frontier.traps import ON_FOR_SITE
+from frontier.download.pages import Document
+from frontier.seeds.read import read_seeds
+from frontier.session.session import one_message
+from frontier.urls.scope import Scope
+from frontier.urls.traps import ON_FOR_SITE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -202,7 +202,7 @@ def test_the_judge_sees_what_it_should(tmp_path):
 
 def test_the_command_starts_without_what_few_commands_need():
     code = (
-        "import sys, frontier.cli, frontier.scope;"
+        "import sys, frontier.cli, frontier.urls.scope;"
         "print(sorted({'scrapy', 'redis', 'tldextract'} & set(sys.modules)))"
     )
     words = [sys.executable, "-c", code]

@@ -12,7 +12,7 @@ import typer.main
 
 from frontier.cli import app
 from frontier.cli.exits import ExitCode
-from frontier.conf import PREFIX, Config
+from frontier.settings.config import PREFIX, Config
 from frontier.store import keys
 
 ROOT = Path(__file__).parents[1]

@@ -15,11 +15,11 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.test import get_crawler
 
-from frontier.connection import connection_of
+from frontier.cluster.shared_settings import crawl_shape
 from frontier.dupefilter import RedisDupeFilter
 from frontier.errors import StoreUnavailable
-from frontier.runtime.cascade import Cascade
-from frontier.runtime.shape import crawl_shape
+from frontier.seen.blocking_test import Cascade
+from frontier.session.session import connection_of
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN

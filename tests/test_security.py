@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import default_settings
 
-from frontier.conf import PREFIX, Config
+from frontier.settings.config import PREFIX, Config
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "security.md"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.chaos.plan import StoreKind
 from frontier.errors import CodecError
-from frontier.queues.codec import decode
+from frontier.queue.item import decode
 from frontier.store.scripts import QUEUE_ACK, QUEUE_PUSH
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from benchmarks.chaos.plan import Event, Kind, Plan, StoreKind
 from benchmarks.chaos.several import DurableCluster
 from benchmarks.chaos.stage import LEASE, PARTITIONS
 from benchmarks.chaos.trial import CRAWL, Trial
-from frontier.conf import Config
-from frontier.fingerprints import of_plain_get
-from frontier.places import Places
+from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
+from frontier.urls.partition import Places
+from frontier.urls.plain_fingerprint import of_plain_get
 
 if TYPE_CHECKING:
     from benchmarks.chaos.nodes import Process

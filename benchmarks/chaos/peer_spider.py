@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 
-from frontier.pages import links_of
-from frontier.scope import Scope
-from frontier.seeds import read_seeds
+from frontier.download.pages import links_of
+from frontier.seeds.read import read_seeds
+from frontier.urls.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -21,7 +21,7 @@ for _name in (
     "frontier.addon",
     "frontier.downloadermiddlewares",
     "frontier.pipelines",
-    "frontier.robots",
+    "frontier.download.robots",
     "frontier.scheduler",
     "frontier.spidermiddlewares",
     "scrapy.core.downloader.handlers.http11",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastwarc.warc import ArchiveIterator
 
-from frontier.archive.repair import repair, whole_members
-from frontier.archive.writer import OPEN
+from frontier.warc.file_rotation import OPEN
+from frontier.warc.repair import repair, whole_members
 
 if TYPE_CHECKING:
     from pathlib import Path

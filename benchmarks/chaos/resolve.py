@@ -22,11 +22,11 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from frontier.archive.repair import repair
 from frontier.store.embedded import EmbeddedStore
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from frontier.warc.repair import repair
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 3600.0

@@ -3,7 +3,7 @@
 pywb looks captures up by the keys of a package that is not webarchive-commons,
 after whose rules it was made, and differs from them: in how a URL is taken apart,
 in ``www`` before the host, which goes once, and in dots of host names. What is
-different is here, the rules are those of `frontier.canon`.
+different is here, the rules are those of `frontier.urls.canon`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-from frontier.canon.escapes import escape_once, unescape_repeatedly
-from frontier.canon.handy import NO_PORT, HandyURL
-from frontier.canon.surt import NON_MASSAGING, archive, ip_of, key_of, normal_path
 from frontier.errors import InvalidURL
+from frontier.urls.canon.escapes import escape_once, unescape_repeatedly
+from frontier.urls.canon.handyurl import NO_PORT, HandyURL
+from frontier.urls.canon.surt import NON_MASSAGING, archive, ip_of, key_of, normal_path
 
 if TYPE_CHECKING:
-    from frontier.canon.rulesets import RuleSet
+    from frontier.urls.canon.rulesets import RuleSet
 
 _SPACES = re.compile(r"\s+")
 _AROUND = " \t\n\r\x0b\x0c"

@@ -3,7 +3,7 @@
 ``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
 JSON are strings, and a revisit has the mime ``warc/revisit``. The answer to another
 request than a GET says which (`frontier.cdx.methods`). Lines that are beside our WARC
-files have notes after all else, see `frontier.cdx.notes`.
+files have notes after all else, see `frontier.cdx.cdxj_fields`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.cdx import notes
+from frontier.cdx import cdxj_fields as notes
+from frontier.cdx.cdxj_fields import NONE, Notes
 from frontier.cdx.keys import sort_key
 from frontier.cdx.methods import GET, Asked
-from frontier.cdx.notes import NONE, Notes
-from frontier.cdx.reader import http
 from frontier.errors import BadWarc
+from frontier.warc.reader import http
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.cdx.reader import Found
+    from frontier.warc.reader import Found
 
 REVISIT = "warc/revisit"
 INDEXED = frozenset({"response", "revisit", "resource"})

@@ -7,7 +7,7 @@ the answer that was given to it, and nobody finds it who asks for the page::
     com,example)/form?__wb_method=post&a=1 20260102030405 {"url": ..., ...,
         "requestBody": "a=1", "method": "POST"}
 
-For POST and PUT this is cdxj-indexer 1.5, byte for byte (`tests/archive/
+For POST and PUT this is cdxj-indexer 1.5, byte for byte (`tests/warc/
 test_methods.py` compares the two). Other methods have no query; cdxj-indexer files
 them as if they were GET, pywb and wabac by method, and so does this module: the
 empty answer to a HEAD is not the page.
@@ -23,12 +23,12 @@ from urllib.parse import unquote_plus, urlencode
 
 from multipart import MultipartParser
 
-from frontier.cdx.reader import Head
+from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.cdx.reader import Found
+    from frontier.warc.reader import Found
 
 QUERY_LIMIT = 4096
 """Most characters of a body that an index has."""

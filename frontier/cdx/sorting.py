@@ -10,17 +10,17 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
+from frontier.cdx.cdxj_fields import digits
 from frontier.cdx.keys import sort_key
-from frontier.cdx.notes import digits
-from frontier.digest import parse
-from frontier.output_files import FILE_MODE, creating
+from frontier.dedupe.digest import parse
+from frontier.files.output_files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from frontier.cdx.lines import Line
-    from frontier.cdx.reader import Found
+    from frontier.warc.reader import Found
 
 BATCH = 1_000
 """Rows that are put into the file at once."""

@@ -9,11 +9,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from frontier.cli.canon_check import check
 from frontier.cli.exits import ExitCode
-from frontier.cli.keying import check
 from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
 from frontier.cli.output import complain, show, show_json
-from frontier.input_files import open_input
+from frontier.files.input_files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +45,10 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Show URL after each step that changes it, and what it is to a crawl then."""
-    from frontier.canon.rulesets import host_of_origin, named
-    from frontier.canon.surt import key_of
     from frontier.errors import InvalidURL
-    from frontier.requests import origin_of, queue_key
+    from frontier.requests.stored_request import origin_of, queue_key
+    from frontier.urls.canon.rulesets import host_of_origin, named
+    from frontier.urls.canon.surt import key_of
 
     chosen = named(rules)
     form, steps, refused = url, list[tuple[str, str]](), None
@@ -114,7 +114,7 @@ def _changed(before: str, after: str) -> Text:
 @app.command("rules")
 def list_rules(as_json: Json = False) -> None:
     """List the sets, their steps and what they are."""
-    from frontier.canon.rulesets import NAMED, VERSION
+    from frontier.urls.canon.rulesets import NAMED, VERSION
 
     if as_json:
         show_json(
@@ -144,7 +144,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Tell which URLs of FILE one of two sets merges and the other does not."""
-    from frontier.canon.rulesets import named
+    from frontier.urls.canon.rulesets import named
 
     sets = {name: named(name) for name in dict.fromkeys((first, second))}
     forms: dict[str, dict[str, list[str]]] = {name: {} for name in sets}

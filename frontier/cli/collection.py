@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
-from frontier.cli.holdings import (
+from frontier.cli.collection_report import (
     collection_report,
     collections_table,
     findings_report,
     imported_rows,
     purge_rows,
 )
+from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -35,7 +35,7 @@ from frontier.cli.report import facts
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from frontier.collection.importing import Import, Imported
+    from frontier.collection.import_ import Import, Imported
     from frontier.collection.sources import Source
 
 app = typer.Typer(
@@ -45,7 +45,7 @@ app = typer.Typer(
 
 def _collection(name: str) -> str:
     """The name of a collection; a wrong one is told as one line."""
-    from frontier.parsers import collection
+    from frontier.settings.values import collection
 
     try:
         return str(collection(name))
@@ -122,10 +122,10 @@ def import_sources(
     What is in the index already is passed over; an import that was cut off goes
     on where it was. Without a TARGET, with what is queued.
     """
-    from frontier.canon.rulesets import label_of
-    from frontier.collection.importing import Import
+    from frontier.collection.import_ import Import
     from frontier.collection.rules import Comparison, of_crawls
     from frontier.store.keys import collection_keys
+    from frontier.urls.canon.rulesets import label_of
 
     labels = {label_of(rules)} if rules else set()
     require_compat(compat)
@@ -159,7 +159,7 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List the collections in the store."""
-    from frontier.collection.overview import collections, look
+    from frontier.collection.summary import collections, look
     from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store:
@@ -182,7 +182,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Tell what is in a collection: its crawls, its payloads, what waits."""
-    from frontier.collection.overview import look
+    from frontier.collection.summary import look
     from frontier.errors import UnknownCollection
     from frontier.store.keys import collection_keys
 
@@ -209,8 +209,8 @@ def commit(
 
     The last node of a crawl does it by itself.
     """
-    from frontier.archive.commit import commit as run_commit
-    from frontier.collection.overview import runs
+    from frontier.collection.commit import commit as run_commit
+    from frontier.collection.summary import runs
     from frontier.errors import CollectionInUse, NotUncommitted
     from frontier.store.client import Call
     from frontier.store.keys import collection_keys
@@ -259,8 +259,8 @@ def cancel(
 
     Of a crawl that is open, its last node forgets it when it ends.
     """
-    from frontier.archive.commit import cancel as run_cancel
-    from frontier.collection.overview import runs
+    from frontier.collection.commit import cancel as run_cancel
+    from frontier.collection.summary import runs
     from frontier.errors import NotUncommitted
     from frontier.store.client import Call
     from frontier.store.keys import collection_keys
@@ -300,8 +300,8 @@ def purge(
 
     Tells what it would do, and does it with --yes. Not while a crawl runs.
     """
-    from frontier.collection.purging import plan, require_idle
-    from frontier.collection.purging import purge as run_purge
+    from frontier.collection.purge import plan, require_idle
+    from frontier.collection.purge import purge as run_purge
     from frontier.store.keys import collection_keys
 
     keep = _crawls_of(manifest, root, force=force)
@@ -336,7 +336,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Look for entries that lead nowhere, wrong counts, and what others left."""
-    from frontier.collection.checking import Check
+    from frontier.collection.check import Check
     from frontier.store.keys import collection_keys
 
     with connected(redis_url, store_dir) as store, bar("digests", None) as progress:
@@ -358,7 +358,7 @@ def require_yes(*, yes: bool) -> None:
 
 def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
     """The crawls that *manifest* lists; with *force* whatever can be read of it."""
-    from frontier.collection.opening import read_manifest
+    from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
     from frontier.errors import SourceBroken
 
@@ -388,7 +388,7 @@ def require_compat(compat: str) -> None:
 
 def require_algorithm(name: str) -> str:
     """Return *name*, which is empty or an algorithm that can be computed here."""
-    from frontier.digest import ALGORITHMS, digester
+    from frontier.dedupe.digest import ALGORITHMS, digester
 
     try:
         if name:
@@ -404,7 +404,7 @@ def _sources(
     run: Import, targets: list[str], crawl_id: str, root: Path | None
 ) -> tuple[list[Source], bool]:
     """What *targets* name, and whether they are one manifest, a whole collection."""
-    from frontier.collection.opening import read_manifest
+    from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
     from frontier.errors import SourceBroken
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.closing import cancel, close
+from frontier.cli.crawl_close import cancel, close
+from frontier.cli.crawl_rebuild import rebuild
+from frontier.cli.crawl_repair import repair
+from frontier.cli.dead_letters import dead, requeue
 from frontier.cli.exits import ExitCode
-from frontier.cli.letters import dead, requeue
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -25,17 +27,15 @@ from frontier.cli.options import (
     connected,
 )
 from frontier.cli.output import complain, say, show, show_json
-from frontier.cli.rebuilding import rebuild
-from frontier.cli.repairing import repair
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
-from frontier.cli.seeding import seed
+from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlLost
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.inspection.views import CrawlSnapshot, CrawlSummary
+    from frontier.status.views import CrawlSnapshot, CrawlSummary
 
 app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
 app.command()(seed)
@@ -95,7 +95,7 @@ def run(
     your own. An interrupted crawl goes on when it is run again. Nodes of the same
     store that run already, here or on other machines, take part.
     """
-    from frontier.cli.crawling import (
+    from frontier.cli.crawl_run import (
         SITE,
         Plan,
         complain_of,
@@ -103,7 +103,7 @@ def run(
         logs,
         site_arguments,
     )
-    from frontier.cli.crawling import run as run_plan
+    from frontier.cli.crawl_run import run as run_plan
     from frontier.cli.project import Project
 
     limits = {"pages": limit_pages, "time": limit_time, "bytes": limit_bytes}
@@ -153,7 +153,7 @@ def _with_limits(
     Raises:
         ConfigurationError: One of them is set already.
     """
-    from frontier.runtime.spending import LIMITS
+    from frontier.node.crawl_limits import LIMITS
 
     for name, value in limits.items():
         setting = LIMITS[name].setting
@@ -174,7 +174,7 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List all crawls in the store, the newest first."""
-    from frontier.inspection.snapshot import DAMAGED, list_crawls
+    from frontier.status.snapshot import DAMAGED, list_crawls
 
     with connected(redis_url, store_dir) as store:
         crawls = list_crawls(store, namespace)
@@ -213,7 +213,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Report on a crawl, running or not."""
-    from frontier.inspection.snapshot import newest_crawl, snapshot
+    from frontier.status.snapshot import newest_crawl, snapshot
 
     with connected(redis_url, store_dir) as store:
         seen = snapshot(store, namespace, crawl_id or newest_crawl(store, namespace))
@@ -263,7 +263,7 @@ def _row(crawl: CrawlSummary) -> list[str]:
 
 def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
     """Draw the bytes that revisits saved in *seen*."""
-    from frontier.archive.plot import draw
+    from frontier.dedupe.plot import draw
 
     shares = seen.totals.shares
     draw(

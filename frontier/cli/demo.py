@@ -22,8 +22,8 @@ from frontier.cli.report import Rows, WarcFiles, facts, report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontier.cli.crawling import Outcome
-    from frontier.conf import Config
+    from frontier.cli.crawl_run import Outcome
+    from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
     from frontier.testing.site import Site
 
@@ -71,7 +71,7 @@ def demo(
 
     Run it twice: what has not changed is archived as revisits then.
     """
-    from frontier.cli.crawling import SITE, Plan, configuration, run
+    from frontier.cli.crawl_run import SITE, Plan, configuration, run
     from frontier.cli.project import Project
     from frontier.testing.site import Site
 
@@ -108,7 +108,7 @@ def demo(
 
 
 def _next_id(store: BlockingStore, namespace: str) -> str:
-    from frontier.inspection.snapshot import list_crawls
+    from frontier.status.snapshot import list_crawls
 
     names = {crawl.crawl_id for crawl in list_crawls(store, namespace)}
     number = 1
@@ -122,11 +122,11 @@ def _port(nodes: int, hosts: int, partitions: int) -> int:
 
     The same one each time as long as it is free, so that the URLs are the same.
     """
+    from frontier.cluster.ring import Ring
     from frontier.errors import ConfigurationError
-    from frontier.hashing import partition_of
     from frontier.model import Member
-    from frontier.ring import Ring
     from frontier.testing.loopback import close, listen
+    from frontier.urls.seen_hash import partition_of
 
     members = [Member(f"node-{number}", 1) for number in range(1, nodes + 1)]
     ring = Ring(members, partitions)
@@ -180,7 +180,7 @@ def _judge(site: Site, hosts: list[str], log: Path) -> Verdict:
 
 
 def _print(outcome: Outcome, verdict: Verdict, config: Config, log: Path) -> None:
-    from frontier.cli.crawling import complain_of, logs
+    from frontier.cli.crawl_run import complain_of, logs
 
     if outcome.snapshot is not None:
         files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)

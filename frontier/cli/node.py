@@ -27,8 +27,8 @@ from frontier.cli.report import busy_nodes, node_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontier.inspection.views import CrawlSnapshot
-    from frontier.seen.stored import StoredCrawl
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
 CrawlId = Annotated[
@@ -61,7 +61,7 @@ def list_nodes(
 
     With --watch and --json there is one object on each line.
     """
-    from frontier.inspection.snapshot import newest_crawl, snapshot
+    from frontier.status.snapshot import newest_crawl, snapshot
 
     with connected(redis_url, store_dir) as store:
         chosen = crawl_id or newest_crawl(store, namespace)
@@ -85,7 +85,7 @@ def drain(
     namespace: Namespace = NAMESPACE,
 ) -> None:
     """Have a node finish what it has started, hand over the rest, and exit."""
-    from frontier.coordination.orders import drain
+    from frontier.cluster.orders import drain
 
     with connected(redis_url, store_dir) as store:
         drain(store, _crawl(store, namespace, crawl_id).keys, node_id)
@@ -104,8 +104,8 @@ def remove(
     namespace: Namespace = NAMESPACE,
 ) -> None:
     """Take out a node that is dead, so that others have its partitions at once."""
-    from frontier.conf import Config
-    from frontier.coordination.orders import remove
+    from frontier.cluster.orders import remove
+    from frontier.settings.config import Config
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
@@ -121,8 +121,8 @@ def remove(
 
 
 def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
-    from frontier.inspection.snapshot import newest_crawl
-    from frontier.seen.stored import stored_crawl
+    from frontier.seen.seen_set import stored_crawl
+    from frontier.status.snapshot import newest_crawl
 
     return stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from frontier.inspection.views import CrawlSnapshot
+    from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
 INTERVAL = 1.0
@@ -115,7 +115,7 @@ class ProgressLine:
         self._live.update(text, refresh=True)
 
     def _line(self) -> str:
-        from frontier.inspection.snapshot import crawl_entered, snapshot
+        from frontier.status.snapshot import crawl_entered, snapshot
 
         if self._crawl_id is None:
             self._crawl_id = crawl_entered(

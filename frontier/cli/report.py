@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.traps import SETTINGS
+from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.inspection.tiers import Tiers
-    from frontier.inspection.views import CrawlSnapshot, Figures, NodeView
+    from frontier.status.seen_tiers import Tiers
+    from frontier.status.views import CrawlSnapshot, Figures, NodeView
 
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""

@@ -21,15 +21,15 @@ from frontier.cli.options import (
     connected,
 )
 from frontier.cli.output import say, show, show_json
-from frontier.cli.planning import plan
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
+from frontier.cli.seen_plan import plan
 from frontier.errors import CannotForget, ConfigurationError
-from frontier.inspection.untrusted import printable
+from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from frontier.cli.identities import Identity
-    from frontier.seen.stored import Answer, StoredCrawl
+    from frontier.cli.project_urls import Identity
+    from frontier.seen.seen_set import Answer, StoredCrawl
     from frontier.store.client import BlockingStore
 
 app = typer.Typer(
@@ -52,9 +52,9 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Tell whether a crawl has seen a URL, and which tier says so."""
-    from frontier.cli.identities import Identities
-    from frontier.runtime.shape import seen_shape
-    from frontier.seen.stored import look
+    from frontier.cli.project_urls import Identities
+    from frontier.cluster.shared_settings import seen_shape
+    from frontier.seen.seen_set import look
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
@@ -87,7 +87,7 @@ def forget(
     Tells what it would do, and does it if you say so. Whole URLs only: the store
     keeps hashes, and a hash does not tell which prefix its URL had.
     """
-    from frontier.cli.identities import Identities, lines_of
+    from frontier.cli.project_urls import Identities, lines_of
 
     lines = lines_of(target)
     with connected(redis_url, store_dir) as store:
@@ -119,9 +119,9 @@ def export_file(
     as_json: Json = False,
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
-    from frontier.carryover.transfer import export
-    from frontier.cli.identities import require_project_of
-    from frontier.runtime.shape import FINGERPRINTER, seen_shape
+    from frontier.cli.project_urls import require_project_of
+    from frontier.cluster.shared_settings import FINGERPRINTER, seen_shape
+    from frontier.seen.export.transfer import export
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
@@ -148,10 +148,10 @@ def import_file(
     as_json: Json = False,
 ) -> None:
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
-    from frontier.carryover.transfer import Import
-    from frontier.cli.identities import fingerprinter_name, require_project_of
-    from frontier.coordination.crawls import carry_call
-    from frontier.runtime.shape import seen_shape
+    from frontier.cli.project_urls import fingerprinter_name, require_project_of
+    from frontier.cluster.crawls import carry_call
+    from frontier.cluster.shared_settings import seen_shape
+    from frontier.seen.export.transfer import Import
     from frontier.store.keys import CrawlKeys
 
     if bool(crawl_id) == bool(new):
@@ -193,8 +193,8 @@ def _plan_to_forget(
     by_partition: dict[int, list[int]],
     urls: int,
 ) -> _Forgetting:
-    from frontier.inspection.members import members
-    from frontier.runtime.shape import seen_shape
+    from frontier.cluster.shared_settings import seen_shape
+    from frontier.status.members import members
 
     shape = seen_shape(crawl.config)
     if not shape.has_set:
@@ -238,8 +238,8 @@ def _require_consent(said: dict[str, Any], *, yes: bool, as_json: bool) -> None:
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
 ) -> int:
-    from frontier.runtime.shape import seen_shape
-    from frontier.seen.stored import forget as forget_marks
+    from frontier.cluster.shared_settings import seen_shape
+    from frontier.seen.seen_set import forget as forget_marks
 
     shape, forgotten, done = seen_shape(crawl.config), 0, 0
     try:
@@ -280,8 +280,8 @@ def _say_of_file(
 
 def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
     from frontier.errors import FrontierRemoved
-    from frontier.inspection.snapshot import newest_crawl
-    from frontier.seen.stored import stored_crawl
+    from frontier.seen.seen_set import stored_crawl
+    from frontier.status.snapshot import newest_crawl
 
     crawl = stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
     if crawl.removed:

@@ -13,7 +13,7 @@ from frontier.cli.exits import ExitCode
 from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
 from frontier.cli.output import complain, show, show_json
 from frontier.errors import NoStore, StoreRefused
-from frontier.inspection.untrusted import printable, whole
+from frontier.status.validate import printable, whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from rich.text import Text
 from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 - typer reads it
 from frontier.cli.output import complain, messages, show, show_json
-from frontier.output_files import mode_of_environment
+from frontier.files.output_files import mode_of_environment
 
 app = typer.Typer(help="WACZ files.", no_args_is_help=True)
 
@@ -57,10 +57,10 @@ def create(
     """Make a WACZ of WARC files, and verify it before it gets its name."""
     from rich.progress import Progress
 
-    from frontier.archive.crawllog import logs_of
     from frontier.errors import ConfigurationError
     from frontier.wacz.create import Options, warc_files
     from frontier.wacz.create import create as make
+    from frontier.warc.crawl_log import logs_of
 
     if out.exists() and not force:
         raise ConfigurationError(f"{out} is there; say --force to overwrite it")
@@ -108,7 +108,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Tell what is wrong with WACZ files; what they require is looked for beside."""
-    from frontier.inspection.untrusted import printable
+    from frontier.status.validate import printable
     from frontier.wacz.check import check as judge
 
     found = {}

@@ -16,7 +16,7 @@ from frontier.cli.output import complain, say, show
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
-    from frontier.inspection.warcs import Capture
+    from frontier.status.captures import Capture
 
 app = typer.Typer(help="WARC files.", no_args_is_help=True)
 
@@ -35,9 +35,9 @@ def repair(
     Each gets its index of CDXJ lines. Files of live nodes are locked and left
     alone. The start of a node on the directory does the same.
     """
-    from frontier.archive.listing import Listing
-    from frontier.archive.repair import repair as repair_all
-    from frontier.output_files import mode_of_environment
+    from frontier.files.output_files import mode_of_environment
+    from frontier.warc.cdxj_sidecar import Listing
+    from frontier.warc.repair import repair as repair_all
 
     if not directory.is_dir():
         complain(f"{directory} is not a directory")
@@ -84,7 +84,7 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List the captures in WARC files: date, status, type, place, URL."""
-    from frontier.inspection.warcs import Wanted, captures, warcs_in
+    from frontier.status.captures import Wanted, captures, warcs_in
 
     wanted = Wanted(url, _statuses(status), mime.lower())
     paths = warcs_in(_there(given), _unfinished)
@@ -127,8 +127,8 @@ def show_one(
 
     Of several captures of a URL, the last. A record id may be of any record.
     """
-    from frontier.inspection.warcs import raw as bytes_of
-    from frontier.inspection.warcs import shown
+    from frontier.status.captures import raw as bytes_of
+    from frontier.status.captures import shown
 
     try:
         capture = _one(where, what)
@@ -146,8 +146,8 @@ def show_one(
 
 def _one(where: str, what: str) -> Capture:
     """The record that *where* and *what* name."""
-    from frontier.archive.records import target_uri
-    from frontier.inspection.warcs import KINDS, at, captures, warcs_in
+    from frontier.status.captures import KINDS, at, captures, warcs_in
+    from frontier.warc.records import target_uri
 
     name, _, offset = where.rpartition(":")
     if not what:
@@ -190,8 +190,8 @@ def _unfinished(path: Path) -> None:
 
 
 def _statuses(text: str) -> frozenset[int]:
-    from frontier.parsers import listed, statuses
-    from frontier.runtime.archiving import statuses_of
+    from frontier.node.archiving import statuses_of
+    from frontier.settings.values import listed, statuses
 
     if not text:
         return frozenset()

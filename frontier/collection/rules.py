@@ -11,13 +11,13 @@ import zipfile
 import zlib
 from typing import IO, TYPE_CHECKING
 
-from frontier.canon.rulesets import SCRAPY, label_of
-from frontier.cdx.declared import declared_in
+from frontier.cdx.declared_rules import declared_in
+from frontier.cluster.shared_settings import CANONICALIZATION
 from frontier.collection.sources import Kind
 from frontier.errors import BadWarc, KeyDamaged
-from frontier.runtime.shape import CANONICALIZATION
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from frontier.urls.canon.rulesets import SCRAPY, label_of
 from frontier.wacz.canonicalization import listed
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.attempts import AddressRefused
+    from frontier.download.attempts import AddressRefused
     from frontier.download.hops import Hops
 
 

@@ -34,10 +34,10 @@ from weakref import WeakKeyDictionary
 
 from scrapy.utils.misc import load_object
 
-from frontier.archive.selection import mime_of
-from frontier.discovery import extended, found_of
 from frontier.model import Exchange, Found, Made
+from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
+from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.connection import Connection
+    from frontier.session.session import Connection
 
 logger = logging.getLogger(__name__)
 

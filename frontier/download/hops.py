@@ -5,9 +5,9 @@ What always holds:
 1.  Every request passes `frontier.downloadermiddlewares.HopMiddleware` before anything
     is sent for it, whoever made it: a redirect is a request like any, and so is that
     for robots.txt.
-2.  Of a spider whose `scope` is a `frontier.scope.Scope` no request is sent that is
-    out of it, but its seeds, and robots.txt, which RFC 9309 (2.3.1.2) has followed to
-    other hosts.
+2.  Of a spider whose `scope` is a `frontier.urls.scope.Scope` no request is sent that
+    is out of it, but its seeds, and robots.txt, which RFC 9309 (2.3.1.2) has followed
+    to other hosts.
 3.  What the URL's host spells is compared with ``FRONTIER_ALLOW_ADDRESSES`` here, and
     to what its name leads where the connection is made (`frontier.download.addresses`).
 4.  Where there is an archive, no request is sent whose URL is longer than the target
@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
-from frontier.archive.records import MAX_URL, is_too_long
-from frontier.attempts import AddressRefused, OutOfScope, URLTooLong
+from frontier.download.attempts import AddressRefused, OutOfScope, URLTooLong
+from frontier.warc.records import MAX_URL, is_too_long
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.connection import Connection
+    from frontier.session.session import Connection
 
 logger = logging.getLogger(__name__)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.planning import lost_to_bloom, lost_to_set, set_bytes, set_error
-from frontier.seen.stored import LAYOUT, bloom_error, in_bloom, layout_of
+from frontier.seen.capacity_plan import lost_to_bloom, lost_to_set, set_bytes, set_error
+from frontier.seen.seen_set import LAYOUT, bloom_error, in_bloom, layout_of
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.model import Layout
-    from frontier.queues.push import SeenShape
+    from frontier.queue.push import SeenShape
     from frontier.store.keys import PartitionKeys
 
 FIELDS = (*LAYOUT, "lost_from", "given_up", "old")

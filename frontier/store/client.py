@@ -1,7 +1,7 @@
 """The connection to Redis: calls go out in batches, errors come back as ours.
 
 One server, a cluster, or the primary that Sentinel names: `frontier.store.address`
-says which, `frontier.store.routing` what goes where.
+says which, `frontier.store.cluster_router` what goes where.
 
 What always holds:
 
@@ -38,16 +38,16 @@ from frontier.errors import (
 )
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
 from frontier.store.calls import Argument, Call
+from frontier.store.cluster_router import Batch, Router
 from frontier.store.copies import Copies
 from frontier.store.damage import damaged, is_damage, type_calls
-from frontier.store.routing import Batch, Router
 from frontier.store.sentinel import Watch, leave_others, primary_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from frontier.store.address import Address, Server
-    from frontier.store.routing import Outcome
+    from frontier.store.cluster_router import Outcome
 
 __all__ = ["Argument", "BlockingStore", "Call", "Store", "check_server", "given"]
 

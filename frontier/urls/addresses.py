@@ -29,7 +29,7 @@ from ipaddress import (
     ip_network,
 )
 
-from frontier.parsers import ADDRESSES
+from frontier.settings.values import ADDRESSES
 
 PUBLIC, PRIVATE, LOOPBACK = "public", "private", "loopback"
 LINK_LOCAL, METADATA, RESERVED = "link-local", "metadata", "reserved"

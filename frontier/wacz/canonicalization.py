@@ -14,16 +14,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from frontier.cdx.declared import FIELD, declared_in
+from frontier.cdx.declared_rules import FIELD, declared_in
 from frontier.errors import BadWarc
-from frontier.input_files import open_input
+from frontier.files.input_files import open_input
 
 if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.cdx.declared import Declared
+    from frontier.cdx.declared_rules import Declared
 
 MEMBER = "rules/canonicalization.json"
 ARCHIVE = "archive/"

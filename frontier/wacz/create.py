@@ -29,16 +29,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frontier.archive.records import software
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz, FileTaken
-from frontier.input_files import open_input
-from frontier.output_files import FILE_MODE, make_directory
+from frontier.files.input_files import open_input
+from frontier.files.output_files import FILE_MODE, make_directory
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
 from frontier.wacz.requires import Required, requires
+from frontier.warc.records import software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

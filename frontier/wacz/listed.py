@@ -6,7 +6,7 @@ What always holds:
     between its captures are whole gzip members with records that no index lists.
     So one that is of another file, older than its file, or lacks a capture, is
     not used.
-2.  What is noted in an index (`frontier.cdx.notes`) is not read from the records.
+2.  What is noted in an index (`frontier.cdx.cdxj_fields`) is not read from the records.
     Where nothing is, or what cannot be, the begin of pages and of revisits is.
 3.  Memory is bounded by `LISTING_LIMIT`, whatever the file's size.
 
@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from isal import isal_zlib
 
-from frontier.archive.listing import beside_of
+from frontier.cdx.cdxj_fields import HTML, PRECISE, TITLE_LIMIT, title_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, MOMENT, REVISIT, parse
-from frontier.cdx.notes import HTML, PRECISE, TITLE_LIMIT, title_of
-from frontier.cdx.reader import HEAD_LIMIT, Found, Head, records
 from frontier.cdx.sorting import need, need_of
 from frontier.errors import BadWarc, FrontierError
-from frontier.input_files import open_input
+from frontier.files.input_files import open_input
 from frontier.wacz.pages import line, page_of
+from frontier.warc.cdxj_sidecar import beside_of
+from frontier.warc.reader import HEAD_LIMIT, Found, Head, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ some 8 MB."""
 _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
 _RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
 _DATE = b"\r\nWARC-Date: "
-# As `frontier.archive.listing` writes it; any other line is parsed as JSON.
+# As `frontier.warc.cdxj_sidecar` writes it; any other line is parsed as JSON.
 _WHEN = PRECISE.encode()
 _USUAL = re.compile(
     rb'([^ ]+) ([0-9]{14}) \{"url": "([!#-\[\]-~]+)", "mime": "([^"\\]*)", '

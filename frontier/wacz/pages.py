@@ -6,10 +6,10 @@ import hashlib
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
-from frontier.cdx.notes import title_in, title_of_resource
+from frontier.cdx.cdxj_fields import title_in, title_of_resource
 
 if TYPE_CHECKING:
-    from frontier.cdx.reader import Found
+    from frontier.warc.reader import Found
 
 
 def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         Iterator,
     )
 
-    from frontier.conf import Config
-    from frontier.coordination.lease import Leases
-    from frontier.coordination.membership import Membership
-    from frontier.queues.partition import Reservation
+    from frontier.cluster.lease import Leases
+    from frontier.cluster.membership import Membership
+    from frontier.queue.reserve import Reservation
+    from frontier.settings.config import Config
     from frontier.store.address import Address
     from frontier.store.keys import CrawlKeys
 
@@ -208,7 +208,7 @@ class Watchdog:
             self._held = found
             self._memory.hold(found)
 
-    # What `frontier.coordination.lease` asks.
+    # What `frontier.cluster.lease` asks.
 
     def deadline(self, partition: int, token: int) -> float:
         """Until when the watchdog has renewed that lease; 0 if it has not."""

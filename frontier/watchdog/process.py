@@ -152,7 +152,7 @@ class Watch:
             self._due = time.monotonic() + self._ttl / 3
 
     def _renew(self) -> bool:
-        from frontier.coordination.lease import renew_call
+        from frontier.cluster.lease import renew_call
         from frontier.model import Lease
 
         held, done = self._memory.held, []
@@ -217,7 +217,7 @@ class Watch:
     def _give_up(self) -> None:
         """Put what runs into the dead letter, and let the leases end."""
         from frontier.model import Lease
-        from frontier.queues.partition import Reservation, bury_call
+        from frontier.queue.reserve import Reservation, bury_call
 
         if self._memory.turns != self._turns or self._is_stopped():
             return
@@ -269,7 +269,7 @@ class Watch:
 
         Returns why *running* itself could not be noted; empty if it is.
         """
-        from frontier.queues.partition import ended_call
+        from frontier.queue.reserve import ended_call
 
         own = running[:2]
         leases = [own, *(lease for lease in self._memory.held if lease != own)]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from surt import surt  # AGPL: asked here, and nowhere in the package
 
-from frontier.canon.rulesets import named
 from frontier.cdx.keys import key_under, sort_key
+from frontier.urls.canon.rulesets import named
 
-VECTORS = Path(__file__).parents[1] / "canon" / "vectors.jsonl.gz"
+VECTORS = Path(__file__).parents[1] / "urls" / "canon" / "vectors.jsonl.gz"
 HASH = "0123456789abcdefghijklemopqrstuv"
 ASP = "4hqa0555fwsecu455xqckv45"
 SCHEMES = (

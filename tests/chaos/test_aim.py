@@ -3,7 +3,7 @@ import threading
 from benchmarks.chaos.aim import ACK, PUSH, RARE, Aim, draw_aimed, tail_of
 from benchmarks.chaos.plan import StoreKind
 from benchmarks.chaos.wire import Wire
-from frontier.queues.codec import encode
+from frontier.queue.item import encode
 
 DONE = b"*1\r\n*8\r\n:1\r\n:4\r\n:1\r\n:0\r\n:0\r\n:0\r\n$2\r\nsn\r\n*0\r\n"
 STALE = b"*1\r\n*6\r\n:0\r\n:4\r\n:1\r\n:0\r\n:0\r\n:0\r\n"

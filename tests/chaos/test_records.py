@@ -6,11 +6,11 @@ import pytest
 
 from benchmarks.chaos.oracle import Facts, Wrong, judge
 from benchmarks.chaos.records import read_archive
-from frontier.archive.writer import WarcWriter
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.testing.oracle import RequestLog
-from tests.archive.samples import NOON, an_exchange
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import NOON, an_exchange
 
 
 def write(directory, *exchanges, node="node", close=True):

@@ -11,12 +11,12 @@ from unittest import mock
 
 import pytest
 
-from frontier.archive.writer import WarcWriter
 from frontier.cli import main
 from frontier.cli.exits import ExitCode
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
-from tests.archive.samples import NOON, an_exchange
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
 PACKED = gzip.compress("<p>caf\xe9</p>".encode("latin-1"), mtime=0)

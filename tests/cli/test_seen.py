@@ -7,19 +7,19 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.conf import Config
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
 from frontier.errors import LayoutStale
-from frontier.fingerprints import of_plain_get
-from frontier.hashing import mark, partition_of
 from frontier.model import Layout
-from frontier.queues.push import TEST, Push, push_call, pushed
-from frontier.requests import queue_key
-from frontier.runtime.cascade import Cascade
-from frontier.runtime.shape import crawl_shape, seen_shape
-from frontier.seen.stored import stored_crawl
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.requests.stored_request import queue_key
+from frontier.seen.blocking_test import Cascade
+from frontier.seen.seen_set import stored_crawl
+from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
+from frontier.urls.plain_fingerprint import of_plain_get
+from frontier.urls.seen_hash import mark, partition_of
 
 
 def complaint(done, code=2):

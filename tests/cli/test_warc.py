@@ -11,8 +11,8 @@ from frontier.cli.exits import ExitCode
 ROOT = Path(__file__).parents[2]
 WRITER = """
 import os, pathlib, signal, sys
-from frontier.archive.writer import WarcWriter
-from tests.archive.samples import NOON, an_exchange
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import NOON, an_exchange
 writer = WarcWriter(pathlib.Path(sys.argv[1]), "c", "n", 10**9, {}, lambda: NOON)
 for number in range(3):
     writer.append(an_exchange(number), "0" * 64)

@@ -13,11 +13,11 @@ from unittest import mock
 
 import warm
 
-from frontier.archive.index import decode
 from frontier.cli import main
-from frontier.collection.importing import Import
-from frontier.collection.opening import read_manifest
+from frontier.collection.import_ import Import
+from frontier.collection.open_source import read_manifest
 from frontier.collection.sources import sources
+from frontier.dedupe.digest_index import decode
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
 

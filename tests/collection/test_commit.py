@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from frontier.archive.collection import Collection
-from frontier.archive.commit import CHUNK, Canceled, cancel, commit
-from frontier.archive.index import Entry
+from frontier.collection.commit import CHUNK, Canceled, cancel, commit
+from frontier.collection.digest_index import Collection
+from frontier.dedupe.digest_index import Entry
 from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys

@@ -5,12 +5,12 @@ import zipfile
 
 import pytest
 
-from frontier.archive.writer import WarcWriter
-from frontier.canon.rulesets import label_of, named
 from frontier.store.keys import CrawlKeys
+from frontier.urls.canon.rulesets import label_of, named
 from frontier.wacz.canonicalization import MEMBER, members
-from tests.archive.samples import an_exchange
+from frontier.warc.file_rotation import WarcWriter
 from tests.collection.samples import line, make_wacz
+from tests.warc.samples import an_exchange
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import pytest
 
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
-from tests.archive.judges import read_warcio
+from tests.warc.judges import read_warcio
 
 pytestmark = pytest.mark.compat
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from frontier.download.browser import AS_TEXT
-from tests.archive.judges import assert_sound, read_fastwarc, read_warcio
 from tests.rawsite import RawSite
+from tests.warc.judges import assert_sound, read_fastwarc, read_warcio
 
 pytestmark = pytest.mark.compat
 CHROMIUM = Path("/usr/bin/chromium")

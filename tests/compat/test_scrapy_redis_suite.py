@@ -1,7 +1,7 @@
 """scrapy-redis's own test-suite, with the add-on in every crawler that it makes.
 
 Its classes are used as they are, by who imports them; what the add-on takes over is
-what settings name (`tests/test_takeover.py`).
+what settings name (`tests/session/test_other_schedulers.py`).
 """
 
 import contextlib

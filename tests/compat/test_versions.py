@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = ["2.13.4", "2.14.2", "2.15.2", "2.16.0", "2.17.0", "2.18.0", "2.19.0"]
 """The last of each series."""
 TESTS = [
-    "tests/test_handler.py",
-    "tests/test_requests.py",
+    "tests/download/test_handler.py",
+    "tests/requests/test_stored_request.py",
     "tests/integration/test_cookies.py",
     "tests/integration/test_crawl.py",
     "tests/integration/test_plain_spider.py",
@@ -23,8 +23,8 @@ TESTS = [
 ]
 """What goes through all that `frontier/scrapy_internals.py` adapts."""
 MORE = [
-    "tests/test_cookies.py",
-    "tests/test_discovery.py",
+    "tests/download/test_cookies.py",
+    "tests/requests/test_discovery.py",
     "tests/test_scheduler.py",
     "tests/integration/test_discovery.py",
     "tests/integration/test_kill.py",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from frontier.archive.policy import may_be_revisit
-from frontier.archive.records import capture
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.revisit_policy import may_be_revisit
 from frontier.download.browser import AS_TEXT, Answer, exchange_of_answer
-from tests.archive.samples import NOON, warc_headers
+from frontier.warc.records import capture
+from tests.warc.samples import NOON, warc_headers
 
 MAKER = "scrapy_playwright.handler.Handler"
 INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"

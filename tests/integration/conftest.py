@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import warm
 
-from frontier.queues.codec import decode
+from frontier.queue.item import decode
 from frontier.store.client import BlockingStore, Call
 from frontier.store.embedded import EmbeddedStore
 from frontier.testing.oracle import RequestLog, expected_urls

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from frontier.places import Places
-from frontier.queues.push import TEST
+from frontier.queue.push import TEST
+from frontier.urls.partition import Places
 
 
 class Owner:

@@ -1,6 +1,6 @@
 """A crawl whose set outgrows its memory budget."""
 
-from frontier.inspection.snapshot import snapshot
+from frontier.status.snapshot import snapshot
 
 SEEDS = "seeds={}"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import until
 
-from frontier.queues.letters import counted, letters
+from frontier.queue.dead_letters import counted, letters
 from frontier.store.keys import CrawlKeys
 from tests.rawsite import RawSite
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from frontier.collection.rekeying import Rekeying, rules_of_files
+from frontier.collection.rekey import Rekeying, rules_of_files
 
 
 def crawl(serve, cluster, rules):

@@ -2,8 +2,8 @@
 
 import gzip
 
-from tests.archive.judges import assert_sound, read_warcio
 from tests.rawsite import RawSite
+from tests.warc.judges import assert_sound, read_warcio
 
 TEXT = b"<p>hello</p>" * 100
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"

@@ -2,9 +2,9 @@
 
 from conftest import until
 
-from frontier.archive.commit import Canceled, cancel
-from frontier.collection.checking import Check
-from frontier.collection.overview import look, runs
+from frontier.collection.check import Check
+from frontier.collection.commit import Canceled, cancel
+from frontier.collection.summary import look, runs
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys
 

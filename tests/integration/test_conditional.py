@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 from fastwarc import ArchiveIterator
 
-from tests.archive.judges import assert_sound
+from tests.warc.judges import assert_sound
 
 START = b"<title>start</title>"
 START += b"".join(b"<a href='/%s'>x</a>" % name for name in (b"a", b"b", b"forced"))

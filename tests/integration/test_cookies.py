@@ -9,7 +9,7 @@ import pytest
 from conftest import SHORT, Cluster, until
 
 from frontier.errors import UnknownCrawl
-from frontier.inspection.snapshot import snapshot
+from frontier.status.snapshot import snapshot
 
 SITES = 12
 """So many that two nodes have some each, and that a login of one is for the other."""

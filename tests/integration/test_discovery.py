@@ -12,15 +12,15 @@ import warm
 from conftest import Cluster
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from frontier.collection.lines import crawl_log
-from tests.archive.judges import (
+from frontier.collection.foreign_indexes import crawl_log
+from tests.rawsite import RawSite
+from tests.warc.judges import (
     SCRIPTS,
     assert_sound,
     read_fastwarc,
     read_warcio,
     run,
 )
-from tests.rawsite import RawSite
 
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
 PROJECT = """

@@ -6,8 +6,8 @@ import subprocess
 import pytest
 from conftest import until
 
-from tests.archive.judges import read_fastwarc, read_warcio
 from tests.rawsite import RawSite
+from tests.warc.judges import read_fastwarc, read_warcio
 
 SIZE = "60k"
 

@@ -9,8 +9,8 @@ import pytest
 from conftest import Cluster, until
 
 from benchmarks.topologies import ClusterServers, slot_of
-from frontier.conf import Config
-from frontier.places import Places
+from frontier.settings.config import Config
+from frontier.urls.partition import Places
 
 TTL = 6.0
 BEFORE = 6.0

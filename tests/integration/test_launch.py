@@ -2,7 +2,7 @@
 
 from conftest import FAST
 
-from frontier.inspection.snapshot import list_crawls
+from frontier.status.snapshot import list_crawls
 
 
 def crawls(cluster):

@@ -7,7 +7,7 @@ import pytest
 from conftest import SHORT, until
 
 from frontier.errors import FrontierError
-from frontier.inspection.snapshot import snapshot
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys
 

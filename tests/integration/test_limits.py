@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from conftest import FAST, SHORT, until
 
-from frontier.inspection.snapshot import snapshot
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 

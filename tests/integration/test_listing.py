@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from conftest import SHORT, until
 
+from frontier.cdx.cdxj_fields import notes_of
 from frontier.cdx.lines import line_of, parse
-from frontier.cdx.notes import notes_of
-from frontier.cdx.reader import records
+from frontier.warc.reader import records
 
 
 def files(cluster):

@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 from conftest import SHORT, until
 
-from frontier.inspection.snapshot import snapshot
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
 SPIDER = """
 import scrapy
 
-from frontier.pages import links_of
+from frontier.download.pages import links_of
 
 
 class LocalSpider(scrapy.Spider):

@@ -11,8 +11,8 @@ from test_wire import Captured
 
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from tests.archive.judges import assert_sound, read_warcio
 from tests.rawsite import RawSite
+from tests.warc.judges import assert_sound, read_warcio
 
 SENT = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nsent"
 PAGES = {

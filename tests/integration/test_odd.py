@@ -6,8 +6,8 @@ import pytest
 from conftest import Cluster
 from test_wire import Captured
 
-from tests.archive.judges import assert_sound
 from tests.rawsite import RawSite
+from tests.warc.judges import assert_sound
 
 OK = b"HTTP/1.1 200 OK\r\nServer: s\r\n"
 SAVED = b"x" * 20_000

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 import warm
 
-from tests.archive.judges import read_warcio
+from tests.warc.judges import read_warcio
 
 SCRAPY = [sys.executable, "-m", "scrapy"]
 SPIDER = """

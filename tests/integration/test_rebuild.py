@@ -8,7 +8,7 @@ from conftest import SHORT, until
 from test_kill import served
 
 from frontier.cli.exits import ExitCode
-from frontier.journal.entries import Acked, read
+from frontier.node.journal.entries import Acked, read
 
 
 def rebuild(cluster, *journals, **options):

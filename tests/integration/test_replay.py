@@ -9,8 +9,8 @@ from conftest import Cluster
 
 from frontier.cdx.lines import parse
 from tests import foreign
-from tests.archive.judges import read_warcio
 from tests.rawsite import RawSite
+from tests.warc.judges import read_warcio
 
 FORM = "application/x-www-form-urlencoded"
 SPIDER = """

@@ -6,14 +6,14 @@ import time
 import pytest
 from conftest import until
 
-from frontier.conf import Config
-from frontier.coordination import crawls
-from frontier.hashing import partition_of
-from frontier.inspection.snapshot import snapshot
-from frontier.queues.codec import encode
-from frontier.runtime.shape import crawl_shape
+from frontier.cluster import crawls
+from frontier.cluster.shared_settings import crawl_shape
+from frontier.queue.item import encode
+from frontier.settings.config import Config
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from frontier.urls.seen_hash import partition_of
 
 KEYS = CrawlKeys("frontier", "site-1")
 

@@ -20,7 +20,7 @@ import warm
 from conftest import SHORT, Cluster, until
 
 from frontier.errors import UnknownCrawl
-from frontier.inspection.snapshot import snapshot
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.testing.oracle import RequestLog
 from frontier.testing.resource import failure, html, ok

@@ -3,8 +3,8 @@
 import threading
 from pathlib import Path
 
-from tests.archive.judges import read_fastwarc, read_warcio
 from tests.rawsite import RawSite
+from tests.warc.judges import read_fastwarc, read_warcio
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: video/x\r\n"
 BLOCK = bytes(range(256)) * 4096

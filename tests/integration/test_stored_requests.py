@@ -7,13 +7,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from conftest import until
 
-from frontier.inspection.snapshot import snapshot
-from frontier.queues.codec import encode
-from frontier.queues.letters import counted, letters
-from frontier.queues.push import TEST, Push
-from frontier.runtime.seeder import Seeder
-from frontier.runtime.shape import seen_shape
-from frontier.seen.stored import stored_crawl
+from frontier.cluster.shared_settings import seen_shape
+from frontier.queue.dead_letters import counted, letters
+from frontier.queue.item import encode
+from frontier.queue.push import TEST, Push
+from frontier.seeds.load_once import Seeder
+from frontier.seen.seen_set import stored_crawl
+from frontier.status.snapshot import snapshot
 
 HOST = "http://site.example"
 PAGES = 12

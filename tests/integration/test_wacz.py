@@ -21,16 +21,16 @@ from conftest import CHOSEN, Cluster, until
 from fastwarc.cli import main as fastwarc
 from warcio.archiveiterator import ArchiveIterator
 
-from frontier.archive.writer import WarcWriter
 from frontier.cdx.lines import parse
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
+from frontier.warc.file_rotation import WarcWriter
 from tests import foreign
-from tests.archive.samples import an_exchange
+from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
 SITE = {"hosts": 2, "calendar_months": 12, "slow_seconds": 0.2}

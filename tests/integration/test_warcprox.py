@@ -20,8 +20,8 @@ from test_odd import BODIES, READ, stored
 from test_wire import PAGES as WIRE_PAGES
 
 from tests import foreign
-from tests.archive.samples import members, warc_headers
 from tests.rawsite import RawSite
+from tests.warc.samples import members, warc_headers
 
 pytestmark = pytest.mark.compat
 COMPARED = (

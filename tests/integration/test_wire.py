@@ -7,9 +7,9 @@ from datetime import datetime
 import pytest
 from conftest import Cluster
 
-from tests.archive.judges import read_fastwarc, read_warcio
-from tests.archive.samples import members, warc_headers
 from tests.rawsite import RawSite, tls_context
+from tests.warc.judges import read_fastwarc, read_warcio
+from tests.warc.samples import members, warc_headers
 
 ODD = (
     b"HTTP/1.1 200 Tr\xe8s bien\r\n"

@@ -1,7 +1,7 @@
 import pytest
 from scrapy.http import HtmlResponse, Response, TextResponse
 
-from frontier.pages import links_of
+from frontier.download.pages import links_of
 
 BASE = "http://a.example/dir/page.html?q=1"
 

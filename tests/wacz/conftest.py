@@ -3,9 +3,9 @@ import itertools
 
 import pytest
 
-from frontier.archive.writer import WarcWriter
 from frontier.model import Original
-from tests.archive.samples import an_exchange
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import an_exchange
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import brotli
 import pytest
 from isal import isal_zlib
 
-from frontier.archive.listing import Listing, beside_of
-from frontier.archive.writer import WarcWriter
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from tests.archive.samples import an_exchange
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import an_exchange
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
 

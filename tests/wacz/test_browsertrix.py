@@ -12,16 +12,16 @@ import subprocess
 
 import pytest
 
-from frontier.archive.listing import Listing, beside_of
-from frontier.archive.writer import WarcWriter
 from frontier.cdx.lines import parse
-from frontier.digest import sha256_hex
+from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.wacz.create import create, warc_files
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.file_rotation import WarcWriter
 from tests import foreign
-from tests.archive.samples import NOON, an_exchange
 from tests.collection.samples import Index, make_manifest, resource
 from tests.conftest import Server
+from tests.warc.samples import NOON, an_exchange
 
 pytestmark = pytest.mark.compat
 FACTS = ("url", "mime", "status", "digest", "offset", "length", "filename")

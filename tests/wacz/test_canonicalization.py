@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from frontier.archive.writer import WarcWriter
-from frontier.canon.rulesets import named
-from frontier.cdx.declared import declared_in
-from frontier.collection.rekeying import Rekeying, rules_of_files
+from frontier.cdx.declared_rules import declared_in
+from frontier.collection.rekey import Rekeying, rules_of_files
+from frontier.urls.canon.rulesets import named
 from frontier.wacz.canonicalization import MEMBER
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from tests.archive.samples import an_exchange
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
 URLS = ("http://www.example.com/a?&x=1", "http://example.com/b")

@@ -10,12 +10,12 @@ import pytest
 from cdxj_indexer.main import CDXJIndexer
 from typer.testing import CliRunner
 
-from frontier.cdx.reader import records
 from frontier.cli import app
 from frontier.cli.exits import ExitCode
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create, warc_files
+from frontier.warc.reader import records
 
 
 @pytest.fixture

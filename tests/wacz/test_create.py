@@ -14,13 +14,13 @@ import pytest
 import warm
 from fastwarc.warc import ArchiveIterator
 
-from frontier.archive.listing import Listing
 from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, FileTaken
 from frontier.wacz.check import check
 from frontier.wacz.copyist import Copyist
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.requires import index_lines
+from frontier.warc.cdxj_sidecar import Listing
 
 SCRIPTS = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]

@@ -10,15 +10,15 @@ import zipfile
 
 import pytest
 
-from frontier.archive.listing import Listing, beside_of
-from frontier.archive.writer import WarcWriter
 from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, BadWarc
 from frontier.model import Original
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from frontier.wacz.packing import Pack
-from tests.archive.samples import an_exchange
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import an_exchange
 
 FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
 HTML = [("Content-Type", "text/html; charset=utf-8")]

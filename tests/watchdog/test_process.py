@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frontier.coordination.lease import Leases
+from frontier.cluster.lease import Leases
 
 URL = "http://a.example/deadly"
 NODE = """
@@ -19,10 +19,9 @@ import signal
 import sys
 from types import SimpleNamespace
 
-from frontier.conf import Config
-from frontier.coordination.lease import Leases
-from frontier.model import Lease
-from frontier.queues.partition import Reservation
+from frontier.settings.config import Config
+from frontier.cluster.lease import Leases
+from frontier.queue.reserve import Reservation
 from frontier.store.address import address_of
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys

@@ -60,7 +60,7 @@ local SEEN = {'buckets', 'count', 'blooms', 'last', 'era'}
 local FAULTS = {'BADKEY', 'WRONGTYPE', 'not an integer', 'overflow', 'attempt to'}
 
 -- The first bit of a mark in a filter of so many, and what takes it to the next;
--- a number in Lua keeps the first 53 bits of a mark. As in frontier.bloom.
+-- a number in Lua keeps the first 53 bits of a mark. As in frontier.seen.bloom.
 local function steps(mark, size)
   local rest = tonumber(mark) / 1024
   local high = floor(rest / size)

@@ -4,9 +4,9 @@ import json
 import struct
 import zlib
 
-from frontier.carryover.file import BITS, END, ENTRIES, LAYOUT, MAGIC, SeenFile
 from frontier.cli.exits import ExitCode
 from frontier.errors import SeenFileBroken, SeenFileMismatch
+from frontier.seen.export.file import BITS, END, ENTRIES, LAYOUT, MAGIC, SeenFile
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 

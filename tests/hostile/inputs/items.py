@@ -6,9 +6,9 @@ import zlib
 
 import msgpack
 
-from frontier.cookies import _cookie
+from frontier.download.cookies import _cookie
 from frontier.errors import CodecError
-from frontier.queues.codec import VERSION, decode, encode
+from frontier.queue.item import VERSION, decode, encode
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 
@@ -92,8 +92,8 @@ CLASSES = {
 
 @hostile_each("item", CLASSES)
 def _(given, named):
-    from frontier.itemclasses import ItemClasses
-    from frontier.queues.codec import Codec
+    from frontier.queue.item import Codec
+    from frontier.requests.item_classes import ItemClasses
 
     given.file("evil.py", "open('owned', 'w').write('x')")
     codec = Codec(ItemClasses(("spiders",)))
@@ -137,7 +137,7 @@ REQUESTS = {
 def _(given, record):
     from scrapy.spiders import CrawlSpider
 
-    from frontier.requests import from_record
+    from frontier.requests.stored_request import from_record
 
     spider = CrawlSpider("mine")
     with refused(CodecError):
@@ -232,7 +232,7 @@ BLOCKS = {
 
 @hostile_each("block", BLOCKS)
 def _(given, data):
-    from frontier.queues.blocks import unpack
+    from frontier.queue.spill_blocks import unpack
 
     with refused(CodecError):
         unpack(data)

@@ -6,11 +6,11 @@ import zlib
 import msgpack
 
 from frontier.cli.exits import ExitCode
-from frontier.conf import Config
-from frontier.hashing import LEAST_MARK
-from frontier.journal.entries import Bad, Header, Pushed, frame, read
-from frontier.queues.codec import encode
-from frontier.runtime.shape import crawl_shape
+from frontier.cluster.shared_settings import crawl_shape
+from frontier.node.journal.entries import Bad, Header, Pushed, frame, read
+from frontier.queue.item import encode
+from frontier.settings.config import Config
+from frontier.urls.seen_hash import LEAST_MARK
 from tests.hostile.corpus import hostile, hostile_each
 from tests.hostile.making import frame as framed
 

@@ -2,10 +2,10 @@
 
 import contextlib
 
-from frontier.canon.files import read
-from frontier.canon.rulesets import named
 from frontier.cli.exits import ExitCode
 from frontier.errors import InvalidURL, RulesBroken
+from frontier.urls.canon.rule_files import read
+from frontier.urls.canon.rulesets import named
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 
@@ -112,7 +112,7 @@ LONG = {
 def _(given, url):
     """Each set of rules takes linear time, whatever comes of it."""
     from frontier.errors import InvalidURL
-    from frontier.parsers import CANON_RULES
+    from frontier.settings.values import CANON_RULES
 
     for name in CANON_RULES:
         if name == "scrapy":

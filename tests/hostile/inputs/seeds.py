@@ -3,8 +3,8 @@
 import json
 
 from frontier.errors import ConfigurationError
-from frontier.seedlines import SeedFault, read_line
-from frontier.seeds import read_seeds
+from frontier.seeds.line import SeedFault, read_line
+from frontier.seeds.read import read_seeds
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 

@@ -3,8 +3,8 @@
 import os
 
 from frontier.cli.exits import ExitCode
-from frontier.conf import Config
 from frontier.errors import ConfigurationError
+from frontier.settings.config import Config
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested, record, warc
 

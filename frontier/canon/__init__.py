@@ -1,8 +1,0 @@
-"""Canonicalization: what a URL is to a crawl, an index or an archive."""
-
-from __future__ import annotations
-
-from frontier.canon.originals import apply
-from frontier.errors import InvalidURL
-
-__all__ = ["InvalidURL", "apply"]

@@ -1,1 +1,0 @@
-"""What one crawl has seen, carried over to the next."""

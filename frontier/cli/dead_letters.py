@@ -1,0 +1,134 @@
+"""``frontier crawl dead`` and ``requeue``: what a crawl has given up."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.options import (
+    NAMESPACE,
+    STORE_DIR,
+    Json,
+    Namespace,
+    RedisUrl,
+    StoreDir,
+    connected,
+)
+from frontier.cli.output import complain, say, show, show_json
+from frontier.errors import ConfigurationError
+from frontier.status.validate import printable, text
+
+if TYPE_CHECKING:
+    from frontier.queue.dead_letters import Letter
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.store.client import BlockingStore
+
+CrawlId = Annotated[
+    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    crawl: StoredCrawl
+    total: int
+    letters: list[Letter]
+
+
+def dead(
+    crawl_id: CrawlId = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """List the requests that were given up, and why."""
+    with connected(redis_url, store_dir) as store:
+        found = _read(store, namespace, crawl_id)
+    if as_json:
+        rows = [
+            {
+                "url": printable(one.url),
+                "reason": text(one.reason),
+                "queue": printable(one.queue),
+                "partition": one.partition,
+            }
+            for one in found.letters
+        ]
+        name = found.crawl.keys.crawl_id
+        show_json({"crawl_id": name, "dead": found.total, "letters": rows})
+        return
+    lines = [
+        f"{printable(one.url) or '(unreadable request)'}: {text(one.reason)}"
+        for one in found.letters
+    ]
+    if found.total > len(found.letters):
+        lines.append(f"and {found.total - len(found.letters):,} more")
+    show(Text(line) for line in lines or ["nothing was given up"])
+
+
+def requeue(
+    urls: Annotated[
+        list[str] | None, typer.Argument(metavar="[URL...]", show_default=False)
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that can be read.")] = False,
+    crawl_id: CrawlId = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Put requests that were given up back to their queues, in an open crawl."""
+    from frontier.queue.dead_letters import revive
+    from frontier.seeds.load_once import SeedLock, tell_holders
+
+    wanted = {url.strip() for url in urls or ()}
+    if bool(wanted) == every:
+        raise ConfigurationError("requeue needs either URLs or --all")
+    revived, left = 0, 0
+    with connected(redis_url, store_dir) as store:
+        while True:  # what is read at once is capped
+            found = _read(store, namespace, crawl_id)
+            keys = found.crawl.keys
+            chosen = [
+                one for one in found.letters if one.url and (every or one.url in wanted)
+            ]
+            left = found.total - len(chosen)
+            wanted -= {one.url for one in chosen}
+            if not chosen:
+                break
+            # As for seeds: the crawl must not end while they are on their way.
+            lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
+            lock.hold(0)
+            count, risen = revive(store, keys, chosen)
+            tell_holders(store, keys, risen)
+            lock.done()
+            revived += count
+            if not count or not left:
+                break
+    if as_json:
+        name = keys.crawl_id
+        show_json({"crawl_id": name, "requeued": revived, "left": left})
+    else:
+        say(f"{revived:,} requests are queued again, {left:,} are left")
+    for url in sorted(wanted):
+        complain(f"{printable(url)!r} was not given up, or was requeued already")
+    if wanted:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _read(store: BlockingStore, namespace: str, crawl_id: str) -> _Found:
+    from frontier.queue.dead_letters import counted, letters
+    from frontier.seen.seen_set import stored_crawl
+    from frontier.status.snapshot import newest_crawl
+
+    chosen = crawl_id or newest_crawl(store, namespace)
+    crawl = stored_crawl(store, namespace, chosen)
+    counts = counted(store, crawl.keys, crawl.config.partitions)
+    found = list(letters(store, crawl.keys, counts))
+    return _Found(crawl, sum(counts.values()), found)

@@ -1,0 +1,200 @@
+"""Nodes as processes of this machine, each with a log file.
+
+What always holds:
+
+1.  A node is in a session of its own, so that a terminal's Ctrl-C reaches it
+    once, through `Nodes.signal`, and not twice: Scrapy takes the second one as
+    the wish to be cut off.
+2.  After `Nodes.wait` no node runs.
+3.  What a node is told is in no list of arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.files.output_files import FILE_MODE, creating
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+KILLS = 3
+"""Which signal kills the nodes; Scrapy has a use for the first and the second."""
+PACE = 0.1
+"""Seconds between looks at whether nodes still run."""
+MAX_ERRORS = 3
+"""Lines of a failed node's log that are shown."""
+TAIL = 256 * 1024
+"""Bytes at a log's end in which they are looked for."""
+
+_RECORD = re.compile(r"\S+ \S+ \[[^]]*\] ([A-Z]+): (.*)")
+"""The first line of a log record, in Scrapy's format."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProcess:
+    """One node."""
+
+    node_id: str
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def exit_code(self) -> int | None:
+        """``None`` while it runs; negative if a signal killed it."""
+        return self.process.poll()
+
+    def warnings(self) -> list[str]:
+        """The messages of the last warnings in its log."""
+        records = filter(None, map(_RECORD.match, self._lines()))
+        found = [record[2] for record in records if record[1] == "WARNING"]
+        return [printable(line) for line in found[-MAX_ERRORS:]]
+
+    def errors(self) -> list[str]:
+        """The last errors in its log, or its last line if there are none."""
+        lines = self._lines()
+        last = [line.strip() for line in lines if line.strip()][-1:]
+        found = _errors(lines)[-MAX_ERRORS:]
+        return [printable(line) for line in dict.fromkeys(found or last)]
+
+    def _lines(self) -> list[str]:
+        with self.log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL))
+            return file.read().decode("utf-8", "replace").splitlines()
+
+
+def _errors(lines: Sequence[str]) -> list[str]:
+    """The messages of errors in *lines*, each with the end of its traceback."""
+    found: list[str] = []
+    message, end = "", ""
+    for line in [*lines, "- - [] END: "]:
+        record = _RECORD.match(line)
+        if record is None:
+            end = line.strip() or end
+            continue
+        if message:
+            found.append(f"{message}: {end}" if end else message)
+        message = record[2] if record[1] in {"ERROR", "CRITICAL"} else ""
+        end = ""
+    return found
+
+
+class Nodes:
+    """The nodes that one command has started."""
+
+    def __init__(self, mode: int = FILE_MODE) -> None:
+        self._mode = mode
+        self.every: list[NodeProcess] = []
+        self.interrupted = False
+        """Whether a signal was passed on to them."""
+
+    def start(
+        self,
+        node_id: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        """Run Scrapy's *command* as *node_id*; what it prints goes to *log*.
+
+        The process is told it by its standard input: arguments are there for all to
+        read, and those of settings and spiders may be secrets.
+        """
+        words = [sys.executable, "-m", __name__, node_id]
+        with open(log, "ab", opener=creating(self._mode)) as output:
+            process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
+                words,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+            )
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), process.stdin as told:
+                told.write(json.dumps([*command]).encode())
+        self.every.append(NodeProcess(node_id, log, process))
+
+    def wait(self, meanwhile: Callable[[], None]) -> None:
+        """Return when all have ended; *meanwhile* is called again and again."""
+        try:
+            while any(node.exit_code is None for node in self.every):
+                meanwhile()
+                time.sleep(PACE)
+        except BaseException:
+            self.signal(signal.SIGTERM)
+            for node in self.every:
+                node.process.wait()
+            raise
+
+    def signal(self, number: int) -> None:
+        """Send signal *number* to all that run."""
+        for node in self.every:
+            if node.exit_code is None:
+                node.process.send_signal(number)
+
+    @contextmanager
+    def passing_on_signals(self) -> Iterator[None]:
+        """While it lasts, what would end this process ends the nodes instead.
+
+        The third signal kills them: a node whose callback hangs hears no other.
+        """
+        heard = 0
+
+        def pass_on(number: int, _: object) -> None:
+            nonlocal heard
+            heard += 1
+            self.interrupted = True
+            self.signal(number if heard < KILLS else signal.SIGKILL)
+
+        before = {
+            number: signal.signal(number, pass_on)
+            for number in PASSED_ON
+            if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def failed(self) -> list[NodeProcess]:
+        """Those that did not end with exit code 0."""
+        return [node for node in self.every if node.exit_code != 0]
+
+
+def crawl_as_told() -> None:
+    """Be Scrapy with the arguments that standard input has, as a JSON list.
+
+    Raises:
+        SystemExit: With Scrapy's exit code.
+    """
+    words = json.load(sys.stdin.buffer)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    from scrapy.cmdline import execute
+
+    sys.argv = ["scrapy", *words]
+    execute()
+
+
+if __name__ == "__main__":
+    crawl_as_told()

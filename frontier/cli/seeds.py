@@ -1,0 +1,348 @@
+"""``frontier crawl seed``: put seeds into a crawl, running or not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import secrets
+import socket
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from frontier.cli.exits import ExitCode
+from frontier.cli.options import (
+    NAMESPACE,
+    STORE_DIR,
+    Json,
+    Namespace,
+    RedisUrl,
+    StoreDir,
+    connected,
+)
+from frontier.cli.output import complain, say, show, show_json
+from frontier.cli.progress import bar
+from frontier.cli.report import facts
+from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
+from frontier.files.input_files import open_input
+from frontier.queue.item import MAX_BYTES
+from frontier.seeds.line import SeedFault, read_line
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontier.queue.push import Push
+    from frontier.requests.stored_request import Allowed
+    from frontier.seeds.load_once import Seeder, SeedLock
+    from frontier.seeds.push import SeedPushes
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.settings.config import Config
+    from frontier.store.client import BlockingStore
+
+STDIN = "-"
+BATCH = 10_000
+"""Seeds that are pushed together."""
+PATIENCE = 0.5
+"""Seconds for which more lines of standard input are waited for."""
+ROOM = 10_000
+"""Lines of standard input that are read ahead."""
+SHOWN = 200
+"""Characters of a line in a message."""
+
+
+class Line(NamedTuple):
+    """A line that was given, and where."""
+
+    place: str
+    text: str
+    fault: str = ""
+    """Why it cannot be read, if it cannot."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the lines."""
+
+    lines: int = 0
+    """Those that are done, in the order in which they were given."""
+    skipped: int = 0
+    """Those that an earlier run had done."""
+    faulty: int = 0
+
+
+def seed(
+    targets: Annotated[
+        list[str], typer.Argument(metavar="URL|FILE|-...", help="- is standard input.")
+    ],
+    crawl_id: Annotated[
+        str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+    ] = "",
+    redis_url: RedisUrl = "",
+    store_dir: StoreDir = STORE_DIR,
+    namespace: Namespace = NAMESPACE,
+    as_json: Json = False,
+) -> None:
+    """Put seeds into an open crawl, whether nodes run or not.
+
+    A seed is a URL, or a JSON object with url, method, headers, body, meta,
+    priority, callback and cb_kwargs; a file has one a line. A line that is no
+    seed is named and left out. A run that broke off goes on where it was.
+    """
+    from frontier.cli.project_urls import Identities
+    from frontier.cluster.crawls import BY_FINGERPRINT
+    from frontier.cluster.shared_settings import seen_shape
+    from frontier.seeds.load_once import Seeder, SeedLock
+    from frontier.seen.seen_set import stored_crawl
+    from frontier.status.snapshot import newest_crawl
+
+    list_id, total = _survey(targets)
+    with connected(redis_url, store_dir) as store:
+        chosen = crawl_id or newest_crawl(store, namespace)
+        crawl = stored_crawl(store, namespace, chosen)
+        if crawl.config.queue_key == BY_FINGERPRINT:
+            raise ConfigurationError(
+                f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
+            )
+        pushes = _pushes(store, crawl, Identities(crawl, store))
+        _wait_for_copies(store)
+        lock = SeedLock(store, crawl.keys, list_id, _holder())
+        seeder = Seeder(store, crawl.keys, seen_shape(crawl.config))
+        with bar("seeds", total) as progress:
+            try:
+                counts = _load(_lines_of(targets), pushes, seeder, lock, progress)
+            except PushForgotten:
+                lock.start_over()
+                raise
+    said: dict[str, Any] = {
+        "crawl_id": chosen,
+        "queued": seeder.queued,
+        "held": seeder.holding.held,
+        "seen_already": seeder.seen,
+        "left_out": counts.faulty,
+        "done_before": counts.skipped,
+    }
+    if as_json:
+        show_json(said)
+    else:
+        rows = [
+            (name.replace("_", " "), f"{number:,}")
+            for name, number in said.items()
+            if name != "crawl_id"
+        ]
+        show([facts([("crawl", chosen), *rows])])
+    aside = seeder.holding.told()
+    for told in aside:
+        complain(told)
+    if counts.faulty or aside:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _load(
+    lines: Iterator[Line | None],
+    pushes: SeedPushes,
+    seeder: Seeder,
+    lock: SeedLock,
+    progress: Callable[[int], None],
+) -> Counts:
+    """Push what *lines* say; ``None`` among them means that no more has come yet."""
+    counts = Counts()
+
+    def wait() -> None:
+        say("another command loads this list; waiting for it")
+
+    done = counts.skipped = lock.hold(0, wait)
+    waiting: list[tuple[int, Push]] = []
+    for line in lines:
+        if line is not None:
+            counts.lines += 1
+            if counts.lines <= done:
+                continue
+            waiting += _of(line, pushes, counts)
+        if line is None or len(waiting) >= BATCH:
+            seeder.push(waiting)
+            waiting = []
+            done = lock.hold(counts.lines, wait)
+            progress(counts.lines)
+    seeder.push(waiting)
+    seeder.leave()
+    lock.done()
+    return counts
+
+
+def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]]:
+    fault = line.fault
+    try:
+        found = None if fault else read_line(line.text)
+        if found is not None:
+            return pushes.of(found)
+    except SeedFault as raised:
+        shown = printable(line.text.strip()[:SHOWN])
+        fault = f"{shown!r} {printable(str(raised))}"
+    if fault:
+        counts.faulty += 1
+        complain(f"{line.place}: {fault}; it is left out")
+    return []
+
+
+def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
+    from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
+    from frontier.seeds.push import SeedPushes
+    from frontier.store.client import Call
+    from frontier.urls.canon.rulesets import SCRAPY
+    from frontier.urls.host_ips import BlockingAddresses
+    from frontier.urls.partition import Places
+
+    salt = store.call(Call.command("HGET", crawl.keys.meta(), "carried"))
+    return SeedPushes(
+        Places(crawl.config, BlockingAddresses(store, crawl.keys).find),
+        identities.fingerprint,
+        spider=_spider(crawl.spider),
+        name=crawl.spider,
+        salt=salt or b"",
+        is_seen=crawl.config.seen_start,
+        allowed=_allowed(),
+        is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
+        and crawl.config.canon_rules == SCRAPY,
+    )
+
+
+def _config() -> Config:
+    """The settings of the project here."""
+    from scrapy.utils.project import get_project_settings
+
+    from frontier.settings.config import Config
+
+    return Config.from_settings(get_project_settings())
+
+
+def _allowed() -> Allowed:
+    """What nodes with the settings of the project here take from the store."""
+    from frontier.requests.stored_request import Allowed
+
+    return Allowed.of(_config())
+
+
+def _wait_for_copies(store: BlockingStore) -> None:
+    """Have seeds count as stored when they are where those settings want them.
+
+    Raises:
+        ConfigurationError: A server cannot tell of that.
+    """
+    from frontier.store.copies import Copies
+
+    config = _config()
+    copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+    if copies:
+        try:
+            store.call(copies.probe())
+        except StoreRefused as error:
+            raise copies.refused(store.where, str(error)) from None
+    store.copies = copies
+
+
+def _spider(name: str) -> type[Any] | None:
+    """The class of the spider *name*, if the project here has it."""
+    from scrapy.spiderloader import get_spider_loader
+    from scrapy.utils.project import get_project_settings
+
+    try:
+        return get_spider_loader(get_project_settings()).load(name)
+    except KeyError:
+        return None
+
+
+def _holder() -> str:
+    return f"seed-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _is_file(target: str) -> bool:
+    return "://" not in target and not target.lstrip().startswith("{")
+
+
+def _survey(targets: list[str]) -> tuple[str, int | None]:
+    """What *targets* are called in the store, and how many lines they have.
+
+    A list is known by its contents, so that one that was changed is another.
+    Standard input cannot be read twice: it is a new list each time.
+
+    Raises:
+        ConfigurationError: A file cannot be read.
+    """
+    digest, total = hashlib.sha256(), 0
+    if STDIN in targets:
+        return f"seeds-{secrets.token_hex(8)}", None
+    for target in targets:
+        if not _is_file(target):
+            digest.update(target.encode("utf-8", "surrogateescape") + b"\n")
+            total += 1
+            continue
+        try:
+            with open_input(Path(target)) as file:
+                last = b"\n"
+                while data := file.read(1 << 20):
+                    digest.update(data)
+                    total += data.count(b"\n")
+                    last = data[-1:]
+                total += last != b"\n"
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigurationError(
+                f"{target[:SHOWN]!r} is neither a URL nor a file: {reason}"
+            ) from None
+    return f"seeds-{digest.hexdigest()[:16]}", total
+
+
+def _lines_of(targets: list[str]) -> Iterator[Line | None]:
+    for number, target in enumerate(targets, 1):
+        if target == STDIN:
+            yield from _arriving("standard input", sys.stdin.buffer)
+        elif _is_file(target):
+            with open_input(Path(target)) as file:
+                yield from _lines(printable(target[:SHOWN]), file)
+        else:
+            yield Line(f"argument {number}", target)
+
+
+def _lines(name: str, file: Any) -> Iterator[Line]:
+    number = 0
+    while data := file.readline(MAX_BYTES + 3):
+        number += 1
+        place = f"{name}:{number}"
+        if len(data) > MAX_BYTES + 2:
+            while data and not data.endswith(b"\n"):
+                data = file.readline(MAX_BYTES)
+            yield Line(place, "", f"takes more than {MAX_BYTES:,} bytes")
+            continue
+        try:
+            yield Line(place, data.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            yield Line(place, "", f"is not UTF-8, at its byte {error.start + 1}")
+
+
+def _arriving(name: str, file: Any) -> Iterator[Line | None]:
+    """The lines of *file*, and ``None`` where no more have come for a while."""
+    read: queue.Queue[Line | None] = queue.Queue(ROOM)
+
+    def run() -> None:
+        try:
+            for line in _lines(name, file):
+                read.put(line)
+        finally:
+            read.put(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    while True:
+        try:
+            line = read.get(timeout=PATIENCE)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            return
+        yield line

@@ -1,0 +1,103 @@
+"""The settings that all nodes of a crawl must share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError
+from frontier.queue.push import SeenShape
+from frontier.seen import bloom
+from frontier.store.client import Call
+from frontier.urls.canon.rulesets import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frontier.settings.config import Config
+
+FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
+"""The setting of Scrapy's that says what tells requests apart."""
+SCRAPYS = "scrapy.utils.request.RequestFingerprinter"
+CANONICALIZATION = "canonicalization"
+"""What makes spellings of a URL one; no setting, as there is one kind only."""
+FILTER_PROBE = Call.command("BF.EXISTS", "frontier", "")
+"""A call that a server without native filters refuses."""
+
+
+def settled(config: Config, *, server_has_filters: bool) -> Config:
+    """*config* with ``FRONTIER_BLOOM_NATIVE`` decided.
+
+    Raises:
+        ConfigurationError: It asks for native filters where there are none.
+    """
+    if config.bloom_native == "yes" and not server_has_filters:
+        raise ConfigurationError(
+            "FRONTIER_BLOOM_NATIVE = 'yes': the store has no commands BF.*; "
+            "set 'auto' or 'no'"
+        )
+    if config.bloom_native == "auto":
+        choice = "yes" if server_has_filters else "no"
+        return replace(config, bloom_native=choice)
+    return config
+
+
+def crawl_shape(
+    config: Config, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Setting name to value, as stored with the crawl.
+
+    *settings* are Scrapy's; without them its own fingerprinter is meant.
+
+    Raises:
+        ConfigurationError: Their fingerprinter is no class.
+    """
+    return {
+        "FRONTIER_ALLOW_ADDRESSES": list(config.allow_addresses),
+        "FRONTIER_PARTITIONS": config.partitions,
+        "FRONTIER_QUEUE_KEY": config.queue_key,
+        "FRONTIER_HOST_SHARDS": config.host_shards,
+        "FRONTIER_CANON_RULES": config.canon_rules,
+        "FRONTIER_SEEN_TIERS": list(config.seen_tiers),
+        "FRONTIER_SEEN_SET_BITS": config.seen_set_bits,
+        "FRONTIER_SEEN_START": config.seen_start,
+        "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
+        "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
+        "FRONTIER_BLOOM_NATIVE": config.bloom_native,
+        FINGERPRINTER: fingerprinter_name(settings or {}),
+        CANONICALIZATION: label_of(config.canon_rules),
+    }
+
+
+def fingerprinter_name(settings: Mapping[str, Any]) -> str:
+    """The full name of the fingerprinter's class, however *settings* have it.
+
+    Raises:
+        ConfigurationError: They have none that can be imported.
+    """
+    value = settings.get(FINGERPRINTER) or SCRAPYS
+    if isinstance(value, str):
+        module, _, name = value.rpartition(".")
+        try:
+            value = getattr(import_module(module), name)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{FINGERPRINTER} = {value[:200]!r}: {error}"
+            ) from None
+    try:
+        return f"{value.__module__}.{value.__qualname__}"
+    except AttributeError:
+        raise ConfigurationError(f"{FINGERPRINTER} = {value!r}: is no class") from None
+
+
+def seen_shape(config: Config) -> SeenShape:
+    """The shared tiers of the seen test."""
+    return SeenShape(
+        has_bloom="bloom" in config.seen_tiers,
+        has_set="set" in config.seen_tiers,
+        capacity=bloom.share(config.bloom_capacity, config.partitions),
+        error_rate=config.bloom_error_rate,
+        set_bits=config.seen_set_bits,
+        native=config.bloom_native == "yes" and "bloom" in config.seen_tiers,
+    )

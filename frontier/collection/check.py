@@ -1,0 +1,298 @@
+"""Find what is wrong in a collection's index, and repair what can be.
+
+Other tools write to the index too, and some of them can be cut off half way. What
+is repaired is only what has one right answer; looking changes nothing. Memory
+does not grow with the index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from frontier.collection.foreign_indexes import spelled
+from frontier.collection.late_originals import match
+from frontier.collection.purge import SHADOWS, require_idle
+from frontier.collection.summary import COUNTS, filename, pairs, size
+from frontier.dedupe.digest_index import decode
+from frontier.status.validate import printable, whole
+from frontier.store.client import Call
+from frontier.store.scanning import scan
+from frontier.store.scripts import COLLECTION_MEND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CollectionKeys
+
+CHUNK = 1_000
+"""Digests per round trip."""
+EXAMPLES = 3
+"""Of each kind of fault, those that are shown."""
+
+
+class Fault(StrEnum):
+    """What can be wrong, as people are told it."""
+
+    DANGLING = "digests that lead to a crawl that does not have them"
+    MISSING = "digests of committed crawls that no crawl can find"
+    UNREADABLE = "entries that are not in the layout"
+    PLACE = "entries whose WACZ is not in their crawl's list"
+    COUNTS = "counts that are not the sums of their crawls'"
+    SIZES = "sizes of crawls that are not the sums of their files'"
+    LEAKED = "revisits that wait for an original that is there, or for nobody"
+    NAMES = "files of committed crawls that an import would take again"
+    SHADOWS = "keys that a purge has left"
+
+
+REPAIRED = frozenset(Fault) - {Fault.UNREADABLE, Fault.PLACE}
+"""Faults that have one right answer."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a check has found."""
+
+    faults: Counter[Fault] = field(default_factory=Counter)
+    examples: dict[Fault, list[str]] = field(default_factory=dict)
+    repaired: Counter[Fault] = field(default_factory=Counter)
+    digests: int = 0
+    """That were looked at."""
+    waiting: int = 0
+    """Digests whose revisits rightly wait for their original."""
+    unfinished: list[str] = field(default_factory=list)
+    """Commits and imports that have begun and not ended."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong, or not any more."""
+        return all(self.repaired[f] >= n for f, n in self.faults.items())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, with the short names of the faults."""
+        return {
+            "sound": self.sound,
+            "digests": self.digests,
+            "faults": {fault.name.lower(): n for fault, n in self.faults.items()},
+            "repaired": {fault.name.lower(): n for fault, n in self.repaired.items()},
+            "examples": {fault.name.lower(): x for fault, x in self.examples.items()},
+            "waiting": self.waiting,
+            "unfinished": self.unfinished,
+        }
+
+    def add(self, fault: Fault, example: str) -> None:
+        """Count one *fault*."""
+        self.faults[fault] += 1
+        shown = self.examples.setdefault(fault, [])
+        if len(shown) < EXAMPLES:
+            shown.append(printable(example))
+
+
+class Check:
+    """A check of the collection *keys*; with *repair* it is mended on the way."""
+
+    def __init__(
+        self,
+        store: BlockingStore,
+        keys: CollectionKeys,
+        *,
+        repair: bool = False,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self.found = Findings()
+        self._store = store
+        self._keys = keys
+        self._repair = repair
+        self._progress = progress
+        self._committed: list[str] = []
+
+    def run(self) -> Findings:
+        """Look at everything.
+
+        Raises:
+            CollectionInUse: It is to be repaired, and somebody adds to it.
+        """
+        keys = self._keys
+        if self._repair:
+            require_idle(self._store, keys)
+        members = self._store.call(Call.command("SMEMBERS", keys.committed()))
+        self._committed = sorted(m.decode("utf-8", "replace") for m in members)
+        self._shadows()
+        self._owners()
+        for crawl_id in self._committed:
+            self._crawl(crawl_id)
+        self._revisits()
+        self._sums()
+        self._unfinished()
+        return self.found
+
+    def _fault(self, fault: Fault, example: str, *repairs: Call) -> None:
+        self.found.add(fault, example)
+        if self._repair and repairs:
+            self._store.run(repairs)
+            self.found.repaired[fault] += 1
+
+    def _shadows(self) -> None:
+        for name in SHADOWS:
+            key = self._keys.shadow(name)
+            if self._store.call(Call.command("EXISTS", key)):
+                self._fault(Fault.SHADOWS, key, Call.command("UNLINK", key))
+
+    def _owners(self) -> None:
+        """Whether the crawls that digests lead to have them."""
+        keys = self._keys
+        for found in self._scan(keys.alldupes()):
+            owned = [
+                (digest, owner.decode("utf-8", "replace")) for digest, owner in found
+            ]
+            there = self._store.run(
+                [Call.command("HEXISTS", keys.crawl(c), d) for d, c in owned]
+            )
+            for (digest, owner), known in zip(owned, there, strict=True):
+                if not known:
+                    self._dangling(digest, owner)
+
+    def _dangling(self, digest: bytes, owner: str) -> None:
+        keys = self._keys
+        there = self._store.run(
+            [Call.command("HEXISTS", keys.crawl(c), digest) for c in self._committed]
+        )
+        heirs = [c for c, known in zip(self._committed, there, strict=True) if known]
+        heir = heirs[0] if heirs else owner
+        text = digest.decode("utf-8", "replace")
+        self._fault(
+            Fault.DANGLING,
+            f"{text} leads to {owner}",
+            Call.to(
+                COLLECTION_MEND,
+                [keys.alldupes(), keys.crawl(owner), keys.crawl(heir)],
+                [digest, owner, heir],
+            ),
+        )
+
+    def _crawl(self, crawl_id: str) -> None:
+        keys = self._keys
+        entries, told = self._store.run(
+            [
+                Call.command("LRANGE", keys.waczs(crawl_id), 0, -1),
+                Call.command("HGET", keys.counts(crawl_id), "totalCrawlSize"),
+            ]
+        )
+        for found in self._scan(keys.crawl(crawl_id)):
+            self._entries(crawl_id, found, len(entries))
+        total = sum(size(entry) for entry in entries)
+        if entries and total != whole(told):
+            self._fault(
+                Fault.SIZES,
+                f"{crawl_id}: {whole(told):,}, its files have {total:,}",
+                Call.command("HSET", keys.counts(crawl_id), "totalCrawlSize", total),
+            )
+        for name in filter(None, map(filename, entries)):
+            if not self._store.call(Call.command("SISMEMBER", keys.done(), name)):
+                add = Call.command("SADD", keys.done(), name)
+                self._fault(Fault.NAMES, f"{crawl_id}: {name}", add)
+
+    def _entries(
+        self, crawl_id: str, found: list[tuple[bytes, bytes]], files: int
+    ) -> None:
+        keys = self._keys
+        if not found:
+            return
+        owners = self._store.call(
+            Call.command("HMGET", keys.alldupes(), *(digest for digest, _ in found))
+        )
+        for (digest, value), owner in zip(found, owners, strict=True):
+            example = f"{crawl_id}: {digest.decode('utf-8', 'replace')}"
+            if owner is None:
+                add = Call.command("HSETNX", keys.alldupes(), digest, crawl_id)
+                self._fault(Fault.MISSING, example, add)
+            entry = decode(value)
+            if entry is None:
+                self._fault(Fault.UNREADABLE, example)
+            elif files and entry.wacz_index >= files:
+                self._fault(Fault.PLACE, f"{example}: {entry.wacz_index}")
+
+    def _revisits(self) -> None:
+        """Whether those that wait for their original have to."""
+        pattern = self._keys.rev_count("*")
+        before, after = pattern.split("*")
+        for name in scan(self._store, pattern):
+            text = name.decode("utf-8", "replace")
+            self._waiting(text.removeprefix(before).removesuffix(after))
+
+    def _waiting(self, name: str) -> None:
+        keys = self._keys
+        count, sizes = keys.rev_count(name), keys.rev_size(name)
+        original = self._original(name)
+        if original:
+            self.found.add(Fault.LEAKED, f"{name}: its original has {original:,} bytes")
+            if self._repair and match(self._store, keys, name, original):
+                self.found.repaired[Fault.LEAKED] += 1
+            return
+        crawls = self._store.call(Call.command("HKEYS", count))
+        if {c.decode("utf-8", "replace") for c in crawls} & set(self._committed):
+            self.found.waiting += 1
+        else:
+            gone = Call.command("UNLINK", count, sizes)
+            self._fault(Fault.LEAKED, f"{name}: of no committed crawl", gone)
+
+    def _original(self, name: str) -> int:
+        """The size of the original of a digest, however it is spelled; 0 if none."""
+        try:
+            digest = spelled(name)
+        except ValueError:
+            return 0
+        owner = self._store.call(Call.command("HGET", self._keys.alldupes(), digest))
+        if owner is None:
+            return 0
+        crawl = self._keys.crawl(owner.decode("utf-8", "replace"))
+        value = self._store.call(Call.command("HGET", crawl, digest))
+        entry = decode(value) if value is not None else None
+        return entry.length if entry is not None else 0
+
+    def _sums(self) -> None:
+        keys = self._keys
+        sums: Counter[str] = Counter()
+        for crawl_id in self._committed:
+            counts = self._store.call(
+                Call.command("HMGET", keys.counts(crawl_id), *COUNTS)
+            )
+            sums.update(dict(zip(COUNTS, map(whole, counts), strict=True)))
+        told = self._store.call(Call.command("HMGET", keys.allcounts(), *COUNTS))
+        for name, value in zip(COUNTS, map(whole, told), strict=True):
+            if value != sums[name]:
+                self._fault(
+                    Fault.COUNTS,
+                    f"{name} is {value:,}, its crawls have {sums[name]:,}",
+                    Call.command("HSET", keys.allcounts(), name, sums[name]),
+                )
+
+    def _unfinished(self) -> None:
+        keys = self._keys
+        uncommitted, importing = self._store.run(
+            [
+                Call.command("SMEMBERS", keys.uncommitted()),
+                Call.command("HKEYS", keys.importing()),
+            ]
+        )
+        for members, what in ((uncommitted, "not committed"), (importing, "imported")):
+            for member in sorted(members):
+                name = printable(member.decode("utf-8", "replace"))
+                self.found.unfinished.append(f"{name} is {what}")
+
+    def _scan(self, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The fields of the hash *key*, some at a time; some may come twice."""
+        cursor = b"0"
+        while True:
+            cursor, found = self._store.call(
+                Call.command("HSCAN", key, cursor, "COUNT", CHUNK)
+            )
+            chunk = pairs(found)
+            self.found.digests += len(chunk)
+            self._progress(self.found.digests)
+            yield chunk
+            if int(cursor) == 0:
+                return

@@ -1,0 +1,239 @@
+"""Take crawls out of a collection, while others can read it.
+
+What always holds:
+
+1.  The index is whole at every moment: a new one is built beside it, under other
+    names, and takes its place in one step, in which what only the removed crawls
+    had is deleted too. A purge that is killed has changed nothing.
+2.  That step is not taken while a crawl runs or a source is imported, nor if the
+    index is not what it was when the new one was begun.
+3.  Nobody is left with nothing by accident: a purge that would keep no crawl has
+    to be told that it may.
+4.  A key of a crawl that is kept is never deleted, whatever the ids of those that
+    go.
+5.  An original stays with the crawl that has it, if that one stays; else it goes
+    to the first of the kept crawls, by name, that has the digest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from frontier.collection.summary import COUNTS, filename, pairs
+from frontier.errors import CollectionInUse, ConfigurationError
+from frontier.status.validate import whole
+from frontier.store.client import Call
+from frontier.store.scripts import COLLECTION_SWITCH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CollectionKeys
+
+CHUNK = 1_000
+"""Digests per round trip."""
+SHADOWS = ("alldupes", "allcounts", "allcrawls", "src:d")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a purge would do."""
+
+    kept: tuple[str, ...]
+    removed: tuple[str, ...]
+    unknown: tuple[str, ...]
+    """That are to be kept and are not there."""
+    digests: int
+    """In the index now."""
+    crawls: int
+    sources: int
+    urls: bytes
+
+
+def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> Plan:
+    """What it would do to keep the committed crawls in *keep*, and no others."""
+    members, digests, crawls, sources, urls = store.run(
+        [
+            Call.command("SMEMBERS", keys.committed()),
+            Call.command("HLEN", keys.alldupes()),
+            Call.command("SCARD", keys.committed()),
+            Call.command("SCARD", keys.done()),
+            Call.command("HGET", keys.allcounts(), "totalUrls"),
+        ]
+    )
+    there = {member.decode("utf-8", "replace") for member in members}
+    return Plan(
+        tuple(sorted(there & set(keep))),
+        tuple(sorted(there - set(keep))),
+        tuple(sorted(set(keep) - there)),
+        digests,
+        crawls,
+        sources,
+        urls or b"",
+    )
+
+
+def purge(
+    store: BlockingStore,
+    keys: CollectionKeys,
+    planned: Plan,
+    *,
+    force: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Do as *planned*; return how many digests are left.
+
+    *progress* is told how many digests were looked at.
+
+    Raises:
+        ConfigurationError: Nothing would be left, and *force* is not given.
+        CollectionInUse: A crawl runs, a source is imported, or the index changes.
+    """
+    if not planned.kept and not force:
+        raise ConfigurationError(
+            "none of the crawls that are to be kept is in the collection, so that "
+            "nothing would be left; say --force if you mean it"
+        )
+    require_idle(store, keys)
+    alldupes, allcounts, allcrawls, done = (keys.shadow(name) for name in SHADOWS)
+    store.call(Call.command("UNLINK", alldupes, allcounts, allcrawls, done))
+    looked = _keep_owners(store, keys, planned, alldupes, progress)
+    sums: Counter[str] = Counter()
+    for crawl_id in planned.kept:
+        looked = _add(store, keys, crawl_id, alldupes, progress, looked)
+        values = store.call(Call.command("HMGET", keys.counts(crawl_id), *COUNTS))
+        sums.update(dict(zip(COUNTS, map(whole, values), strict=True)))
+        _copy_names(store, keys, crawl_id, done)
+    calls = [Call.command("SADD", allcrawls, c) for c in planned.kept]
+    facts = [(k, v) for k, v in sums.items() if v] if planned.kept else []
+    facts += [("updateProgress", 1)]  # of removed crawls nothing, as Browsertrix
+    calls += [Call.command("HSET", allcounts, name, value) for name, value in facts]
+    store.run(calls)
+    left = int(store.call(Call.command("HLEN", alldupes)))
+    _switch(store, keys, planned)
+    return left
+
+
+def require_idle(store: BlockingStore, keys: CollectionKeys) -> None:
+    """Raise unless no crawl runs and no source is being imported.
+
+    Raises:
+        CollectionInUse: One does, or is.
+    """
+    running, importing = store.run(
+        [
+            Call.command("SMEMBERS", keys.uncommitted()),
+            Call.command("HKEYS", keys.importing()),
+        ]
+    )
+    for names, what in (
+        (running, "is not committed; let it end, or cancel it"),
+        (importing, "is being imported; let it end, or import it again"),
+    ):
+        if names:
+            first = min(name.decode("utf-8", "replace") for name in names)
+            raise CollectionInUse(f"{first} {what}")
+
+
+def _keep_owners(
+    store: BlockingStore,
+    keys: CollectionKeys,
+    planned: Plan,
+    shadow: str,
+    progress: Callable[[int], None],
+) -> int:
+    """Copy what is owned by crawls that stay."""
+    kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
+    cursor, looked = b"0", 0
+    while True:
+        cursor, found = store.call(
+            Call.command("HSCAN", keys.alldupes(), cursor, "COUNT", CHUNK)
+        )
+        owned = pairs(found)
+        flat = [
+            part for digest, crawl in owned if crawl in kept for part in (digest, crawl)
+        ]
+        if flat:
+            store.call(Call.command("HSET", shadow, *flat))
+        looked += len(owned)
+        progress(looked)
+        if int(cursor) == 0:
+            return looked
+
+
+def _add(
+    store: BlockingStore,
+    keys: CollectionKeys,
+    crawl_id: str,
+    shadow: str,
+    progress: Callable[[int], None],
+    looked: int,
+) -> int:
+    """Give the crawl what nobody has who stays."""
+    cursor = b"0"
+    while True:
+        cursor, found = store.call(
+            Call.command("HSCAN", keys.crawl(crawl_id), cursor, "COUNT", CHUNK)
+        )
+        digests = [digest for digest, _ in pairs(found)]
+        store.run([Call.command("HSETNX", shadow, d, crawl_id) for d in digests])
+        looked += len(digests)
+        progress(looked)
+        if int(cursor) == 0:
+            return looked
+
+
+def _copy_names(
+    store: BlockingStore, keys: CollectionKeys, crawl_id: str, shadow: str
+) -> None:
+    """Keep the names of the crawl's files among those that are in the index."""
+    entries = store.call(Call.command("LRANGE", keys.waczs(crawl_id), 0, -1))
+    names = [name for entry in entries if (name := filename(entry)) is not None]
+    there = store.run([Call.command("SISMEMBER", keys.done(), name) for name in names])
+    store.run(
+        [
+            Call.command("SADD", shadow, name)
+            for name, known in zip(names, there, strict=True)
+            if known
+        ]
+    )
+
+
+def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, str, str]:
+    return keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id)
+
+
+def _switch(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
+    kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
+    removed = [
+        key
+        for crawl_id in planned.removed
+        for key in _keys_of(keys, crawl_id)
+        if key not in kept  # of an id that should never have been let in
+    ]
+    switched = store.call(
+        Call.to(
+            COLLECTION_SWITCH,
+            [
+                keys.alldupes(),
+                keys.allcounts(),
+                keys.committed(),
+                keys.done(),
+                *(keys.shadow(name) for name in SHADOWS),
+                keys.uncommitted(),
+                keys.importing(),
+                *removed,
+            ],
+            [planned.digests, planned.crawls, planned.sources, planned.urls],
+        )
+    )
+    if switched != 1:
+        store.call(Call.command("UNLINK", *(keys.shadow(name) for name in SHADOWS)))
+        require_idle(store, keys)
+        raise CollectionInUse("it was changed while the new index was built; repeat it")
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    store.call(Call.command("SET", keys.updated(), now.replace("+00:00", "Z")))

@@ -1,0 +1,173 @@
+"""What is in a collection, as it looks from outside. Looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.status.validate import printable, text, whole
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+from frontier.store.scanning import scan
+
+if TYPE_CHECKING:
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CollectionKeys
+
+COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
+"""What is counted of each crawl, and summed up over the committed ones."""
+_TAGGED = re.compile(r"\{collection:(.*)\}:")
+MAX_NAMES = 1_000
+"""Sources that wait, and are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlView:
+    """One crawl of a collection."""
+
+    crawl_id: str
+    state: str
+    """``committed``, ``committing``, ``uncommitted`` or ``canceled``."""
+    digests: int
+    files: int
+    """WACZ files, or other sources, of its own."""
+    urls: int
+    revisits: int
+    conserved_bytes: int
+    """That its revisits left out."""
+    bytes: int
+    """Of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionView:
+    """A whole collection."""
+
+    name: str
+    digests: int
+    """That all crawls see."""
+    sources: int
+    """Whose captures are in the index."""
+    waiting: tuple[str, ...]
+    """Sources in the queue of imports."""
+    counts: dict[str, int]
+    """The sums of the counts of the committed crawls, and what imports add."""
+    updated: str
+    crawls: tuple[CrawlView, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in it, as in one that there is not."""
+        return not (self.digests or self.sources or self.waiting or self.crawls)
+
+
+def collections(store: BlockingStore) -> list[str]:
+    """The names of the collections in the store; the default one has none."""
+    names: set[str] = set()
+    for what in ("allcrawls", "uncommittedcrawls"):
+        for key in scan(store, f"*{what}"):
+            name = key.decode("utf-8", "replace").removesuffix(what)
+            if tagged := _TAGGED.fullmatch(name):
+                names.add(tagged[1])
+            elif not name or (name.endswith(":") and not name.endswith("purge:")):
+                names.add(name.removesuffix(":"))
+    return sorted(names)
+
+
+def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
+    """What is in the collection *keys* now."""
+    committed, uncommitted, canceled, digests, sources, counts, waiting, updated = (
+        store.run(
+            [
+                Call.command("SMEMBERS", keys.committed()),
+                Call.command("SMEMBERS", keys.uncommitted()),
+                Call.command("SMEMBERS", keys.canceled()),
+                Call.command("HLEN", keys.alldupes()),
+                Call.command("SCARD", keys.done()),
+                Call.command("HGETALL", keys.allcounts()),
+                Call.command("LRANGE", keys.queue(), 0, MAX_NAMES - 1),
+                Call.command("GET", keys.updated()),
+            ]
+        )
+    )
+    states = dict.fromkeys(committed, "committed")
+    states |= dict.fromkeys(uncommitted, "uncommitted")
+    states |= dict.fromkeys(set(canceled) & set(uncommitted), "canceled")
+    ids = sorted(states)
+    return CollectionView(
+        keys.collection,
+        digests,
+        sources,
+        tuple(_name(entry) for entry in reversed(waiting)),
+        {text(k): whole(v) for k, v in pairs(counts) if k != b"updateProgress"},
+        text(updated),
+        tuple(
+            _crawl(store, keys, i.decode("utf-8", "replace"), states[i]) for i in ids
+        ),
+    )
+
+
+def runs(store: BlockingStore, namespace: str, crawl_id: str) -> bool:
+    """Whether the crawl is open, so that its nodes may still add to the index."""
+    meta = CrawlKeys(namespace, crawl_id).meta()
+    return bool(store.call(Call.command("HGET", meta, "state")) == b"open")
+
+
+def pairs(reply: object) -> list[tuple[bytes, bytes]]:
+    """The fields and values of a hash, in either form that a client gives it."""
+    if isinstance(reply, dict):
+        return list(reply.items())
+    flat = list(reply) if isinstance(reply, list | tuple) else []
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _crawl(
+    store: BlockingStore, keys: CollectionKeys, crawl_id: str, state: str
+) -> CrawlView:
+    digests, files, counts, begun = store.run(
+        [
+            Call.command("HLEN", keys.crawl(crawl_id)),
+            Call.command("LLEN", keys.waczs(crawl_id)),
+            Call.command("HMGET", keys.counts(crawl_id), *COUNTS),
+            Call.command("EXISTS", keys.committing(crawl_id)),
+        ]
+    )
+    if begun and state == "uncommitted":
+        state = "committing"
+    figures = [whole(value) for value in counts]
+    return CrawlView(printable(crawl_id), state, digests, files, *figures)
+
+
+def _name(entry: bytes) -> str:
+    name = _field(entry, "name")
+    return text(entry) if name is None else printable(name)
+
+
+def queued_name(entry: bytes) -> str | None:
+    """The name in *entry*, of the queue of imports; ``None`` if it has none."""
+    return _field(entry, "name")
+
+
+def filename(entry: bytes) -> str | None:
+    """The file name in *entry*, of the list of a crawl's files; ``None`` if none."""
+    return _field(entry, "filename")
+
+
+def size(entry: bytes) -> int:
+    """The size in *entry*; 0 if it has none that can be right."""
+    try:
+        found = json.loads(entry)
+    except (ValueError, RecursionError):
+        return 0
+    return whole(found.get("size")) if isinstance(found, dict) else 0
+
+
+def _field(entry: bytes, name: str) -> str | None:
+    try:
+        found = json.loads(entry)
+    except (ValueError, RecursionError):
+        return None
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else None

@@ -1,0 +1,233 @@
+"""One CDX server: how it is asked, and when it is left alone.
+
+What always holds:
+
+1.  A request takes about the time-out at most, `MAX_ANSWER` bytes of an answer are
+    read, and redirects are not followed.
+2.  After `FAILURES` in a row, or where a server says that it is overloaded, it is
+    to be left alone for `PAUSE` seconds, then for ever longer.
+3.  What the address says of users and passwords is sent to the server and stands
+    in no log and no record; nor does its query.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import re
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+
+from frontier.cdx.answers import answers
+from frontier.cdx.lines import REVISIT
+from frontier.warc.records import software, warc_date
+
+if TYPE_CHECKING:
+    from frontier.cdx.answers import Answer
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS = 16
+"""To one server, that are kept."""
+FAILURES = 3
+"""In a row, after which a server is left alone for `PAUSE` seconds."""
+PAUSE = 60.0
+LONGEST_PAUSE = 960.0
+"""Seconds of the pauses that follow while none of its answers can be used."""
+MAX_ANSWER = 1 << 20
+"""Bytes of an answer that is read; some 3,000 captures of a URL."""
+LIMIT = 200
+"""Captures of a URL that are asked for, the latest."""
+_GZIP = b"\x1f\x8b"
+_NONE = re.compile(rb"no captures? found", re.IGNORECASE)
+"""What Common Crawl's server and older pywb say with a 404 where there are none."""
+_OVERLOADED = frozenset({429, 503})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A payload whose original is looked for."""
+
+    url: str
+    """As WARC-Target-URI has it."""
+    digests: tuple[str, ...]
+    """As the index spells them, of different algorithms; the crawl's own first."""
+    started: float
+    """Of its capture, in seconds since the Unix epoch."""
+
+
+class NoAnswer(Exception):
+    """A request had no answer that can be used."""
+
+    def __init__(self, why: str, *, overloaded: bool = False) -> None:
+        super().__init__(why)
+        self.overloaded = overloaded
+
+
+class CdxServer:
+    """One CDX server; used by several threads."""
+
+    def __init__(self, address: str, timeout: float) -> None:
+        parts = urlsplit(address)
+        credentials, _, host = parts.netloc.rpartition("@")
+        self._base = urlunsplit((parts.scheme, host, parts.path, "", ""))
+        self._query = parse_qsl(parts.query, keep_blank_values=True)
+        self.name = self._base
+        """Its address, without what may be secret."""
+        self._headers = {"User-Agent": software(), "Accept-Encoding": "gzip"}
+        if credentials:
+            user = unquote(credentials).encode()
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
+        self._timeout = timeout
+        self._pool = _pool(parts.scheme, parts.hostname or "", timeout)
+        self._lock = threading.Lock()  # guards what follows
+        self._failures = 0
+        self._rests = 0
+        self._resting_until = 0.0
+        self._told = False
+
+    def is_resting(self) -> bool:
+        """Whether it is left alone for now."""
+        with self._lock:
+            return time.monotonic() < self._resting_until
+
+    def captures(self, wanted: Wanted) -> list[Answer]:
+        """What it has of the URL of *wanted*.
+
+        Raises:
+            NoAnswer: It cannot be told.
+        """
+        try:
+            found = list(answers(self._get(self._target(wanted))))
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise NoAnswer(str(error)[:200]) from None
+        self._succeeded()
+        return found
+
+    def failed(self, why: str, *, overloaded: bool = False) -> None:
+        """Count a failure, and say so where it is the one too many."""
+        with self._lock:
+            self._failures += 1
+            if self._failures < FAILURES and not overloaded:
+                return
+            if time.monotonic() < self._resting_until:
+                return  # what was under way when it began to rest
+            pause = min(PAUSE * 2 ** min(self._rests, 9), LONGEST_PAUSE)
+            self._rests += 1
+            self._resting_until = time.monotonic() + pause
+        logger.warning(
+            "the CDX server %s is not asked for %d s, and payloads are stored in "
+            "full: %s",
+            self.name,
+            pause,
+            why,
+        )
+
+    def tell_algorithm(self, theirs: str, ours: str) -> None:
+        """Say once that its digests are of another algorithm than the crawl's."""
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            logger.warning(
+                "the digests of the CDX server %s are %s, and this crawl's %s: "
+                "nothing is found there; see FRONTIER_REVISIT_DIGESTS",
+                self.name,
+                theirs,
+                ours,
+            )
+
+    def _succeeded(self) -> None:
+        with self._lock:
+            again, self._failures, self._rests = self._rests > 0, 0, 0
+            self._resting_until = 0.0
+        if again:
+            logger.info("the CDX server %s answers again", self.name)
+
+    def _target(self, wanted: Wanted) -> str:
+        """The address of the query: what the setting has of its own wins."""
+        named = {name for name, _ in self._query}
+        query = [(n, v.replace("{digest}", wanted.digests[0])) for n, v in self._query]
+        query = [(n, v) for n, v in query if n != "url"]
+        date = warc_date(wanted.started)
+        rest = {
+            # Without it a URL that ends with an asterisk is a prefix.
+            "matchType": "exact",
+            "output": "json",
+            # Not `mime`: pywb knows both names, the others know only this one.
+            "filter": f"!mimetype:{REVISIT}",
+        }
+        if named.isdisjoint(("sort", "closest", "limit")):
+            closest = "".join(filter(str.isdigit, date))[:14]
+            rest |= {"sort": "closest", "closest": closest, "limit": str(LIMIT)}
+        query += [(n, v) for n, v in rest.items() if n not in named]
+        asked = urlencode([("url", wanted.url), *query], quote_via=quote)
+        return f"{self._base}?{asked}"
+
+    def _get(self, target: str) -> bytes:
+        ends = time.monotonic() + self._timeout
+        answer = self._pool.request(
+            "GET",
+            target,
+            headers=self._headers,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
+        )
+        try:
+            data = self._read(answer, ends)
+        except BaseException:
+            answer.close()  # not to be used again: there may be more to come
+            raise
+        answer.release_conn()
+        return data
+
+    def _read(self, answer: urllib3.BaseHTTPResponse, ends: float) -> bytes:
+        if answer.status not in {200, 404}:
+            overloaded = answer.status in _OVERLOADED
+            raise NoAnswer(f"it answers {answer.status}", overloaded=overloaded)
+        data = bytearray()
+        while block := answer.read1(1 << 16):
+            data += block
+            if len(data) > MAX_ANSWER:
+                raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
+            if time.monotonic() > ends:
+                raise NoAnswer(f"its answer takes over {self._timeout:g} s")
+        text = _inflated(data) if data.startswith(_GZIP) else bytes(data)
+        if answer.status == 200:
+            return text
+        if _NONE.search(text):
+            return b""
+        raise NoAnswer("it answers 404")
+
+
+def _inflated(data: bytearray) -> bytes:
+    """What Wayback's servers send, who compress whatever they are asked to do."""
+    inflate = zlib.decompressobj(31)
+    try:
+        text = inflate.decompress(data, MAX_ANSWER + 1)
+    except zlib.error as error:
+        raise NoAnswer(f"its answer is no gzip: {error}") from None
+    if len(text) > MAX_ANSWER:
+        raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
+    if not inflate.eof:
+        raise NoAnswer("its answer is cut off")
+    return text
+
+
+def _pool(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:
+    options = {
+        "timeout": urllib3.Timeout(connect=timeout, read=timeout),
+        "retries": False,
+        "maxsize": CONNECTIONS,
+    }
+    proxy = getproxies().get(scheme)
+    if proxy and not proxy_bypass(host):
+        return urllib3.ProxyManager(proxy, **options)  # type: ignore[arg-type]
+    return urllib3.PoolManager(**options)  # type: ignore[arg-type]

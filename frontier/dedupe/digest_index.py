@@ -1,0 +1,139 @@
+"""The index of payload digests: what it promises, and how it spells a value.
+
+A digest leads to the first capture of its payload, the original. The value has
+Browsertrix's layout, so that both tools can share one index::
+
+    <WACZ index> <date, digits only> <URL without spaces> <record size>
+
+The WACZ index counts the crawl's WACZ files and is 0 while the crawl runs. The
+date has 20 digits (microseconds) from a crawl, 17 (milliseconds) from an older
+one or from Browsertrix, and 14 from an imported CDX.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from frontier.model import Original
+from frontier.warc.records import MAX_URL, escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
+_NUMBER = re.compile(r"[0-9]{1,15}")
+_VALUE_LIMIT = 65_536
+"""Longest value that is decoded, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An original that is on disk and may be referred to from now on."""
+
+    digest_hex: str
+    """Of the payload, as `frontier.dedupe.digest.spelled` spells it."""
+    date: str
+    """WARC-Date of the response record."""
+    url: str
+    length: int
+    """Compressed length of the response record, in bytes."""
+    url_key: str = ""
+    """A further key to find it by; see `frontier.dedupe.match_keys`."""
+
+
+class Index(Protocol):
+    """Payload digests, shared by the nodes of a collection."""
+
+    def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
+        """Return the originals of those of *digests*, or other keys, that are known.
+
+        Raises:
+            StoreUnavailable: Ask again later.
+        """
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add *entries*; a digest that is known keeps its original.
+
+        Adding the same entries again changes nothing, because the caller
+        repeats what may or may not have worked.
+
+        Raises:
+            StoreUnavailable: Nothing is known about the effect; repeat it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A decoded value of the index."""
+
+    wacz_index: int
+    date: str
+    """WARC-Date, as precise as the value was."""
+    url: str
+    length: int
+
+    def original(self, crawl_id: str, *, minted: bool = False) -> Original:
+        """Return the capture, given the crawl whose key held the value."""
+        return Original(self.url, self.date, crawl_id, self.length, minted)
+
+
+def encode(date: str, url: str, length: int, wacz_index: int = 0) -> str:
+    """Return the value of an original, given its WARC-Date."""
+    return f"{wacz_index} {date_digits(date)} {escaped(url)} {length}"
+
+
+def decode(value: str | bytes) -> Value | None:
+    """Return what *value* says, or ``None`` if it is not in the layout.
+
+    Other tools write to the index too: whatever cannot be right is treated as
+    absent, which costs one more copy of a payload and nothing else.
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    fields = value.split(" ")
+    if len(value) > _VALUE_LIMIT or len(fields) != 4:
+        return None
+    number, digits, url, length = fields
+    if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(length)):
+        return None
+    if len(url) > MAX_URL:  # a revisit would name it
+        return None
+    if not url or url != escaped(url) or not _is_date(digits):
+        return None
+    return Value(int(number), warc_date_of_digits(digits), url, int(length))
+
+
+def date_digits(date: str) -> str:
+    """Return the digits of a WARC-Date: 20, 17 or 14, as precise as it is.
+
+    Raises:
+        ValueError: It has another precision.
+    """
+    digits = re.sub(r"[-T:.Z]", "", date)
+    if not _DATE.fullmatch(digits):
+        raise ValueError(f"not a WARC-Date of 0, 3 or 6 decimals: {date!r}")
+    return digits
+
+
+def warc_date_of_digits(digits: str) -> str:
+    """Return the WARC-Date of 14, 17 or 20 digits, no more precise than they are.
+
+    WARC 1.1 (section 5.4) allows a fraction of a second. Zeros that the source
+    did not have would make the date another than the original's.
+    """
+    d = digits
+    date = f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[8:10]}:{d[10:12]}:{d[12:14]}"
+    return f"{date}.{d[14:]}Z" if d[14:] else f"{date}Z"
+
+
+def _is_date(digits: str) -> bool:
+    if not _DATE.fullmatch(digits):
+        return False
+    try:
+        datetime.strptime(f"{digits[:14]}+0000", "%Y%m%d%H%M%S%z")
+    except ValueError:
+        return False
+    return True

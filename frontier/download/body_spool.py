@@ -1,0 +1,189 @@
+"""Bodies on their way from the wire to Scrapy and to the archive.
+
+Up to ``FRONTIER_WARC_SPOOL_BYTES`` a body is in memory, as with Scrapy. Beyond,
+it goes to a file without a name in the directory of WARC files, so that it
+vanishes with the process; the archive reads it from there. Scrapy's `Response`
+wants all of a body as one ``bytes``, so that one copy is made when the body is
+complete; a body that never becomes a response (too long, too slow, cut off) is
+never in memory as a whole.
+
+What always holds:
+
+1.  The reactor neither writes nor reads a file: one thread does, in order.
+2.  Of each body at most `AHEAD` bytes and what one read gave are in memory while
+    it is received: the server is not read from until the disk has caught up.
+3.  A disk that takes nothing is waited for, as long as the download may take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from mmap import ACCESS_READ, mmap
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.model import Body
+    from frontier.settings.config import Config
+
+logger = logging.getLogger(__name__)
+
+BLOCK = 1 << 20
+"""Bytes that are handed to the thread at once."""
+AHEAD = 4 * BLOCK
+"""Bytes that may wait for the thread before the server is made to wait."""
+_DISK_DELAY = 0.5
+
+
+class SpoolDirectory:
+    """Makes the spools of one process, and writes them in its thread."""
+
+    def __init__(self, config: Config) -> None:
+        self.directory = config.warc_dir
+        self.limit = config.warc_spool_bytes
+        self.thread = ThreadPoolExecutor(1, "frontier-spool")
+        self.closing = threading.Event()
+
+    def new(self) -> Spool:
+        """A spool for one body."""
+        return Spool(self)
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        self.closing.set()
+        await asyncio.to_thread(self.thread.shutdown)
+
+
+class Spool:
+    """The body of one response. All methods are for the reactor's thread."""
+
+    def __init__(self, place: SpoolDirectory) -> None:
+        self._place = place
+        self._memory = bytearray()
+        self._size = 0
+        self._waiting = 0
+        self._paused = False
+        self._transport: Any = None
+        self._file: IO[bytes] | None = None  # of the thread, until it is done
+        self._spooled = False
+        self._over = threading.Event()
+        self._whole = b""
+        self._given_up = False
+
+    def attach(self, transport: Any) -> None:
+        """Have *transport* be paused where the disk is slower than the wire."""
+        self._transport = transport
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._size
+
+    @property
+    def paused(self) -> bool:
+        """Whether the server is made to wait for the disk."""
+        return self._paused
+
+    def write(self, data: bytes) -> None:
+        """Add *data*."""
+        self._memory += data
+        self._size += len(data)
+        if self._size > self._place.limit and len(self._memory) >= BLOCK:
+            self._hand_over()
+
+    def truncate(self, _: int) -> None:
+        """Keep everything: what Scrapy drops of a failed download is archived."""
+
+    def whenever_written(self, then: Callable[[], None]) -> None:
+        """Call *then* once `getvalue` needs no disk: now, or when it was read."""
+        if not self._spooled:
+            then()
+            return
+        self._hand_over()
+        self._do(self._read, then)
+
+    def getvalue(self) -> bytes:
+        """All of it, for Scrapy."""
+        return self._whole if self._spooled else bytes(self._memory)
+
+    async def take(self, body: bytes = b"") -> Body:
+        """All of it, for the archive; *body* is what Scrapy has of it.
+
+        What is spooled is a map of the file, which is closed with the map.
+        """
+        self._over.set()
+        if not self._spooled:
+            return body or bytes(self._memory)
+        self._whole = b""
+        self._hand_over()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._place.thread, self._map)
+
+    def _hand_over(self) -> None:
+        data, self._memory = self._memory, bytearray()
+        self._spooled = True
+        self._waiting += len(data)
+        if self._waiting > AHEAD and not self._paused and self._transport:
+            self._paused = True
+            self._transport.pauseProducing()
+        self._do(lambda: self._append(data), lambda: self._appended(len(data)))
+
+    def _appended(self, size: int) -> None:
+        self._waiting -= size
+        if self._paused and self._waiting <= AHEAD // 2:
+            self._paused = False
+            self._transport.resumeProducing()
+
+    def _do(self, job: Callable[[], None], then: Callable[[], None]) -> None:
+        """Do *job* in the thread, and *then* in this one."""
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            try:
+                job()
+            except OSError:
+                logger.exception("a large body is lost")
+                return  # the download ends by its time-out
+            loop.call_soon_threadsafe(then)
+
+        self._place.thread.submit(work)
+
+    # What the thread does.
+
+    def _append(self, data: bytearray) -> None:
+        rest = memoryview(data if not self._given_up else b"")
+        complained = False
+        while rest:
+            try:
+                if self._file is None:
+                    self._file = TemporaryFile(  # noqa: SIM115 (its map closes it)
+                        dir=self._place.directory, buffering=0
+                    )
+                rest = rest[self._file.write(rest) or 0 :]
+            except OSError as error:
+                if not complained:
+                    complained = True
+                    logger.error(  # noqa: TRY400 (the reason is enough)
+                        "a large body cannot be written to %s: %s; trying again",
+                        self._place.directory,
+                        error,
+                    )
+                if self._place.closing.is_set() or self._over.wait(_DISK_DELAY):
+                    self._given_up = True  # nothing may follow what is missing
+                    return
+
+    def _read(self) -> None:
+        if self._file is not None:
+            self._file.seek(0)
+            self._whole = self._file.read()
+
+    def _map(self) -> Body:
+        if self._file is None or self._file.tell() == 0:
+            return b""
+        with self._file as file:
+            return mmap(file.fileno(), 0, access=ACCESS_READ)

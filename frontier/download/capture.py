@@ -1,0 +1,125 @@
+"""Exchanges: what Scrapy sent and received, as bytes of HTTP/1.1.
+
+This is for handlers other than ours, of which only Scrapy's objects are left
+(`frontier.download.raw_exchange` is for ours). What they lose is lost here: the
+reason phrase (the standard one is written), the case of header names, the order
+between different names, and which headers the handler itself added to the request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy.http import HtmlResponse, XmlResponse
+
+from frontier.model import Exchange, Made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+    from scrapy.http import Response
+    from scrapy.http.headers import Headers
+
+_HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
+"""Undone by the handler; the body is archived without them."""
+_TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
+_FLAGS = {
+    "dataloss": "disconnect",
+    "download_stopped": "unspecified",
+    "excerpt": "length",  # of `frontier.download.excerpts`
+}
+
+
+def exchange_of(request: Request, response: Response, started: float) -> Exchange:
+    """The exchange of *request* and *response*; *started* in epoch seconds."""
+    return Exchange(
+        url=request.url,
+        started=started,
+        request_head=request_head_of(request),
+        request_body=request.body,
+        response_head=_response_head(response),
+        response_body=response.body,
+        status=response.status,
+        ip=str(response.ip_address) if response.ip_address else None,
+        truncated=truncation(response.flags),
+        protocols=(response.protocol.lower(),) if response.protocol else (),
+    )
+
+
+def exchange_of_made(
+    request: Request, response: Response, started: float, maker: str
+) -> Exchange:
+    """What *maker* made of *request*; no server sent *response* as it is.
+
+    Its URL is that of the document: a browser follows redirects by itself. Its type,
+    without a Content-Type, is that of *response*'s class: middlewares that drive a
+    browser give an `HtmlResponse` without headers.
+    """
+    if b"Content-Type" not in response.headers:
+        response = _typed(response)
+    known = response.url.lower().startswith(("http://", "https://"))
+    return replace(
+        exchange_of(request, response, started),
+        url=response.url if known else request.url,
+        made=Made(maker, request.url),
+        protocols=(),
+    )
+
+
+def _typed(response: Response) -> Response:
+    for cls, kind in _TYPES.items():
+        if isinstance(response, cls):
+            headers = response.headers.copy()
+            headers["Content-Type"] = f"{kind}; charset={response.encoding}"
+            return response.replace(headers=headers)
+    return response
+
+
+def truncation(flags: Iterable[str]) -> str | None:
+    """The reason of WARC-Truncated that Scrapy's *flags* of a response give.
+
+    None for ``partial``: it flags every body that ends with the connection, as
+    those of HTTP/1.0 do, and such a body is taken to be whole (RFC 9112, section
+    6.3).
+    """
+    for flag in flags:
+        if flag in _FLAGS:
+            return _FLAGS[flag]
+    return None
+
+
+def request_head_of(request: Request) -> bytes:
+    """The head that *request* should have been sent with."""
+    parts = urlsplit(request.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [f"{request.method} {target} HTTP/1.1".encode("utf-8", "replace")]
+    if b"Host" not in request.headers:
+        host = parts.netloc.rpartition("@")[2]
+        lines.append(b"Host: " + host.encode("idna" if not host.isascii() else "ascii"))
+    lines += _header_lines(request.headers)
+    if request.body and b"Content-Length" not in request.headers:
+        lines.append(b"Content-Length: %d" % len(request.body))
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _response_head(response: Response) -> bytes:
+    try:
+        reason = HTTPStatus(response.status).phrase
+    except ValueError:
+        reason = ""
+    lines = [f"HTTP/1.1 {response.status} {reason}".rstrip().encode("ascii")]
+    lines += _header_lines(response.headers)
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _header_lines(headers: Headers) -> list[bytes]:
+    return [
+        name + b": " + value.replace(b"\r", b" ").replace(b"\n", b" ")
+        for name, values in headers.items()
+        if name not in _HOP_BY_HOP
+        for value in values
+    ]

@@ -1,0 +1,146 @@
+"""Conditional requests: the server is asked whether what is stored has changed.
+
+What always holds:
+
+1.  A request is made conditional only where its response's body can be read back
+    on this machine: so the spider sees what it would have seen, a 200 with the
+    body, and follows its links.
+2.  Only the 304 to such a request stands for a stored payload. One that nobody
+    asked for, or that the spider asked for itself, is archived and handed on as
+    what it is.
+3.  The headers that are added are taken away again: a retry starts afresh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from scrapy.http import Headers
+from scrapy.responsetypes import responsetypes
+
+from frontier.errors import StoreError
+from frontier.model import Unmodified
+from frontier.warc.readback import is_here, read_back
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.dedupe.url_history import Past
+    from frontier.model import Exchange
+    from frontier.session.session import Connection
+    from frontier.warc.readback import Kept
+
+UNCONDITIONAL = "frontier_unconditional"
+"""Key of meta: the body could not be read back, so it is fetched."""
+FLAG = "not-modified"
+"""Of a response whose body was read back."""
+_CONDITIONS = (
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Match",
+    "If-Unmodified-Since",
+    "If-Range",
+    "Range",
+)
+_OF_THE_BODY = {b"content-length", b"content-type", b"content-encoding"}
+
+
+class Conditional:
+    """Asks with what is stored, and hands on what was stored."""
+
+    def __init__(self, connection: Connection, crawler: Crawler) -> None:
+        self._connection = connection
+        self._crawler = crawler
+        self._directory = connection.config.warc_dir
+        self._asked: WeakKeyDictionary[Request, Past] = WeakKeyDictionary()
+
+    async def ask(self, request: Request) -> None:
+        """Make *request* conditional, if its response is stored on this machine."""
+        archive = self._connection.node.archive
+        if (
+            archive is None
+            or archive.history is None
+            or request.method != "GET"
+            or not request.meta.get("archive", True)
+            or request.meta.get(UNCONDITIONAL)
+            or any(name in request.headers for name in _CONDITIONS)
+        ):
+            return
+        past = await asyncio.to_thread(self._past, request.url)
+        if past is None:
+            return
+        if past.etag:
+            request.headers["If-None-Match"] = past.etag
+        if past.modified:
+            request.headers["If-Modified-Since"] = past.modified
+        self._asked[request] = past
+
+    def settle(self, request: Request, exchange: Exchange) -> Exchange:
+        """*exchange*, with what it stands for if it is a 304 that we asked for."""
+        past = self._asked.get(request)
+        if past is None or exchange.status != 304:
+            return exchange
+        return replace(exchange, unmodified=Unmodified(past.original, past.digest))
+
+    async def restore(self, request: Request, response: Response) -> Response | Request:
+        """What the spider would have seen in place of *response*.
+
+        If the body cannot be read back after all, the request is repeated.
+        """
+        past = self.forget(request)
+        if past is None or response.status != 304:
+            return response
+        kept = await asyncio.to_thread(read_back, self._directory, past)
+        stats = self._crawler.stats
+        if kept is None:
+            stats.inc_value("frontier/archive/unreadable")
+            meta = {**request.meta, UNCONDITIONAL: True}
+            return request.replace(meta=meta, dont_filter=True)
+        stats.inc_value("frontier/archive/unmodified")
+        return _restored(response, kept)
+
+    def forget(self, request: Request) -> Past | None:
+        """Take the added headers away; return what was asked with."""
+        past = self._asked.pop(request, None)
+        if past is not None:
+            for name in ("If-None-Match", "If-Modified-Since"):
+                request.headers.pop(name, None)
+        return past
+
+    def _past(self, url: str) -> Past | None:
+        archive = self._connection.node.archive
+        try:
+            past = archive.history.lookup(url) if archive and archive.history else None
+        except StoreError:
+            return None  # then it is fetched
+        return past if past and is_here(self._directory, past) else None
+
+
+def _restored(response: Response, kept: Kept) -> Response:
+    """*kept*, with the headers of the 304 *response* in place of its own.
+
+    As a cache does it (RFC 9111, section 3.2). Cookies that were set long ago are
+    not set again.
+    """
+    headers = Headers()
+    for name, value in kept.headers:
+        if name.lower() != "set-cookie":
+            headers.appendlist(name, value.encode("latin-1", "replace"))
+    for name in response.headers:
+        if name.lower() not in _OF_THE_BODY:
+            headers.setlist(name, response.headers.getlist(name))
+    cls = responsetypes.from_args(headers=headers, url=response.url, body=kept.body)
+    return cls(
+        url=response.url,
+        status=kept.status,
+        headers=headers,
+        body=kept.body,
+        flags=[*response.flags, FLAG],
+        ip_address=response.ip_address,
+        protocol=response.protocol,
+    )

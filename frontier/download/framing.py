@@ -1,0 +1,353 @@
+"""Where an answer begins and ends: Scrapy's parser, for what servers really send.
+
+The bytes go to the archive whatever becomes of them here, and a spider is given a
+response wherever browsers or Python's `http.client`, which warcprox uses, find one.
+Twisted 25 and Scrapy 2.19 fail a download for each of these:
+
+====================================  ==========================================
+an answer with                        is
+====================================  ==========================================
+a header name that is no token        read without that header; ``X-A : v`` has
+                                      the name ``X-A`` (RFC 9112, section 5.1)
+empty lines before the status line    read without them (section 2.2)
+``HTTP/2 200``, ``ICY 200``, blanks   read as the version 1.1
+Content-Length that is no number      read until the connection ends
+two of them that differ               cut at the first; ``+7`` is 7
+a Transfer-Encoding beyond `chunked`  read as it came, until its chunks or the
+                                      connection end
+wrong chunks                          undone as far as they go, then as they are,
+                                      and lost to the spider as before
+no head                               lost to the spider as before
+====================================  ==========================================
+
+What always holds:
+
+1.  A head that was understood is in the wire's `response_head` byte for byte.
+2.  Where no head was found, all bytes are in the spool, and `Wire.raw` says so.
+3.  Where the body in the spool is not what the head says, `Wire.framing` says why.
+4.  A head of more than `MAX_HEAD` bytes fails the download; nothing keeps more.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+from twisted.web._newclient import (
+    BODY,
+    HEADER,
+    STATUS,
+    BadResponseVersion,
+    ParseError,
+    _contentLength,
+)
+from twisted.web.http import (
+    PotentialDataLoss,
+    _ChunkedTransferDecoder,
+    _DataLoss,
+    _MalformedChunkedDataError,
+)
+
+from frontier.download.tls import tls_of
+from frontier.scrapy_internals import LenientParser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.download.body_spool import Spool
+    from frontier.download.raw_exchange import Wire
+
+logger = logging.getLogger(__name__)
+
+MAX_HEAD = 1 << 20
+"""Most bytes of a status line and headers; browsers stop at a quarter of it."""
+QUIET = 2.0
+"""Seconds without a byte after which an answer without a known end is over."""
+_BEFORE = 1 << 10
+"""Most bytes of empty lines before a status line."""
+_STATUS = re.compile(
+    rb"[ \t]*(?:HTTP|ICY)[!-~]*[ \t]+([0-9]{1,4})(?:[ \t]+(.*))?[ \t]*", re.IGNORECASE
+)
+_LENGTH = re.compile(rb"[ \t]*\+?([0-9]{1,18})[ \t]*")
+_GZIP, _ZLIB = 31, 15
+_WBITS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": _ZLIB}
+
+
+class Parser(LenientParser):
+    """Parses the answer to a request that has a wire, a spool and a connection.
+
+    Scrapy makes the parser and changes its class, so nothing is set up here.
+    """
+
+    MAX_LENGTH = MAX_HEAD
+    protocol: Any
+    _broken: Failure | None = None
+    """Why no more of what comes is parsed."""
+    _over: Any = None
+    """The call that ends an answer without a known end."""
+
+    @property
+    def _wire(self) -> Wire:
+        wire: Wire = self.request.wire
+        return wire
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Parse *data*, or keep it."""
+        if not self._everReceivedData:  # the handshake follows the request's writing
+            self._wire.tls, self._wire.cipher_suite = tls_of(self.request.connection)
+        if self._over is not None:
+            self._over.reset(QUIET)
+        if self._broken is not None:
+            self._spool(data)
+            return
+        try:
+            super().dataReceived(data)
+        except Exception as error:
+            if self.state == BODY or not hasattr(self, "_responseDeferred"):
+                raise
+            self._broken = Failure()
+            self._wire.broken = True
+            self._keep_raw()
+            if len(self.request.lines) > MAX_HEAD:
+                self._wire.truncated = "length"
+                raise
+            logger.debug("no HTTP response: %s", error)
+            self.end_when_quiet(self._broken)
+
+    def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Note a line of the head, and parse it."""
+        request, empty = self.request, line in {b"", b"\r"}
+        if self.state == STATUS:
+            before = getattr(request, "before", 0)
+            if empty and before < _BEFORE:
+                request.before = before + len(line) + 1
+                self._wire.framing = f"{request.before} bytes before the head"
+                return
+            request.lines = bytearray()
+        request.lines += line + b"\n"
+        if len(request.lines) > MAX_HEAD:
+            raise _too_large(line)
+        if self.state == HEADER and not empty:
+            if line[:1] in b" \t" and self._partialHeader is None:
+                return  # goes on with a header that there is not
+        elif empty and self.state == HEADER and not 100 <= self.response.code < 200:
+            self._head_is_over(request)
+        super().lineReceived(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Fail: a line is longer than a head may be."""
+        self.request.lines = getattr(self.request, "lines", bytearray()) + line
+        raise _too_large(line)
+
+    def statusReceived(self, status: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Read a status line as browsers do."""
+        try:
+            super().statusReceived(status)
+        except (ParseError, BadResponseVersion):
+            found = _STATUS.fullmatch(status)
+            if found is None:
+                raise
+            super().statusReceived(b"HTTP/1.1 %b %b" % (found[1], found[2] or b""))
+
+    def headerReceived(self, name: bytes, value: bytes) -> None:  # noqa: N802
+        """Read a header, or leave it out."""
+        try:
+            super().headerReceived(name.rstrip(b" \t"), value)
+        except ValueError:
+            logger.debug("Skipping the response header %r, which is no token.", name)
+
+    def allHeadersReceived(self) -> None:  # noqa: N802 (Twisted's name)
+        """Find out where the body ends."""
+        bodiless = self.response.code in self.NO_BODY_CODES
+        if not bodiless and self.request.method != b"HEAD":
+            self._choose_end()
+        super().allHeadersReceived()
+
+    def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
+        """Keep what came, if it was no whole head."""
+        if self._over is not None:
+            self._over.cancel()
+            self._over = None
+        if self._broken is None and self.state in {STATUS, HEADER}:
+            self._keep_raw()
+        super().connectionLost(self._broken or reason)
+
+    def end_when_quiet(self, failure: Failure) -> None:
+        """Give up with *failure* when nothing comes any more."""
+        from twisted.internet import reactor
+
+        def end() -> None:
+            self._over = None
+            if self.request.spool.paused:  # it is the disk that is slow
+                self.end_when_quiet(failure)
+            else:
+                self.protocol._giveUp(failure)
+
+        later: Any = reactor
+        self._over = later.callLater(QUIET, end)
+
+    def _head_is_over(self, request: Any) -> None:
+        wire, (name, major, minor) = self._wire, self.response.version
+        wire.protocols = (
+            f"{name.decode('latin-1').lower()}/{major}.{minor}",
+            *wire.tls,
+        )
+        wire.status = self.response.code
+        wire.response_head = bytes(request.lines)
+
+    def _choose_end(self) -> None:
+        """Have Twisted find an end where the headers tell none that it knows."""
+        headers: Any = self.connHeaders
+        wire = self._wire
+        said = headers.getRawHeaders(b"transfer-encoding", [])
+        codings = [each.strip().lower() for value in said for each in value.split(b",")]
+        if any(codings) and set(codings) != {b"identity"}:
+            undone = set(codings) == {b"chunked"}
+            if not undone:
+                wire.codings = tuple(codings)
+                wire.framing = "transfer coding not undone"
+            headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
+            decoders: Any = {
+                b"chunked": lambda data, end: Chunks(self, data, end, undone=undone)
+            }
+            self._transferDecoders = decoders
+            return
+        headers.removeHeader(b"transfer-encoding")
+        try:
+            _contentLength(headers)
+        except ValueError:
+            first = headers.getRawHeaders(b"content-length")[0]
+            found = _LENGTH.fullmatch(first)
+            if found:
+                headers.setRawHeaders(b"content-length", [found[1]])
+                wire.framing = f"Content-Length read as {int(found[1])}"
+            else:
+                headers.removeHeader(b"content-length")
+                wire.framing = "Content-Length not understood"
+
+    def _keep_raw(self) -> None:
+        """Keep what came, of which no head was made."""
+        lines = getattr(self.request, "lines", b"")
+        came = bytes(lines) + self.clearLineBuffer()
+        if came:
+            wire = self._wire
+            wire.raw, wire.framing = True, "no HTTP head"
+            wire.protocols = wire.tls
+            if not came.startswith(b"HTTP"[: len(came)]):
+                wire.broken = True  # it is no head that was cut
+            self.request.spool.attach(self.transport)
+            self._spool(came)
+
+    def _spool(self, data: bytes) -> None:
+        spool: Spool = self.request.spool
+        limit = self.request.maxsize
+        if limit and spool.size + len(data) > limit:
+            self._wire.truncated = "length"
+            spool.write(data[: limit - spool.size])
+            raise ParseError("no HTTP head", data[:100])
+        spool.write(data)
+
+
+class Chunks:
+    """A decoder of a body in chunks, as Twisted wants one; what it cannot undo, stays.
+
+    Unless *undone*, chunks only tell where the body ends.
+    """
+
+    def __init__(
+        self,
+        parser: Parser,
+        data: Callable[[bytes], None],
+        end: Callable[[bytes], None],
+        *,
+        undone: bool,
+    ) -> None:
+        self._parser = parser
+        self._undone = undone
+        self._data = data
+        self._end = end
+        self._size = 0
+        self._rest: bytes | None = None
+        self._failed: Failure | None = None
+        self._chunks = _ChunkedTransferDecoder(self._take, self._finish)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Take *data* off the wire."""
+        if self._failed is None:
+            try:
+                self._chunks.dataReceived(data)
+            except _MalformedChunkedDataError:
+                self._failed = Failure()
+                if self._undone:
+                    self._give_up()
+                    data = bytes(self._chunks._buffer)
+        if self._rest is not None:
+            end, rest = self._end, self._rest
+            if not self._undone:
+                self._data(data[: len(data) - len(rest)])
+            end(rest)
+        elif self._failed is not None or not self._undone:
+            self._data(data)
+
+    def noMoreData(self) -> None:  # noqa: N802 (Twisted's name)
+        """The connection has ended.
+
+        Raises:
+            PotentialDataLoss: That may be the end.
+            _DataLoss: It is not.
+        """
+        if self._undone:
+            if self._failed is not None:
+                raise _DataLoss("the chunks are wrong")
+            self._chunks.noMoreData()
+        elif self._rest is None:
+            self._end(b"")
+            raise PotentialDataLoss
+
+    def _take(self, data: bytes) -> None:
+        if self._undone:
+            self._size += len(data)
+            self._data(data)
+
+    def _finish(self, rest: bytes) -> None:
+        self._rest = rest
+
+    def _give_up(self) -> None:
+        wire = self._parser._wire
+        wire.broken, wire.framing = True, f"chunks undone up to byte {self._size}"
+        lost = Failure(ConnectionDone("the chunks are wrong"))
+        self._parser.end_when_quiet(self._failed or lost)
+
+
+def undone(body: bytes, codings: tuple[bytes, ...], limit: int) -> bytes:
+    """*body* without *codings*; as it is, if they cannot be undone within *limit*."""
+    made = body
+    for coding in reversed(codings):
+        if coding == b"chunked":
+            parts: list[bytes] = []
+            chunks = _ChunkedTransferDecoder(parts.append, lambda _: None)
+            try:
+                chunks.dataReceived(made)
+            except ValueError:
+                return body
+            made = b"".join(parts)
+        elif coding in _WBITS:
+            try:
+                inflate = zlib.decompressobj(_WBITS[coding])
+                made = inflate.decompress(made, limit or 0)
+            except zlib.error:
+                return body
+            if not inflate.eof:
+                return body
+        elif coding not in {b"identity", b""}:
+            return body
+    return made
+
+
+def _too_large(line: bytes) -> ParseError:
+    text = f"the head has more than {MAX_HEAD:,} bytes"
+    return ParseError(text, line[:100])

@@ -1,0 +1,282 @@
+"""The download handler: Scrapy's, and it keeps what crosses the wire.
+
+What Scrapy 2.19's HTTP/1.1 handler loses on the way to a `Response`: the reason
+phrase, the case and the order of header names, spaces around values, lines
+without a colon, the headers about the connection (among them the original
+Content-Length, if it is repeated), TLS version and cipher, the request as
+Twisted words it, and everything of a download that fails after the head came.
+
+It hooks Twisted's client protocol where the bytes pass, and changes nothing of
+what Scrapy makes of them. What always holds:
+
+1.  A `Wire` is made for each request, and belongs to that request alone.
+2.  Whatever came of an answer is archived (`frontier.download.framing`).
+3.  A connection on which more came than an answer is not used again.
+4.  The handler never waits: bodies go to disk in another thread.
+5.  It connects to addresses that are allowed (`frontier.download.addresses`), and
+    writes no request whose lease has ended: without an archive, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import StopDownload
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from frontier.download.addresses import Checked, CheckedAgent, refusing
+from frontier.download.body_spool import Spool, SpoolDirectory
+from frontier.download.capture import truncation
+from frontier.download.excerpts import excerpt_of
+from frontier.download.framing import Parser, undone
+from frontier.download.raw_exchange import Wire
+from frontier.scrapy_internals import (
+    BaseHandler,
+    BaseReader,
+    DownloadCancelledError,
+    DownloadTimeoutError,
+    LenientFactory,
+    LenientProtocol,
+    as_scrapy_awaits,
+    settled,
+    wrap_twisted_exceptions,
+)
+from frontier.session.session import connection_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from twisted.python.failure import Failure
+    from twisted.web.client import HTTPConnectionPool
+    from twisted.web.iweb import IResponse
+
+    Guard = Callable[[], Coroutine[Any, Any, None] | None]
+
+logger = logging.getLogger(__name__)
+
+
+class CheckedHandler(BaseHandler):
+    """Downloads http and https as Scrapy does, from addresses that are allowed.
+
+    That of nodes without an archive. It looks at the lease, too, when a request is to
+    be written: the node may have been stopped while it connected.
+    """
+
+    checks_addresses = True
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._connection = connection_of(crawler)
+
+    def checked(self, request: Request) -> Checked:
+        """The look at the connections of *request*."""
+        return Checked(self._connection.hops, request)
+
+    def guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """What to wait for before *request* is written, if its lease has ended."""
+        gate = self._connection.gate
+        return None if gate is None or gate.covers(request) else gate.covered(request)
+
+    @as_scrapy_awaits
+    async def download_request(self, request: Request) -> Response:
+        """Download *request*.
+
+        Raises:
+            AddressRefused: Its host leads to addresses that are not connected to.
+            LeaseGone: Another node has its partition now.
+        """
+        agent: _GuardedAgent = self.make_agent(_GuardedAgent)
+        agent.guard = partial(self.guard, request)
+        agent.checked = self.checked(request)
+        with refusing(agent.checked), wrap_twisted_exceptions():
+            answer = maybe_deferred_to_future(agent.download_request(request))
+            return excerpt_of(request, await answer)
+
+
+class Handler(CheckedHandler):
+    """Downloads http and https as Scrapy does, and leaves a `Wire` behind.
+
+    Scrapy's own way to send is repeated here for one reason: its agent's class
+    is no parameter.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self.connect_by(_Factory)
+        self._wires = self._connection.wires
+        self._spools = SpoolDirectory(self._connection.config)
+
+    @as_scrapy_awaits
+    async def download_request(self, request: Request) -> Response:
+        """Download *request*; what crosses the wire is in the connection's `wires`."""
+        wire = self._wires[request] = Wire()
+        agent: _Agent = self.make_agent(_Agent)
+        agent.wire = wire
+        agent.guard = partial(self.guard, request)
+        agent.spool = self._spools.new()
+        agent.checked = self.checked(request)
+        try:
+            with refusing(agent.checked), wrap_twisted_exceptions():
+                response = await maybe_deferred_to_future(
+                    agent.download_request(request)
+                )
+        except Exception as error:
+            wire.truncated = wire.truncated or _reason(error)
+            if wire.broken and wire.truncated == "disconnect":
+                wire.truncated = None  # all that was sent is there, as it was sent
+            wire.body = await agent.spool.take()
+            self.warn_of_loss(error, request.url)
+            raise
+        wire.truncated = truncation(response.flags)
+        wire.body = await agent.spool.take(response.body)
+        wire.complete = True
+        if wire.codings:
+            body = undone(response.body, wire.codings, agent.maxsize)
+            response = response.replace(body=body)
+        return excerpt_of(request, response)
+
+    @as_scrapy_awaits
+    async def close(self) -> None:
+        """Close idle connections, and wait for what still goes to disk."""
+        await settled(super().close())
+        await self._spools.close()
+
+
+class _GuardedAgent(CheckedAgent):
+    """Scrapy's, whose request is written when `guard` lets it."""
+
+    guard: Guard
+
+    def prepare(self, agent: Any, request: Request) -> None:
+        super().prepare(agent, request)
+        agent._pool = _Pool(agent._pool, self.guard, self.part(request))
+
+    def part(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 (for `_Agent`)
+        """What its connection has with *request* alone."""
+        return {}
+
+
+class _Agent(_GuardedAgent):
+    """Scrapy's, with a wire that its connection writes to and a spool for the body."""
+
+    wire: Wire
+    spool: Spool
+
+    def part(self, request: Request) -> dict[str, Any]:
+        self.wire.proxied = bool(request.meta.get("proxy"))
+        limit = request.meta.get("download_maxsize", self.maxsize)
+        return {"wire": self.wire, "spool": self.spool, "maxsize": limit}
+
+    def reader_for(self, reader: Any) -> Any:
+        return BaseReader.instead(reader, self.spool)
+
+
+class _Pool:
+    """The pool of connections as one request sees it."""
+
+    def __init__(
+        self, pool: HTTPConnectionPool, guard: Guard, part: dict[str, Any]
+    ) -> None:
+        self._pool = pool
+        self._guard = guard
+        self._part = part
+        self.persistent = pool.persistent
+
+    def getConnection(self, key: Any, endpoint: Any) -> Deferred[_Wired]:  # noqa: N802
+        made: Deferred[Any] = self._pool.getConnection(key, endpoint)
+        return made.addCallback(_Wired, self._guard, self._part)
+
+
+class _Wired:
+    """A connection that has *part* with the one request that it is given.
+
+    That is where to put what comes: the wire, the spool, and how much of it.
+    """
+
+    def __init__(self, connection: Any, guard: Guard, part: dict[str, Any]) -> None:
+        self._connection = connection
+        self._guard = guard
+        self._part = part
+
+    def request(self, request: Any) -> Deferred[IResponse]:
+        waits = self._guard()
+        if waits is None:
+            return self._send(request)
+        ready = Deferred.fromFuture(asyncio.ensure_future(waits))
+        return ready.addCallbacks(lambda _: self._send(request), self._give_up)
+
+    def _send(self, request: Any) -> Deferred[IResponse]:
+        vars(request).update(self._part)
+        answer: Deferred[IResponse] = self._connection.request(request)
+        return answer
+
+    def _give_up(self, failure: Failure) -> Failure:
+        """Close the connection, which nobody will have given back to the pool."""
+        getattr(self._connection, "_clientProtocol", self._connection).abort()
+        return failure
+
+
+class _Tee:
+    """A transport that notes the head of the request as it is written."""
+
+    def __init__(self, transport: Any, wire: Wire) -> None:
+        self._transport = transport
+        self._wire = wire
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def writeSequence(self, lines: list[bytes]) -> None:  # noqa: N802 (Twisted's name)
+        self._wire.started = time.time()
+        self._wire.request_head = b"".join(lines)  # Twisted writes all of it at once
+        self._transport.writeSequence(lines)
+
+
+class _Protocol(LenientProtocol):
+    """A connection that tells the wire of each request what passes."""
+
+    def request(self, request: Any) -> Deferred[IResponse]:
+        wire: Wire = request.wire
+        wire.restart()  # a connection that was closed meanwhile is tried again
+        write_to = request.writeTo
+        request.writeTo = lambda transport: write_to(_Tee(transport, wire))
+        answer = super().request(request)
+        parser: Any = self._parser
+        parser.__class__ = Parser
+        parser.protocol = self
+        parser.finisher = self._finish
+        transport: Any = self.transport
+        if not wire.proxied:  # else it is the address of the proxy
+            wire.ip = getattr(transport.getPeer(), "host", None)
+        request.connection = transport
+        return answer
+
+    def _finish(self, rest: bytes) -> None:
+        """End a response; what follows it is the answer to nothing."""
+        if rest and self._currentRequest is not None:
+            self._currentRequest.persistent = False
+        self._finishResponse(rest)
+
+
+class _Factory(LenientFactory):
+    def buildProtocol(self, _: Any) -> _Protocol:  # noqa: N802 (Twisted's name)
+        return _Protocol(self._quiescentCallback)
+
+
+def _reason(error: BaseException) -> str:
+    """The reason of WARC-Truncated for a download that *error* ended."""
+    if isinstance(error, DownloadTimeoutError):
+        return "time"
+    if isinstance(error, StopDownload):
+        return "unspecified"
+    if isinstance(error, DownloadCancelledError):
+        return "length"  # Scrapy cancels what exceeds DOWNLOAD_MAXSIZE
+    return "disconnect"

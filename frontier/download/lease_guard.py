@@ -1,0 +1,205 @@
+"""The last moment before a request is sent: Scrapy's download handlers, guarded.
+
+A request may wait in Scrapy's downloader slot for as long as the delay of its
+host says, and the node may be frozen meanwhile. So the lease is looked at when
+the handler is called, and not when the request enters the downloader; and our
+own handlers look at it again when the connection is made, which may take long.
+
+What always holds:
+
+1.  No request from the store is sent without a current lease on its partition, nor
+    one that this node, as it closes, gives back.
+2.  Requests that waited here for a lease are sent one after the other, with the
+    delay of their slot between them.
+3.  Where a host is divided into shards, a node sends no faster than its part of
+    them allows: its delay is the host's, times shards, by shards held; and it has
+    no more requests to it on the way than its part of what the host may have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from scrapy.exceptions import IgnoreRequest
+
+from frontier.download.addresses import look_before_handler
+from frontier.queue.reserve import split_name
+from frontier.scrapy_internals import Slots, stand_before_handlers
+from frontier.urls.partition import shards_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.queue.reserve import Reservation
+    from frontier.session.session import Connection
+
+MAX_TURNS = 10_000
+"""Hosts and slots of which the next turn is known; then those that are over go."""
+CLOSING = "this node closes, and another sends it"
+PATIENCE = 0.05
+"""Seconds between looks at a lease that is not current."""
+
+
+class LeaseGone(IgnoreRequest):
+    """Another node has the partition of a request, and sends it."""
+
+
+class _Busy:
+    """The requests of one divided host that are on the way."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.changed = asyncio.Condition()
+
+
+class Gate:
+    """Stands before the download handlers of one crawler."""
+
+    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+        self._crawler = crawler
+        self._connection = connection
+        self._slots = Slots(crawler)
+        self._next: dict[str, float] = {}
+        self._allowance = connection.allowance
+        self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
+        self._send = stand_before_handlers(crawler, self.send)
+
+    async def send(self, request: Request) -> Response:
+        """Send *request* once the lease that it stands on is current.
+
+        Raises:
+            LeaseGone: Another node has its partition now, or this one closes.
+        """
+        if request in self._connection.put_back:
+            raise LeaseGone(CLOSING)
+        reservation = self._connection.reservations.get(request)
+        if reservation is not None:
+            if self._allowance.is_divided:
+                await self._covered(request, reservation)
+                return await self._send_share(request, reservation)
+            await self._spaced(request, reservation)
+            self._connection.node.sent(reservation, self._delay(request))
+        return await self._send_now(request)
+
+    def covers(self, request: Request) -> bool:
+        """Whether *request* needs no lease, or its lease is current."""
+        reservation = self._connection.reservations.get(request)
+        return reservation is None or self._connection.node.may_send(reservation)
+
+    async def covered(self, request: Request) -> None:
+        """Return once the lease that *request* stands on is current.
+
+        Raises:
+            LeaseGone: Another node has its partition now.
+        """
+        reservation = self._connection.reservations.get(request)
+        if reservation is None:
+            return
+        if self._allowance.is_divided:
+            await self._in_turn(request, reservation)
+        else:
+            await self._spaced(request, reservation)
+
+    async def _spaced(self, request: Request, reservation: Reservation) -> None:
+        """Return when the lease is current, and the delay of the host is kept.
+
+        Scrapy's slots keep it up to here. But those that wait here for a lease would
+        all be sent at the moment when it comes back.
+        """
+        slot = str(request.meta.get("download_slot"))
+        waited = await self._covered(request, reservation)
+        while waited or self._next.get(slot, 0.0) > time.monotonic():
+            await self._turn(slot, self._delay(request))
+            waited = await self._covered(request, reservation)
+            if not waited:
+                return
+
+    async def _send_now(self, request: Request) -> Response:
+        await look_before_handler(self._crawler, self._connection.hops, request)
+        self._connection.sent[request] = time.time()
+        browser = self._connection.browser
+        if browser is None:
+            response: Response = await self._send(request)
+        else:
+            async with browser.recorded(request):
+                response = await self._send(request)
+        self._connection.answered[request] = response
+        return response
+
+    async def _send_share(self, request: Request, reservation: Reservation) -> Response:
+        """Send *request*, which is of a shard, when it is this node's turn."""
+        host = self._allowance.host_of(split_name(reservation.queue)[1])
+        async with self._room(host):
+            delay = await self._in_turn(request, reservation)
+            self._connection.node.sent(reservation, delay)
+            return await self._send_now(request)
+
+    async def _in_turn(self, request: Request, reservation: Reservation) -> float:
+        """Wait for this node's turn at a divided host; return its own delay there."""
+        host = self._allowance.host_of(split_name(reservation.queue)[1])
+        waited, delay = True, 0.0
+        while waited:
+            delay = self._delay(request)
+            if delay:
+                delay /= self._share(host)
+                await self._turn(host, delay)
+            waited = await self._covered(request, reservation)
+        return delay
+
+    @asynccontextmanager
+    async def _room(self, host: str) -> AsyncIterator[None]:
+        """Be one of those of *host* that may be on the way at once."""
+        busy = self._busy.setdefault(host, _Busy())  # while anybody is in here
+        async with busy.changed:
+            await busy.changed.wait_for(lambda: busy.count < self._allowance.sent())
+            busy.count += 1
+        try:
+            yield
+        finally:
+            busy.count -= 1
+            async with busy.changed:
+                busy.changed.notify_all()
+
+    async def _covered(self, request: Request, reservation: Reservation) -> bool:
+        """Return once the lease that *reservation* stands on is current.
+
+        Whether it was not when this was called.
+        """
+        node, waited = self._connection.node, False
+        while not node.may_send(reservation):
+            waited = True
+            if reservation.key not in node.inbox.open:
+                # Another node has it now; this one's spider need not know.
+                request.errback = None
+                self._crawler.stats.inc_value("frontier/queue/lost")
+                raise LeaseGone("the lease on its partition is lost")
+            await asyncio.sleep(PATIENCE)
+        return waited
+
+    async def _turn(self, name: str, delay: float) -> None:
+        """Wait until the last turn of *name*, a host or a slot, is *delay* ago."""
+        now = time.monotonic()
+        at = max(now, self._next.get(name, now))
+        if len(self._next) >= MAX_TURNS:  # those that are over say nothing
+            self._next = {h: then for h, then in self._next.items() if then > now}
+        self._next[name] = at + delay
+        await asyncio.sleep(at - now)
+
+    def _share(self, host: str) -> float:
+        """Which part of the shards of *host* is held here."""
+        config, node = self._connection.config, self._connection.node
+        shards = shards_of(host, config.host_shards, config.partitions)
+        held = sum(node.holds(shard.partition) for shard in shards)
+        return max(held, 1) / config.host_shards
+
+    def _delay(self, request: Request) -> float:
+        """Of the request's slot at present: AutoThrottle and others change it."""
+        return self._slots.delay(request.meta.get("download_slot")) or 0.0

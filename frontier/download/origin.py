@@ -1,0 +1,112 @@
+"""Whether a server sent a response, or something else made it.
+
+A ``response`` record says that a server sent these headers and this body (WARC 1.1,
+section 6.3). That is known of what our own handler saw on the wire, and taken for
+true of what Scrapy's HTTP handlers give. It is not of what a browser rendered
+(scrapy-playwright), of what a service extracted, of a cache's answer, nor of what a
+downloader middleware made itself: of those there is a document, and its maker.
+
+What always holds:
+
+1.  Where our handler got an answer, that is archived, whatever a downloader
+    middleware has put in its place.
+2.  A response that did not come from a download handler is no server's.
+3.  A handler that is neither Scrapy's nor named in ``FRONTIER_WARC_HTTP_HANDLERS``
+    has made its responses itself; each such maker is told in the log, once.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy.utils.misc import load_object
+
+from frontier.errors import ConfigurationError
+from frontier.scrapy_internals import handler_for
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.session.session import Connection
+
+logger = logging.getLogger(__name__)
+
+MIDDLEWARE = "a downloader middleware"
+"""The maker of what no handler gave; Scrapy does not say which one it is."""
+RENDERED = frozenset({"playwright"})
+"""Flags of responses that a browser made in a handler that sends others itself."""
+_SCRAPYS = "scrapy.core.downloader.handlers."
+_ABSTRACT = "scrapy.core.downloader.handlers.base"  # of handlers of any kind
+
+
+class Answering:
+    """Tells the makers of one crawler's responses."""
+
+    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+        """Load the handlers that the project names.
+
+        Raises:
+            ConfigurationError: One of them is not there.
+        """
+        self._crawler = crawler
+        self._connection = connection
+        self._told: set[str] = set()
+        self._named = tuple(map(_load, connection.config.warc_http_handlers))
+
+    def answer(self, request: Request, response: Response) -> tuple[Response, str]:
+        """What is there instead of a wire: a response, and what made it.
+
+        The maker is empty if a server sent the response; it is the handler's, if
+        one gave any.
+        """
+        given = self._connection.answered.pop(request, None)
+        if given is None:
+            maker, given = MIDDLEWARE, response
+        else:
+            maker = self._maker(request, given)
+        if maker and maker not in self._told:
+            self._told.add(maker)
+            self._tell(maker, given)
+        return given, maker
+
+    def _maker(self, request: Request, response: Response) -> str:
+        handler = handler_for(self._crawler, urlsplit(request.url).scheme)
+        if RENDERED.isdisjoint(response.flags):
+            # Scrapy's own set a protocol; a subclass that makes a response does not.
+            if response.protocol and _is_scrapys(type(handler)):
+                return ""
+            if isinstance(handler, self._named):
+                return ""
+        return f"{type(handler).__module__}.{type(handler).__qualname__}"
+
+    def _tell(self, maker: str, response: Response) -> None:
+        if maker == MIDDLEWARE or not RENDERED.isdisjoint(response.flags):
+            logger.info(
+                "what %s makes is archived as resource records: no server sent it",
+                maker,
+            )
+        else:
+            logger.warning(
+                "what %s gives is archived as resource records: whether servers sent "
+                "it is not known; if they did, name it in FRONTIER_WARC_HTTP_HANDLERS",
+                maker,
+            )
+
+
+def _is_scrapys(handler: type) -> bool:
+    modules = {each.__module__ for each in handler.__mro__}
+    return any(name.startswith(_SCRAPYS) for name in modules - {_ABSTRACT})
+
+
+def _load(path: str) -> type:
+    try:
+        loaded = load_object(path)
+    except (ImportError, NameError, ValueError) as error:
+        raise ConfigurationError(f"FRONTIER_WARC_HTTP_HANDLERS: {error}") from None
+    if not isinstance(loaded, type):
+        raise ConfigurationError(f"FRONTIER_WARC_HTTP_HANDLERS: {path} is no class")
+    return loaded

@@ -1,0 +1,133 @@
+"""Pages: reading what a server sent without having the node wait for it.
+
+What always holds:
+
+1.  A document of at most `INLINE` bytes is read at once: that takes linear time, and
+    a few milliseconds at most. A larger one is read by a worker process, of which
+    the reactor waits as it waits for a server.
+2.  A document that cannot be read to its end is archived all the same. What was read
+    of it is followed; one line says which one it is and why, it is counted, and its
+    request goes to the dead letter, from which ``frontier crawl requeue`` takes it.
+3.  Links that are left out by a limit are counted by kind, and told once for each.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.http import HtmlResponse, TextResponse
+
+from frontier.errors import WorkerFailed
+from frontier.session.session import connection_of
+from frontier.urls.links import read_links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+logger = logging.getLogger(__name__)
+
+INLINE = 131_072
+"""Bytes of a document that is read in the reactor's thread. A worker would take
+about as long to be told of it; see `benchmarks/README.md`."""
+
+
+class Document:
+    """What *response* leads to: iterate `links`, then ask for `title`."""
+
+    def __init__(self, crawler: Crawler, response: Response) -> None:
+        self._connection = connection_of(crawler)
+        self._response = response
+        config = self._connection.config
+        self._limits = {
+            "most": config.trap_page_links,
+            "longest": config.trap_url_length,
+        }
+        self.title: str | None = None
+        """Of an HTML page that was read to its end; empty if it has none."""
+
+    async def links(self) -> AsyncIterator[str]:
+        """Absolute URLs that it leads to, in order, each once, no fragments.
+
+        Of HTML, links and requisites; of CSS, what it imports and shows. It never
+        raises because of what the document is made of.
+        """
+        response = self._response
+        is_html = _is_html(response)
+        if is_html is None or not isinstance(response, TextResponse):
+            return
+        if len(response.body) <= INLINE:
+            try:
+                parts = list(_parts(response, is_html, **self._limits))
+            except (MemoryError, ValueError) as error:
+                self._give_up(str(error) or "there is no memory for it")
+                return
+            for part in parts:
+                for url in self._links_in(part):
+                    yield url
+            return
+        given = {
+            "url": response.url,
+            "encoding": response.encoding,
+            "is_html": is_html,
+            **self._limits,
+        }
+        try:
+            workers = self._connection.workers
+            async for part in workers.run("links", response.body, given):
+                for url in self._links_in(part):
+                    yield url
+                await self._connection.let_store()
+        except WorkerFailed as failed:
+            self._give_up(failed.reason)
+
+    def _links_in(self, part: list[str] | dict[str, Any]) -> list[str]:
+        if isinstance(part, list):
+            return part
+        self.title = part["title"]
+        for kind, count in part["left_out"].items():
+            example, page = part["examples"][kind], self._response.url
+            self._connection.leave_out(kind, example, count, page)
+        return []
+
+    def _give_up(self, reason: str) -> None:
+        response = self._response
+        self._connection.count("frontier/pages/unread")
+        logger.error(
+            "%s is archived, but not all of its links are followed: %s",
+            response.url,
+            reason,
+        )
+        if response.request is not None:
+            reason = f"not all of its links could be read: {reason}"
+            self._connection.unread[response.request] = reason
+
+
+def links_of(response: Response) -> list[str]:
+    """The links of *response*, read at once, whatever its size.
+
+    For a spider that is no crawler of the open web.
+    """
+    is_html = _is_html(response)
+    if is_html is None:
+        return []
+    parts = _parts(response, is_html)
+    return [url for part in parts if isinstance(part, list) for url in part]
+
+
+def _parts(
+    response: Response, is_html: bool, **limits: int
+) -> Iterator[list[str] | dict[str, Any]]:
+    return read_links([response.text], response.url, is_html=is_html, **limits)
+
+
+def _is_html(response: Response) -> bool | None:
+    """Whether links are read from *response* as HTML, or as CSS; ``None``: not."""
+    if isinstance(response, HtmlResponse):
+        return True
+    kind = response.headers.get("Content-Type") or b""
+    is_css = kind.split(b";")[0].strip().lower() == b"text/css"
+    return False if is_css and isinstance(response, TextResponse) else None

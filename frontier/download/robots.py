@@ -1,0 +1,415 @@
+"""robots.txt as RFC 9309 has it: Scrapy's middleware, with its rules for what fails.
+
+Scrapy 2.19 lets every request but the first through, unchecked, that waits for
+a robots.txt which is still being fetched; takes what it cannot have for the leave to
+fetch everything; reads files of any size in the reactor's thread; and keeps the rules
+of each host for as long as it runs.
+
+A Crawl-delay, which Scrapy leaves alone, becomes the least delay of the host's
+downloader slot, without jitter. AutoThrottle may raise it and not lower it.
+
+What always holds:
+
+1.  No request is sent before the rules of its scheme, host and port are known, or it
+    is known that there are none.
+2.  There are none where the server says 4xx, but for 429, or redirects more than
+    `MOST_HOPS` times (2.3.1.2, 2.3.1.3).
+3.  Where they cannot be had, nothing is fetched (2.3.1.4), but by those that were there
+    before; requests become dead letters, and after `RETRY` it is tried again. Where
+    there is no server, a request fails as it would by itself.
+4.  No more than 500 KiB are read (2.5), and the reactor's thread reads no more than
+    `INLINE`. Rules are used for a day (2.4), and so many are kept as `_Cache` has room
+    for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import math
+import time
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.python import to_unicode
+from w3lib.url import safe_url_string
+
+from frontier.download.attempts import (
+    UNCONNECTED,
+    UNRESOLVED,
+    AddressRefused,
+    RobotsUnreachable,
+    status_of,
+)
+from frontier.download.excerpts import EXCERPT
+from frontier.download.hops import SEED
+from frontier.download.lease_guard import LeaseGone
+from frontier.errors import WorkerFailed
+from frontier.scrapy_internals import (
+    EXCERPT_FLAG,
+    BaseRobots,
+    Slots,
+    crawl_delay,
+    download,
+    takes_no_spider,
+    tell_robots_parsed,
+)
+from frontier.session.session import connection_of
+from frontier.urls.robots import LIMIT, first_part
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.robotstxt import RobotParser
+
+logger = logging.getLogger(__name__)
+
+MOST_HOPS = 5
+"""Redirects of a robots.txt that are followed, to whatever host (RFC 9309, 2.3.1.2)."""
+MAX_AGE = 86_400.0
+"""Seconds for which rules are used (RFC 9309, 2.4)."""
+STALE = 30 * MAX_AGE
+"""Seconds for which they are used while newer ones cannot be had (2.3.1.4)."""
+RETRY = 900.0
+"""Seconds after which a robots.txt that could not be had is asked for again: the pause
+of Heritrix's ``retryDelaySeconds``."""
+RETRY_ABSENT = 30.0
+"""The same where there was no server: each of its requests is tried again as well."""
+INLINE = 16_384
+"""Bytes that are read in the reactor's thread: 25 ms at the most."""
+LARGE = 65_536
+"""Bytes above which rules count among the few that are kept of such a size."""
+MOST_LARGE = 4
+"""Of them: 500 KiB of rules may take 60 MB."""
+MOST_BYTES = 8_000_000
+"""Of the others, as text."""
+MOST_HOSTS = 10_000
+CODED_LIMIT = 8_000_000
+"""Bytes of an answer in a coding, or by a handler, that is not ours."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+TOO_MANY_REQUESTS = 429
+NAMED = 5
+"""Hosts that the line at a node's end names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a host."""
+
+    parser: RobotParser | None
+    """Its rules; ``None`` for none."""
+    until: float
+    """On the monotonic clock, when they are asked for anew."""
+    size: int = 0
+    fetched: float = -math.inf
+    """When they were fetched; never, if they could not be."""
+    error: Exception | None = None
+    """Why nothing may be fetched."""
+
+
+class _Cache:
+    """What is known, the least lately used of it left out."""
+
+    def __init__(self) -> None:
+        self._small: OrderedDict[str, Known] = OrderedDict()
+        self._large: OrderedDict[str, Known] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: str) -> Known | None:
+        for part in (self._small, self._large):
+            if key in part:
+                part.move_to_end(key)
+                return part[key]
+        return None
+
+    def put(self, key: str, known: Known) -> None:
+        self._large.pop(key, None)
+        if key in self._small:
+            self._bytes -= self._small.pop(key).size
+        if known.size > LARGE:
+            self._large[key] = known
+            while len(self._large) > MOST_LARGE:
+                self._large.popitem(last=False)
+            return
+        self._small[key] = known
+        self._bytes += known.size
+        while len(self._small) > MOST_HOSTS or self._bytes > MOST_BYTES:
+            self._bytes -= self._small.popitem(last=False)[1].size
+
+
+@takes_no_spider
+class RobotsTxtMiddleware(BaseRobots):
+    """Takes the place of Scrapy's, and does what RFC 9309 says."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._counts: Any = crawler.stats
+        self._connection = connection_of(crawler)
+        self._most = self._connection.config.crawl_delay_max
+        self._floors: dict[str, float] = {}
+        self._capped: set[str] = set()
+        self._cache = _Cache()
+        self._fetching: dict[str, asyncio.Task[Known]] = {}
+        self._unreachable: Counter[str] = Counter()
+        crawler.signals.connect(self._tell, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_request(  # type: ignore[override] # as the newest calls it
+        self, request: Request
+    ) -> None:
+        """Let *request* pass if the rules of its host allow it.
+
+        Raises:
+            IgnoreRequest: They forbid it, or cannot be had.
+        """
+        if request.meta.get("dont_obey_robotstxt"):
+            return
+        if request.url.startswith(("data:", "file:")):
+            return
+        known = await self._known(request)
+        if known.error is not None:
+            raise self._refusal(request, known.error)
+        self.process_request_2(known.parser, request)
+
+    def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
+        """Keep the Crawl-delay of *request*'s host.
+
+        Raises:
+            IgnoreRequest: The rules forbid it.
+        """
+        super().process_request_2(rp, request)
+        if rp is None or self._most <= 0:
+            return
+        delay = crawl_delay(rp, self._agent(request))
+        if delay is not None and math.isfinite(delay) and delay > 0:
+            self._keep(delay, request)
+
+    def _agent(self, request: Request) -> str:
+        """The name that rules are looked up by."""
+        return to_unicode(self.agent_of(request) or b"*", errors="replace")
+
+    def _keep(self, delay: float, request: Request) -> None:
+        """Leave the slot of *request* alone for at least *delay* seconds each time."""
+        slots = Slots(self.crawler)
+        key = slots.key(request)
+        if delay > self._most:
+            if key not in self._capped:
+                self._capped.add(key)
+                logger.warning(
+                    "robots.txt of %s asks for a delay of %g s; "
+                    "FRONTIER_CRAWL_DELAY_MAX allows %g s",
+                    key,
+                    delay,
+                    self._most,
+                )
+            delay = self._most
+        usual = slots.chosen_delay(key)
+        if usual is None:
+            usual = self.crawler.settings.getfloat("DOWNLOAD_DELAY")
+        if key in self._floors or delay <= usual:
+            return
+        if not self._floors:  # now, so that it comes after AutoThrottle's
+            self.crawler.signals.connect(self._raise, signals.response_downloaded)
+        self._floors[key] = delay
+        self._counts.inc_value("frontier/robots/crawl_delays")
+        slots.slow_down(key, delay)
+
+    def _raise(self, request: Request) -> None:
+        """Have the slot of *request* keep its least delay, whatever lowered it."""
+        slots = Slots(self.crawler)
+        key = slots.key(request)
+        now, floor = slots.delay(key), self._floors.get(key)
+        if now is not None and floor is not None and now < floor:
+            slots.slow_down(key, floor)
+
+    # What is known of hosts.
+
+    async def _known(self, request: Request) -> Known:
+        parts = urlparse_cached(request)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        known = self._cache.get(origin)
+        if known is not None and known.until > time.monotonic():
+            return known
+        fetching = self._fetching.get(origin)
+        if fetching is None:
+            fetching = asyncio.ensure_future(self._learn(origin, request, known))
+            self._fetching[origin] = fetching
+            fetching.add_done_callback(lambda _: self._fetching.pop(origin))
+        return await asyncio.shield(fetching)
+
+    async def _learn(self, origin: str, request: Request, old: Known | None) -> Known:
+        """Fetch the rules of *origin*, for *request*; use *old* ones if that fails."""
+        now = time.monotonic()
+        try:
+            known = await self._judged(await self._fetch(origin, request), request)
+        except Exception as error:  # noqa: BLE001 (whatever it was, there are no rules)
+            if _is_given_up(error):
+                known = Known(None, now + MAX_AGE, fetched=now)
+            else:
+                known = self._failed(origin, error, old)
+            if not isinstance(error, IgnoreRequest):
+                self._counts.inc_value(f"robotstxt/exception_count/{type(error)}")
+        self._counts.inc_value("robotstxt/request_count")
+        self._cache.put(origin, known)
+        return known
+
+    async def _fetch(self, origin: str, request: Request) -> Response | None:
+        """The answer for robots.txt of *origin*; ``None`` after too many redirects."""
+        url, passed = f"{origin}/robots.txt", list[str]()
+        is_seed = self._connection.hops.is_seed(request)
+        while len(passed) <= MOST_HOPS:
+            asks = Request(
+                url,
+                priority=self.DOWNLOAD_PRIORITY,
+                headers={"Accept-Encoding": "gzip"},
+                meta={
+                    "dont_obey_robotstxt": True,
+                    "dont_redirect": True,  # followed here, and so always
+                    "allow_offsite": True,
+                    "download_maxsize": CODED_LIMIT,
+                    EXCERPT: LIMIT,
+                    SEED: is_seed and not passed,
+                },
+                callback=NO_CALLBACK,
+            )
+            if passed:
+                asks.meta["redirect_urls"] = passed[:]
+            try:
+                answer = await download(self.crawler, asks)
+            except AddressRefused as error:
+                if not passed:
+                    raise
+                reason = f"it redirects to a {error.kind} address"
+                raise RobotsUnreachable(reason) from None
+            location = answer.headers.get(b"Location")
+            if answer.status not in REDIRECTS or not location:
+                return answer
+            passed.append(url)
+            url = urljoin(url, safe_url_string(location, encoding="latin-1"))
+            if not url.startswith(("http://", "https://")):
+                return None
+        return None
+
+    async def _judged(self, answer: Response | None, request: Request) -> Known:
+        """What *answer* says of the host of *request*.
+
+        Raises:
+            RobotsUnreachable: It says nothing.
+            WorkerFailed: Its rules cannot be read.
+        """
+        now = time.monotonic()
+        until = now + MAX_AGE
+        if answer is None:
+            return Known(None, until, fetched=now)
+        status = answer.status
+        self._counts.inc_value("robotstxt/response_count")
+        self._counts.inc_value(f"robotstxt/response_status_count/{status}")
+        if 200 <= status < 300:
+            parser, size = await self._parsed(answer, request)
+            return Known(parser, until, size, now)
+        if 300 <= status < 500 and status != TOO_MANY_REQUESTS:
+            return Known(None, until, fetched=now)
+        raise RobotsUnreachable(f"the server says {status}")
+
+    async def _parsed(
+        self, answer: Response, request: Request
+    ) -> tuple[RobotParser, int]:
+        is_whole = EXCERPT_FLAG not in answer.flags
+        body, is_all = first_part(answer.body, is_whole=is_whole)
+        if not is_all:
+            self._counts.inc_value("frontier/robots/cut")
+            logger.warning(
+                "%s is longer than %s bytes; its first rules are read, as RFC 9309 has "
+                "it",
+                answer.url[:200],
+                f"{LIMIT:,}",
+            )
+        if len(body) <= INLINE:
+            made = self.parse(body)
+        else:
+            workers = self._connection.workers
+            given = {"agent": self._agent(request)}
+            async for _ in workers.run("robots", body, given):
+                pass  # it can be read within the limits of a worker
+            made = await asyncio.to_thread(self.parse, body)
+        await tell_robots_parsed(self.crawler, made, request)
+        return made, len(body)
+
+    def _failed(self, origin: str, error: Exception, old: Known | None) -> Known:
+        """What is known of *origin* when its robots.txt could not be had."""
+        now = time.monotonic()
+        if old is not None and now - old.fetched < STALE:
+            self._counts.inc_value("frontier/robots/stale")
+            return Known(old.parser, now + RETRY, old.size, old.fetched)
+        if isinstance(error, AddressRefused | LeaseGone):  # not for good
+            return Known(None, now, error=error)
+        self._counts.inc_value("frontier/robots/unreachable")
+        if _is_absent(error):
+            return Known(None, now + RETRY_ABSENT, error=error)
+        logger.warning(
+            "%s/robots.txt cannot be had (%s): nothing is fetched from there; "
+            "it is asked for again after %g s",
+            origin[:200],
+            _said(error),
+            RETRY,
+        )
+        return Known(None, now + RETRY, error=error)
+
+    def _refusal(self, request: Request, error: Exception) -> Exception:
+        """The error of *request*, whose rules could not be had because of *error*."""
+        if isinstance(error, AddressRefused):
+            return self._connection.hops.refusal(request, error.kind)
+        if isinstance(error, LeaseGone) or _is_absent(error):
+            return copy.copy(error)  # what the request itself would come to
+        parts = urlparse_cached(request)
+        self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
+        reason = f"robots.txt of its host cannot be had: {_said(error)}"
+        self._connection.unread[request] = reason
+        return RobotsUnreachable(reason)
+
+    def _tell(self) -> None:
+        if not self._unreachable:
+            return
+        most = self._unreachable.most_common(NAMED)
+        logger.warning(
+            "%d requests to %d hosts were not sent, as their robots.txt could not be "
+            "had (%s%s); they are dead letters, which frontier crawl requeue puts back",
+            self._unreachable.total(),
+            len(self._unreachable),
+            ", ".join(f"{origin[:200]} {count:,}" for origin, count in most),
+            ", ..." if len(self._unreachable) > NAMED else "",
+        )
+
+
+def _is_given_up(error: Exception) -> bool:
+    """Whether a middleware of the project's does without robots.txt, as Scrapy lets it.
+
+    Scrapy's own gives up what becomes too large when its coding is undone.
+    """
+    if isinstance(error, AddressRefused | LeaseGone | RobotsUnreachable):
+        return False
+    return isinstance(error, IgnoreRequest) and "DOWNLOAD_MAXSIZE" not in str(error)
+
+
+def _is_absent(error: Exception) -> bool:
+    """Whether there was no server that *error* could come from."""
+    return status_of(error, sent=False) in {UNRESOLVED, UNCONNECTED}
+
+
+def _said(error: Exception) -> str:
+    """*error* in one short line."""
+    text = error.reason if isinstance(error, WorkerFailed) else str(error)
+    return text.partition("\n")[0][:200] or type(error).__name__

@@ -1,0 +1,464 @@
+"""The archive of one node: its writer thread, its index, its commit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.crawls import CANCELED, LIMIT
+from frontier.collection.digest_index import Collection
+from frontier.dedupe.cdx_lookup import CdxServers
+from frontier.dedupe.digest import digest_of
+from frontier.dedupe.match_keys import Match
+from frontier.dedupe.revisit_candidate import Rules
+from frontier.dedupe.revisit_policy import Policy
+from frontier.dedupe.url_history import History
+from frontier.dedupe.url_index import MatchedIndex, Minters
+from frontier.errors import ArchiveError, ConfigurationError, KeyDamaged, StoreError
+from frontier.files.output_files import make_directory, mode_of
+from frontier.settings import values as parsers
+from frontier.settings.values import UNNAMED
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+from frontier.store.scripts import COLLECTION_CLAIM
+from frontier.urls.canon.rulesets import SCRAPY, named
+from frontier.wacz.create import Options, create, warc_files
+from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.content_coding import decoded
+from frontier.warc.crawl_log import CrawlLog, logs_of, repair_logs
+from frontier.warc.disk_space import Room
+from frontier.warc.file_rotation import WarcWriter, safe_name
+from frontier.warc.records import MAX_URL, is_too_long
+from frontier.warc.repair import repair
+from frontier.warc.selection import Selection
+from frontier.warc.upload import Uploader
+from frontier.warc.writer_thread import ArchiveThread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from frontier.model import Attempt, Exchange, Outlinks, Stored
+    from frontier.settings.config import Config
+    from frontier.store.client import Store
+    from frontier.urls.canon.rulesets import RuleSet
+    from frontier.wacz.create import Made
+    from frontier.warc.batch import Counters
+
+logger = logging.getLogger(__name__)
+
+
+BACKLOG = 256 * 1024 * 1024
+"""Bytes of exchanges in memory above which the node waits for its disk."""
+
+
+def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
+    return False
+
+
+def warcinfo_fields(
+    config: Config, crawl_id: str, rules: RuleSet, settings: Mapping[str, Any]
+) -> dict[str, str]:
+    """What warcinfo records say of the crawl, and of *settings*, which are Scrapy's.
+
+    The names are those of WARC 1.1 (section 6.2); FRONTIER_WARC_INFO adds to them,
+    or replaces them. No passwords are among the values.
+    """
+    try:
+        obeyed = parsers.boolean(settings.get("ROBOTSTXT_OBEY", False))
+    except ValueError:
+        obeyed = False
+    fields = {
+        "isPartOf": crawl_id,
+        "hostname": socket.gethostname(),
+        "http-header-user-agent": str(settings.get("USER_AGENT") or ""),
+        "robots": "obey" if obeyed else "ignore",
+    }
+    own = config.as_settings()
+    for name in (
+        "FRONTIER_COLLECTION_REDIS_URL",
+        "FRONTIER_REVISIT_CDX_SERVERS",
+        "FRONTIER_WARC_UPLOAD",
+    ):
+        own[name] = " ".join(map(parsers.without_secrets, own[name].split()))
+    given = json.loads(own.pop("FRONTIER_WARC_INFO") or "{}")
+    known = {name: text for name, text in {**fields, **given}.items() if text}
+    return {**known, **own, "canonicalization": rules.statement}
+
+
+def rules_of(config: Config) -> Rules:
+    """What becomes a revisit according to *config*.
+
+    Raises:
+        ConfigurationError: A package that its digest needs is not installed.
+    """
+    further = tuple(n for n in _names(config.revisit_digests) if n != config.digest)
+    for name, algorithm in (
+        ("FRONTIER_DIGEST", config.digest),
+        *(("FRONTIER_REVISIT_DIGESTS", each) for each in further),
+    ):
+        try:
+            digest_of(b"", algorithm)
+        except ImportError:
+            raise ConfigurationError(
+                f"{name} = {algorithm!r}: needs a package; install it with: "
+                f"pip install 'frontier-crawl[{algorithm}]'"
+            ) from None
+    policy = Policy(
+        statuses=statuses_of(config.revisit_statuses),
+        mime_include=_names(config.revisit_mime_include),
+        mime_exclude=_names(config.revisit_mime_exclude),
+        min_text_bytes=config.revisit_min_text_bytes,
+        min_binary_bytes=config.revisit_min_binary_bytes,
+    )
+    return Rules(
+        policy,
+        Match(config.revisit_match),
+        config.digest,
+        further,
+        config.revisit_blackout,
+        # Scrapy's rules keep what sites change: Heritrix's are its default there.
+        "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
+    )
+
+
+def statuses_of(text: str) -> frozenset[int]:
+    """The statuses of FRONTIER_REVISIT_STATUSES: ``404``, ``2xx`` or ``*``."""
+    found: set[int] = set()
+    for each in _names(text):
+        pattern = "xxx" if each == "*" else each
+        least, most = pattern.replace("x", "0"), pattern.replace("x", "9")
+        found.update(range(int(least), int(most) + 1))
+    return frozenset(found)
+
+
+def matched_index(
+    config: Config, store: BlockingStore, crawl_id: str, own: Collection
+) -> MatchedIndex:
+    """The index of *own*, by all keys, and of the collections that are only read."""
+    further = []
+    for name in _names(config.revisit_read_collections):
+        known = "" if name == UNNAMED else name
+        read = Collection(store, known, crawl_id, revisits=True)
+        further.append((read, Minters(store, known)))
+    return MatchedIndex(store, config.collection, crawl_id, own, further)
+
+
+def cdx_servers(config: Config) -> CdxServers | None:
+    """The CDX servers of the settings, where there are any."""
+    if not (config.revisit_enabled and config.revisit_cdx_servers):
+        return None
+    rules = rules_of(config)
+    timeout = config.revisit_cdx_timeout
+    return CdxServers(config.revisit_cdx_servers, timeout, rules.match, rules.canon)
+
+
+async def claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+    """Whether a crawl may have its name in the collection, which other stores share.
+
+    Two crawls of one name would be one there: each would see the other's digests as
+    its own, and the first to end would commit them.
+
+    Raises:
+        StoreError: A server does not answer.
+    """
+    return await asyncio.to_thread(_claim, config, settings, keys)
+
+
+def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+    name = RegistryKeys(keys.namespace).store()
+    store = indexed = BlockingStore.from_settings(settings)
+    try:
+        store.call(Call.command("SET", name, secrets.token_hex(16), "NX"))
+        mine = store.call(Call.command("GET", name))
+        known = int(store.call(Call.command("EXISTS", keys.meta())))
+        if store.call(Call.command("HEXISTS", keys.meta(), "rebuilt")):
+            known = 2
+        if config.collection_redis_url:
+            url = {"REDIS_URL": config.collection_redis_url}
+            indexed = BlockingStore.from_settings(url)
+        within = collection_keys(indexed, config.collection)
+        names = [within.owners(), within.committed(), within.uncommitted()]
+        claimed = Call.to(COLLECTION_CLAIM, names, [keys.crawl_id, mine, known])
+        return bool(indexed.call(claimed))
+    finally:
+        for each in {store, indexed}:
+            each.close()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
+
+
+class Archive:
+    """Takes exchanges from the event loop and tells when they are on disk."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: BlockingStore,
+        crawl_id: str,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._store = store
+        self._indexed = store
+        """The server of the collections."""
+        if config.collection_redis_url:
+            url = {"REDIS_URL": config.collection_redis_url}
+            self._indexed = BlockingStore.from_settings(url)
+        self._crawl_id = crawl_id
+        self._mode = mode_of(config.file_mode)
+        self._name = config.collection
+        self._warc_dir = config.warc_dir
+        self._wacz_dir = config.wacz_dir
+        self._collection = Collection(
+            self._indexed,
+            config.collection,
+            crawl_id,
+            revisits=config.revisit_enabled,
+            filter_bytes=config.revisit_filter_bytes,
+        )
+        directory = config.warc_dir
+        rules = named(config.canon_rules)
+        keyed = rules if config.warc_cdxj_keys == "rules" else None
+        mode = mode_of(config.file_mode)
+        listing = None
+        if config.warc_cdxj:
+            listing = Listing(keyed, directory=directory, mode=mode)
+        try:
+            make_directory(directory, mode)
+            repaired = repair(directory, None, listing.write if listing else None)
+            logs = repair_logs(directory)
+        except OSError as error:
+            raise ArchiveError(
+                f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
+            ) from error
+        writer = WarcWriter(
+            directory,
+            crawl_id,
+            config.node_id,
+            max_bytes=config.warc_max_bytes,
+            warcinfo_fields=warcinfo_fields(config, crawl_id, rules, settings),
+            clock=time.time,
+            max_seconds=config.warc_max_seconds,
+            block_digest=config.warc_block_digest,
+            metadata=config.warc_metadata,
+            rules=rules.as_json(),
+            mode=mode,
+        )
+        if listing is not None:
+            writer.before_closing.append(listing.write)
+            writer.on_closed.append(listing.drop)
+        self._uploader: Uploader | None = None
+        if config.warc_upload:
+            remove = config.warc_upload_remove
+            self._uploader = Uploader(config.warc_upload, directory, remove=remove)
+            # The last of all: with *remove* the file may be gone afterwards.
+            writer.on_closed.append(self._uploader.add)
+        for path in logs:
+            writer.announce(path)
+        for mended in repaired:
+            if not mended.removed:
+                writer.announce(directory / mended.file)
+        self._collection.begin()
+        index = matched_index(config, self._indexed, crawl_id, self._collection)
+        index.begin()
+        self.history: History | None = None
+        """Of the collection, for another thread than the reactor's."""
+        remembered = None
+        if config.revisit_enabled and config.revisit_conditional_get:
+            remembered = History(self._indexed, config.collection, crawl_id)
+            self.history = History(self._indexed, config.collection, crawl_id)
+        self._commit_finished(config)
+        self._thread = ArchiveThread(
+            writer,
+            index,
+            crawl_id,
+            fsync=config.warc_fsync,
+            policy=None if config.revisit_enabled else _never,
+            prepare=decoded if config.warc_payload == "decoded" else None,
+            rules=rules_of(config),
+            history=remembered,
+            listing=listing,
+            servers=cdx_servers(config),
+            room=Room(
+                directory, config.warc_min_free_bytes, config.warc_max_total_bytes
+            ),
+            log=CrawlLog(
+                directory,
+                crawl_id,
+                config.node_id,
+                time.time,
+                writer.announce,
+                mode=mode,
+            )
+            if config.warc_log
+            else None,
+        )
+        self._logs = config.warc_log
+        self._sequence = -1
+        self._counted = False
+        self._selection = Selection(config.warc_include, config.warc_exclude)
+        self._told_length = False
+
+    def _commit_finished(self, config: Config) -> None:
+        """Commit crawls that ended, but whose last node died before it could.
+
+        Those that were canceled are forgotten, for the same reason.
+        """
+        for crawl_id in self._collection.uncommitted():
+            meta = CrawlKeys(config.namespace, crawl_id).meta()
+            try:
+                state = self._store.call(Call.command("HGET", meta, "state"))
+            except KeyDamaged as error:
+                logger.warning(
+                    "the digests of the crawl %s stay uncommitted: %s", crawl_id, error
+                )
+                continue
+            name = config.collection
+            ended = Collection(self._indexed, name, crawl_id, revisits=True)
+            if state in {b"finished", LIMIT.encode()}:
+                ended.commit()
+            elif state == CANCELED.encode():
+                ended.cancel()
+
+    @property
+    def counters(self) -> Counters:
+        """What was written so far."""
+        return self._thread.counters
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be fetched until the disk has caught up."""
+        return self._thread.blocked or self.pending_bytes > BACKLOG
+
+    @property
+    def pending_bytes(self) -> int:
+        """Memory that what is not on disk yet takes, near enough."""
+        return self._thread.pending_bytes
+
+    def left_out(self, exchange: Exchange) -> str:
+        """The stat of what keeps *exchange* out of the archive; empty if nothing does.
+
+        A request with such a URL is not sent, but what a browser loads is not asked.
+        """
+        if is_too_long(exchange.url):
+            if not self._told_length:
+                self._told_length = True
+                logger.warning(
+                    "%s... is not archived: its URL has more than %s characters, and "
+                    "other tools would not read its record; others like it are counted",
+                    exchange.url[:200],
+                    f"{MAX_URL:,}",
+                )
+            return "frontier/archive/too_long"
+        if not self._selection.takes(exchange):
+            return "frontier/archive/excluded"
+        return ""
+
+    def submit(self, exchange: Exchange) -> Future[Stored]:
+        """Have *exchange* written; the future ends in the writer thread."""
+        self._sequence, future = self._thread.submit(exchange)
+        return future
+
+    def note(self, attempt: Attempt) -> None:
+        """Have *attempt* written to the crawl log; `durable` waits for it."""
+        if self._logs:
+            self._sequence = self._thread.note(attempt)
+
+    def note_outlinks(self, found: Outlinks) -> None:
+        """Have the links of a page written; `durable` waits for it."""
+        self._sequence = self._thread.note_outlinks(found)
+
+    def heed(self, store: Store) -> None:
+        """Ask the index nothing while *store*, where it is, knows it to be silent."""
+        key = collection_keys(self._indexed, self._name).alldupes()
+        self._thread.heed(lambda: store.is_silent(key))
+
+    def leave_primary(self) -> None:
+        """Ask Sentinel for the primary again before the next call of the store."""
+        self._store.leave()
+        self._indexed.leave()
+
+    async def durable(self) -> None:
+        """Return when everything submitted so far is on disk and indexed."""
+        if self._sequence >= 0:
+            await asyncio.wrap_future(self._thread.durable(self._sequence))
+
+    async def finish(self) -> None:
+        """Write what is left and close the file."""
+        await asyncio.to_thread(self._thread.close)
+        if not self._counted:
+            self._counted = True
+            await asyncio.to_thread(self._count)
+
+    def _count(self) -> None:
+        """Add what was written to the crawl's counts; a node that is killed does not.
+
+        They are figures for people, and nothing is decided by them.
+        """
+        done = self.counters
+        try:
+            self._collection.count(done.exchanges, done.revisits, done.conserved_bytes)
+        except StoreError as error:
+            logger.warning("the collection's counts lack this node's: %s", error)
+
+    async def commit(self) -> None:
+        """Offer the crawl's payloads to later ones."""
+        count = await asyncio.to_thread(self._collection.commit)
+        if count is None:
+            logger.info("canceled: no payload digests are committed to the collection")
+        else:
+            logger.info("committed %d payload digests to the collection", count)
+
+    async def cancel(self) -> None:
+        """Forget the crawl's payloads, in place of the commit."""
+        await asyncio.to_thread(self._collection.cancel)
+        logger.info("canceled: no payload digests are committed to the collection")
+
+    async def package(self) -> None:
+        """Make a WACZ of the crawl's closed files, where the settings want one.
+
+        The WARC files stay. What goes wrong is logged: the crawl is whole, and
+        ``frontier wacz create`` makes the file later.
+        """
+        if self._wacz_dir is None:
+            return
+        try:
+            made = await asyncio.to_thread(self._make_wacz, self._wacz_dir)
+        except (ArchiveError, OSError) as error:
+            logger.error("no WACZ was made: %s", error)  # noqa: TRY400 - all is said
+            return
+        logger.info("made %s: %d captures", made.path, made.captures)
+        if made.missing:
+            logger.warning(
+                "%s: originals of %d payloads are in no WACZ beside it",
+                made.path,
+                made.missing,
+            )
+
+    def _make_wacz(self, directory: Path) -> Made:
+        out = directory / f"{safe_name(self._crawl_id)}.wacz"
+        beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
+        warcs = warc_files([self._warc_dir], crawl_id=self._crawl_id)
+        logs = tuple(logs_of(self._warc_dir, self._crawl_id))
+        options = Options(
+            title=self._crawl_id, logs=logs, against=beside, mode=self._mode
+        )
+        return create(out, warcs, options)
+
+    async def close(self) -> None:
+        """Finish, if that was not done, send the files that are left, disconnect."""
+        await self.finish()
+        if self._uploader is not None:  # not in `finish`: nobody waits for it there
+            uploader, self._uploader = self._uploader, None
+            await asyncio.to_thread(uploader.close)
+        self._store.close()
+        if self._indexed is not self._store:
+            self._indexed.close()

@@ -1,0 +1,332 @@
+"""The parts of a node, and which of them knows which other.
+
+What always holds:
+
+1.  A part is handed those that it needs when it is built, so the order in which
+    they are built here is the order in which they may know each other.
+2.  Nothing runs before one of `Parts.loops` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from frontier.cluster.lease import Leases
+from frontier.cluster.membership import Membership
+from frontier.cluster.shared_settings import seen_shape
+from frontier.download.host_delays import Manners
+from frontier.files.output_files import mode_of
+from frontier.model import Member
+from frontier.node.acks import Acks
+from frontier.node.claims import Claims
+from frontier.node.cookies import Cookies
+from frontier.node.crawl_limits import Spending
+from frontier.node.delivery_marks import Starts
+from frontier.node.end_of_crawl import Ending
+from frontier.node.failover import Setback
+from frontier.node.heartbeat import Keeper
+from frontier.node.host_quotas import Quotas
+from frontier.node.inbox import Inbox
+from frontier.node.journal.restoring import Restoring
+from frontier.node.lending import Lending
+from frontier.node.outbox import Outbox
+from frontier.node.portions import Portions
+from frontier.node.recovery import Recovery
+from frontier.node.set_aside import SettingAside
+from frontier.node.single_host_warning import Advice
+from frontier.queue.spill import Spilling
+from frontier.queue.spill_files import shelf_of
+from frontier.seen.memory_limit import Budget
+from frontier.settings.values import SEEDS
+from frontier.urls.address_classes import AddressClasses
+from frontier.urls.host_ips import Addresses
+from frontier.watchdog.child import Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from frontier.node.crawl_limits import Limits
+    from frontier.node.journal.recording import Journaling
+    from frontier.node.owner import Owner
+    from frontier.queue.push import Push
+    from frontier.queue.reserve import Reservation
+    from frontier.settings.config import Config
+    from frontier.store.client import Call, Store
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+
+class Whole(Protocol):
+    """What the parts ask of the node, or tell it."""
+
+    async def archived(self) -> None:
+        """Return when what was handed over is on disk, and in the journal."""
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do here."""
+
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """The store has decided about *pushes*: a letter for each."""
+
+    def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+        """Calls that tell of queues that have just become non-empty."""
+
+    def on_finished(self) -> None:
+        """The crawl is over on every node."""
+
+    def on_aside(self) -> None:
+        """A partition was set aside, so the crawl is not going to be whole."""
+
+    def on_incomplete(self, found: dict[int, bytes]) -> None:
+        """The crawl is over but for partitions that are set aside, and why."""
+
+    def on_order(self, order: str) -> None:
+        """What an operator wants; see `Owner.on_order`."""
+
+    def on_limit(self, limit: str) -> None:
+        """The crawl has ended at a limit; see `Owner.on_limit`."""
+
+
+class Parts:
+    """Everything of a node that works by itself."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        patience: Patience,
+        keys: CrawlKeys,
+        journal: Journaling,
+        *,
+        node: Whole,
+        owner: Owner,
+        inbox_size: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str],
+        limits: Limits,
+        answer_time: float,
+    ) -> None:
+        self._config = config
+        ttl = config.lease_ttl
+        self.leases = Leases(
+            patience.once, keys, config.node_id, ttl=ttl, some=patience.some
+        )
+        self.membership = Membership(
+            patience.once,
+            keys,
+            Member(config.node_id, config.node_weight),
+            config.partitions,
+            ttl=ttl,
+        )
+        self.outbox = Outbox(
+            patience,
+            keys,
+            seen_shape(config),
+            on_verdicts=node.on_verdicts,
+            on_risen=node.on_risen,
+            journal=journal.pushed,
+            process=journal.process,
+        )
+        self.restoring = Restoring(
+            patience,
+            keys,
+            self.outbox,
+            directory=config.journal_dir,
+            partitions=config.partitions,
+            journaled=journal.durable,
+        )
+        self.starts = Starts(patience, keys)
+        self.manners = Manners(patience, keys)
+        self.portions = Portions(patience, keys, partitions=config.partitions)
+        self.addresses = Addresses(patience, keys)
+        allowed = frozenset(config.allow_addresses)
+        given = None if SEEDS in allowed else allowed
+        self.address_classes = AddressClasses(patience, keys, given)
+        self.cookies = Cookies(patience, keys)
+        self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
+        self.inbox = Inbox(
+            patience,
+            keys,
+            self.leases,
+            node_id=config.node_id,
+            process=self.claims.process,
+            order=config.order,
+            size=inbox_size,
+            cap=cap,
+            host_of=host_of,
+            on_ready=owner.on_ready,
+            partitions=config.partitions,
+        )
+        self.aside = patience.aside = SettingAside(
+            store,
+            keys,
+            self.leases,
+            self.inbox,
+            seen_shape(config),
+            partitions=config.partitions,
+            on_aside=node.on_aside,
+        )
+        store.on_damaged = self.aside.answer
+        self.spilling = Spilling(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            order=config.order,
+            partitions=config.partitions,
+            max_bytes=config.queue_max_bytes,
+            shelf=shelf_of(config.queue_spill_dir, keys, mode_of(config.file_mode)),
+        )
+        self.quotas: Quotas | None = None
+        """What each host may have, if there is a limit."""
+        if config.host_max_pages or config.host_max_bytes:
+            self.quotas = self.inbox.quotas = Quotas(
+                patience,
+                keys,
+                order=config.order,
+                max_pages=config.host_max_pages,
+                max_bytes=config.host_max_bytes,
+            )
+        self.acks = Acks(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            archived=node.archived,
+            on_acked=self._on_acked,
+            on_ended=self.claims.ended,
+            journal=journal.acked,
+            charge=self.quotas.charge if self.quotas is not None else None,
+        )
+        self.recovery = Recovery(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            self.acks,
+            partitions=config.partitions,
+            order=config.order,
+            start_again=owner.start_again,
+        )
+        self.lending = Lending(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            self.claims,
+            self.membership,
+            node_id=config.node_id,
+            resolve=self.recovery.take,
+        )
+        self.spending: Spending | None = None
+        """Who counts what the node does, if the crawl has a limit."""
+        if limits:
+            self.spending = Spending(
+                patience,
+                keys,
+                limits,
+                node_id=config.node_id,
+                ttl=ttl,
+                waiting=lambda: len(self.inbox),
+                on_allowed=owner.on_ready,
+                on_limit=node.on_limit,
+            )
+        self._setback = Setback(
+            store,
+            keys,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            order=config.order,
+            on_forgotten=owner.on_forgotten,
+        )
+        patience.on_change(self._examine)
+        self.keeper = Keeper(
+            patience,
+            keys,
+            self.membership,
+            self.leases,
+            self.inbox,
+            node_id=config.node_id,
+            order=config.order,
+            ttl=ttl,
+            report=owner.report,
+            busy=lambda: owner.is_busy() or self.restoring.busy,
+            on_finished=node.on_finished,
+            on_order=node.on_order,
+            on_death=self.restoring.look,
+            before_release=self.manners.flush,
+            lending=self.lending,
+        )
+        self.lending.on_change = self.keeper.hurry
+        self.watchdog: Watchdog | None = None
+        """Who keeps the leases while a callback keeps this process busy."""
+        if config.busy_max:
+            self.watchdog = Watchdog(
+                config,
+                keys,
+                self.leases,
+                self.membership,
+                address=store.address,
+                timeout=answer_time,
+                process=self.claims.key,
+            )
+        self.ending = Ending(
+            patience,
+            keys,
+            self.leases,
+            self.inbox,
+            partitions=config.partitions,
+            ttl=ttl,
+            idle=node.is_idle,
+            on_finished=node.on_finished,
+            on_incomplete=node.on_incomplete,
+            rank=lambda: self.membership.rank,
+            last_look=self.restoring.look_now,
+        )
+        self.budget: Budget | None = None
+        """Who looks after the memory of the sets, if there is a limit."""
+        if config.seen_set_max_bytes:
+            self.budget = Budget(
+                patience,
+                keys,
+                self.leases,
+                seen_shape(config),
+                partitions=config.partitions,
+                max_bytes=config.seen_set_max_bytes,
+            )
+
+    async def _examine(self) -> None:
+        await self._setback.examine()
+        self.restoring.look(closed=True)
+
+    def _on_acked(self, done: list[Reservation]) -> None:
+        self.starts.end(done)
+        if self.quotas is not None:
+            self.quotas.settle(done)
+        if self.spending is not None:
+            self.spending.end(len(done))
+
+    def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What has to run for as long as the node is open."""
+        loops = [self.outbox.run, self.inbox.run, self.acks.run]
+        loops += [self.keeper.run, self.keeper.renew, self.starts.run]
+        loops += [self.spilling.run, self.claims.run, self.lending.run]
+        loops += [self.restoring.run, self.portions.run]
+        if self.watchdog is not None:
+            loops.append(self.watchdog.run)
+        if self._config.queue_max_bytes:
+            loops.append(self.spilling.watch)
+        if self._config.queue_key != "url":  # else there is no host to spare
+            loops.append(self.manners.run)
+            if self._config.host_shards == 1:
+                loops.append(Advice(self.membership, self.inbox).run)
+        if self.spending is not None:
+            loops.append(self.spending.run)
+        if self.budget is not None:
+            loops.append(self.budget.run)
+        if not self._config.keep_alive:
+            loops.append(self.ending.run)
+        return loops

@@ -1,0 +1,187 @@
+"""The limits of a whole crawl: what its nodes did is counted in the store.
+
+What always holds:
+
+1.  What a node did is in the store before what led to it is acked: a kill takes
+    from the count only what is fetched again.
+2.  A report that is repeated, because its reply was lost, is counted once.
+3.  With a limit of pages a node begins a request only on an *allowance*, of which
+    the store gives no more than are left: so pages exceed the limit by no more than
+    what needs none, the robots.txt files and what cannot be stored. Items, errors
+    and bytes exceed theirs by what is under way when the limit is reached.
+4.  Without a limit nothing of this exists.
+
+Who dies with allowances loses them when it is taken off the map.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections import Counter
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from frontier.store.client import Argument, Call
+from frontier.store.scripts import CRAWL_SPEND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+INTERVAL = 1.0
+"""Seconds between reports, so that the others' are heard of, and the time's limit."""
+AGAIN = 0.1
+"""Seconds after which a node asks again that may begin nothing, but could."""
+COUNTED = ("pages", "items", "errors", "bytes")
+TIME = "time"
+UNKNOWN = "frontier_limit"
+"""Why a spider closes whose crawl has ended at a limit that another node has set."""
+
+
+class Limit(NamedTuple):
+    """A limit: where it is set, and how a spider closes that has reached it."""
+
+    setting: str
+    reason: str
+
+
+LIMITS = {
+    "pages": Limit("CLOSESPIDER_PAGECOUNT", "closespider_pagecount"),
+    "items": Limit("CLOSESPIDER_ITEMCOUNT", "closespider_itemcount"),
+    "errors": Limit("CLOSESPIDER_ERRORCOUNT", "closespider_errorcount"),
+    "bytes": Limit("FRONTIER_CRAWL_MAX_BYTES", "frontier_limit_bytes"),
+    TIME: Limit("CLOSESPIDER_TIMEOUT", "closespider_timeout"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a whole crawl; 0 is none."""
+
+    pages: int = 0
+    items: int = 0
+    errors: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    """Of the time in which a node of the crawl was alive."""
+
+    def __bool__(self) -> bool:
+        return any(astuple(self))
+
+
+def reason_of(limit: str) -> str:
+    """Why a spider closes whose crawl has ended at *limit*, a name and its value."""
+    name = limit.partition(" ")[0]
+    return LIMITS[name].reason if name in LIMITS else UNKNOWN
+
+
+def described(limit: str) -> str:
+    """*limit*, a name and its value, for people: ``10 pages (CLOSESPIDER_...)``."""
+    name, _, value = limit.partition(" ")
+    if name not in LIMITS:
+        return "one that another node has set"
+    what = f"{int(value):,} {name}"
+    if name == TIME:
+        what = f"{int(value) / 1000:g} s"
+    return f"{what} ({LIMITS[name].setting})"
+
+
+class Spending:
+    """Counts what one node does, and learns when the crawl has reached a limit."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        limits: Limits,
+        *,
+        node_id: str,
+        ttl: float,
+        waiting: Callable[[], int],
+        on_allowed: Callable[[], None],
+        on_limit: Callable[[str], None],
+    ) -> None:
+        self._patience = patience
+        self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
+        self._born = keys.born
+        self._limits = limits
+        self._node_id = node_id
+        self._ttl_ms = int(ttl * 1000)
+        self._waiting = waiting
+        self._on_allowed = on_allowed
+        self._on_limit = on_limit
+        self._process = secrets.token_hex(8)
+        self._number = 0
+        self._counts: Counter[str] = Counter()
+        self._reached = ""
+        self._allowed = 0
+        self._under_way = 0
+        self._starved = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self.ended_at = ""
+        """The limit that the crawl has ended at, and its value; empty before."""
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count *count* more of *name*, one of `COUNTED`."""
+        self._counts[name] += count
+
+    def reach(self, name: str) -> None:
+        """Say that the limit of *name* is reached, as this node's Scrapy found."""
+        self._reached = self._reached or name
+
+    def may_begin(self) -> bool:
+        """Whether a request may be begun; if not, `on_allowed` tells when one may."""
+        if self._allowed or not self._limits.pages:
+            return not self.ended_at
+        self._starved.set()
+        return False
+
+    def begin(self) -> None:
+        """Count a request as begun."""
+        self._under_way += 1
+        self._allowed = max(0, self._allowed - 1)
+
+    def end(self, count: int) -> None:
+        """Count *count* requests as over, whatever became of them."""
+        self._under_way = max(0, self._under_way - count)
+
+    async def run(self) -> None:
+        """Report, until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL):
+                    await self._starved.wait()
+            await self.report()
+            if self._starved.is_set() and not self._allowed:
+                await asyncio.sleep(AGAIN)
+            self._starved.clear()
+
+    async def report(self, *, last: bool = False) -> None:
+        """Have the store count what is not counted yet, and ask for allowances."""
+        async with self._one_at_a_time:
+            counts, self._counts = self._counts, Counter()
+            self._number += 1
+            waiting = 0 if last else self._waiting()
+            self._allowed = min(self._allowed, waiting)
+            call = self._call(counts, waiting - self._allowed)
+            (reply,) = await self._patience.run([call])
+            state, limit, granted = reply
+            self._allowed += int(granted)
+            if granted:
+                self._on_allowed()
+            if state == b"limit" and not self.ended_at:
+                self.ended_at = limit.decode("utf-8", "replace")
+                self._on_limit(self.ended_at)
+
+    def _call(self, counts: Counter[str], wanted: int) -> Call:
+        limits = self._limits
+        args: list[Argument] = [self._node_id, self._process, self._number]
+        args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
+        args += [int(limits.seconds * 1000), self._born]
+        for name in COUNTED:
+            args += [counts[name], getattr(limits, name)]
+        return Call.to(CRAWL_SPEND, self._names, args)

@@ -1,0 +1,167 @@
+"""The end of a crawl, found by its nodes themselves.
+
+A request stays reserved until its links are in the store, so a crawl has
+nothing left to do when two successive scans of all partitions find nothing
+ready and nothing reserved, with the same number of URLs ever queued. One scan is
+not enough: a child can land in a partition that was already looked at.
+
+Any node may find the end, but if all of them looked as often, the scans of a
+thousand idle ones would keep the server busy. The first by name looks every half
+second, and the others the less often the more come before them.
+
+Partitions that are set aside do not count. Where there are some, the crawl ends as
+incomplete instead of finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from frontier.cluster import crawls
+from frontier.cluster.set_aside import ASIDE
+from frontier.errors import CrawlLost, StoreUnavailable
+from frontier.queue.reserve import Scan, scan_call
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from frontier.cluster.lease import Leases
+    from frontier.node.inbox import Inbox
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+INTERVAL = 0.5
+"""Seconds between scans while the first of the nodes is idle; of one before which
+there are r others, (r + 1)^2 times as many. All together they scan 3.3 times a
+second, however many they are."""
+LOOKS = 3
+"""Scans in a row that find a partition unchanged, not done, before it is doubted."""
+BATCH = 128
+"""Partitions per round trip."""
+
+
+class Ending:
+    """Looks for the end of the crawl while this node has nothing to do."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        leases: Leases,
+        inbox: Inbox,
+        *,
+        partitions: int,
+        ttl: float,
+        idle: Callable[[], bool],
+        on_finished: Callable[[], None],
+        on_incomplete: Callable[[dict[int, bytes]], None] = lambda _: None,
+        rank: Callable[[], int] = lambda: 0,
+        last_look: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._leases = leases
+        self._inbox = inbox
+        self._partitions = partitions
+        self._ttl = ttl
+        self._idle = idle
+        self._on_finished = on_finished
+        self._on_incomplete = on_incomplete
+        self._rank = rank
+        self._aside: dict[int, bytes] = {}
+        """The partitions that the last scan found set aside, and why."""
+        self._odd: dict[int, tuple[Scan, int]] = {}
+        """Those whose figures do not fit each other, and how often in a row."""
+        self._last_look = last_look
+        """Whether a journal has what the store lacks, which is then pushed."""
+        self.ended_here = False
+        """Whether it was this node that ended the crawl."""
+
+    async def run(self) -> None:
+        """Scan until the crawl has ended or this is cancelled."""
+        pushed: tuple[int, frozenset[int]] | None = None
+        waited = 0
+        while True:
+            await asyncio.sleep(INTERVAL)
+            if not self._idle():
+                pushed = None
+                continue
+            waited += 1
+            if waited < (self._rank() + 1) ** 2:  # the others go, and it has its turn
+                continue
+            waited = 0
+            try:
+                total = await self._scan()
+                if total is None or total != pushed:
+                    pushed = total
+                    continue
+                if self._last_look is not None and await self._last_look():
+                    pushed = None
+                    continue
+                ended = await crawls.finish(
+                    self._patience.once,
+                    self._keys,
+                    ttl=self._ttl,
+                    incomplete=bool(self._aside),
+                )
+            except StoreUnavailable:
+                pushed = None
+                continue
+            if ended is not None:
+                self.ended_here = ended
+                if self._aside:
+                    self._on_incomplete(self._aside)
+                else:
+                    self._on_finished()
+                return
+
+    async def _scan(self) -> tuple[int, frozenset[int]] | None:
+        """How many URLs were ever queued, and what is set aside and was left out.
+
+        ``None`` if some are not done.
+        """
+        total, open_ = 0, False
+        self._aside, odd = {}, self._odd
+        self._odd = {}
+        for first in range(0, self._partitions, BATCH):
+            batch = range(first, min(first + BATCH, self._partitions))
+            calls = [scan_call(self._keys.partition(p)) for p in batch]
+            replies = await self._patience.once(calls)
+            for partition, reply in zip(batch, replies, strict=True):
+                if reply[0] == ASIDE:
+                    self._aside[partition] = reply[1]
+                    continue
+                *figures, born = reply
+                if born.decode("utf-8", "replace") != self._keys.born:
+                    raise CrawlLost(self._keys.crawl_id)
+                scan = Scan(*figures)
+                total += scan.pushed
+                waits = scan.ready > 0 or scan.queues > 0
+                open_ = open_ or waits or scan.reserved > 0
+                if waits and self._leases.current(partition):
+                    await self._inbox.look([partition])
+                if scan.reserved or (waits and not (scan.ready and scan.queues)):
+                    before, times = odd.get(partition, (scan, 0))
+                    times = times + 1 if before == scan else 1
+                    self._odd[partition] = (scan, times)
+        for partition, (scan, times) in self._odd.items():
+            if times >= LOOKS:
+                await self._doubt(partition, scan)
+        return None if open_ else (total, frozenset(self._aside))
+
+    async def _doubt(self, partition: int, scan: Scan) -> None:
+        """See to a partition in which nothing happens, though it is not done.
+
+        What is reserved, and nobody has, is put back. Where URLs are counted that no
+        queue has, the counts are not what they were.
+        """
+        lease = self._leases.current(partition)
+        if lease is None or partition in self._inbox.busy_partitions():
+            return
+        if scan.reserved:
+            await self._inbox.recover([lease])
+        elif scan.ready and not scan.queues:
+            counts = self._keys.partition(partition).counts
+            reason = f"its ready is {scan.ready}, and no queue has anything"
+            await self._patience.set_aside(partition, counts, reason)

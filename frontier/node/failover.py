@@ -1,0 +1,168 @@
+"""A store that has gone back in time: what a node makes of it.
+
+After a failover the new primary may not have the last writes of the old one,
+which are copied to it only after they were confirmed; after a loss of power
+neither may an append-only file. What is missing is the end of what one server did.
+
+What always holds:
+
+1.  Nothing is sent to a server that took another's place, or was started again,
+    before it was compared with what this node knows: no ack counts on a push
+    that is forgotten.
+2.  If something is missing, what this node had under way is given up, under the
+    old token: it is fetched again, and leads again to what was forgotten. The
+    new leases have higher tokens, so that ids that are given twice are apart.
+3.  What is forgotten is told by marks of this process alone: the number of its last
+    push in each partition, and the last id that it was given under its token. What
+    other nodes have done since hides nothing (decision 0028).
+4.  What this node pushed in the last seconds, and is missing, it pushes again then,
+    for the page that led to it may be acked: on a cluster, at another server.
+5.  A reservation that the store has in a partition of this node, but the node does
+    not know, is put back: its ack is forgotten, or its reply never came, or a
+    requeue of what a former holder had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from frontier.errors import CodecError, StoreUnavailable
+from frontier.node.outbox import KEPT
+from frontier.queue.damage import is_number
+from frontier.queue.reserve import list_reserved, requeue_calls, unknown_of
+from frontier.store.calls import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from frontier.cluster.lease import Leases
+    from frontier.model import Lease, Order
+    from frontier.node.inbox import Inbox
+    from frontier.node.outbox import Outbox
+    from frontier.store.client import Store
+    from frontier.store.keys import CrawlKeys
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 0.2
+BATCH = 256
+"""Partitions per round trip."""
+
+
+class Setback:
+    """Compares a store that was away with what one node knows of it."""
+
+    def __init__(
+        self,
+        store: Store,
+        keys: CrawlKeys,
+        leases: Leases,
+        inbox: Inbox,
+        outbox: Outbox,
+        *,
+        order: Order,
+        on_forgotten: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._leases = leases
+        self._inbox = inbox
+        self._outbox = outbox
+        self._order = order
+        self._on_forgotten = on_forgotten
+
+    async def examine(self) -> None:
+        """Compare, and give up or put back; as often as it takes."""
+        while True:
+            try:
+                held = list(self._leases.held.values())
+                missing = await self._missing(held)
+                forgotten = await self._forgotten()
+                if missing or forgotten:
+                    await self._give_up(held, missing, forgotten)
+                else:
+                    await self._put_back(held)
+            except StoreUnavailable:
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+
+    async def _missing(self, held: list[Lease]) -> set[int]:
+        """Partitions that have given this node more ids than they know of."""
+        missing = set()
+        highest = self._inbox.highest
+        counts = [self._keys.partition(lease.partition).counts for lease in held]
+        found = await self._ask([Call.command("HGET", key, "seq") for key in counts])
+        for lease, seq in zip(held, found, strict=True):
+            if seq and not is_number(seq):
+                continue  # the next reservation sets the partition aside
+            if int(seq or 0) < highest.get((lease.partition, lease.token), 0):
+                missing.add(lease.partition)
+        return missing
+
+    async def _forgotten(self) -> dict[int, int]:
+        """Partitions that lack pushes of this node, and the last that each has."""
+        pusher = self._outbox.pusher
+        calls = pusher.ask()
+        replies = await self._ask(list(calls.values()))
+        return pusher.forgotten(dict(zip(calls, replies, strict=True)))
+
+    async def _give_up(
+        self, held: list[Lease], missing: set[int], forgotten: dict[int, int]
+    ) -> None:
+        started = [len(self._inbox.lose(lease)) for lease in held]
+        for lease in held:
+            self._leases.forget(lease)
+        again, gone = self._outbox.repeat(forgotten)
+        self._on_forgotten()
+        logger.warning(
+            "the store at %s has forgotten its last writes, in %d partitions that this "
+            "node knows; %d requests that were under way here will be fetched again, "
+            "and %d URLs are pushed again",
+            self._store.where,
+            len(missing | forgotten.keys()),
+            sum(started),
+            again,
+        )
+        if gone and not self._store.alone:  # one server has forgotten the acks, too
+            logger.error(
+                "in %d partitions it has also forgotten what this node pushed more "
+                "than %g s before, which is not kept: pages may be lost whose parents "
+                "are acked on other servers",
+                gone,
+                KEPT,
+            )
+        calls = [self._leases.release_call(lease) for lease in held]
+        while True:
+            try:
+                await self._ask(calls)
+            except StoreUnavailable:
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+
+    async def _put_back(self, held: list[Lease]) -> None:
+        """Put back what the store says is reserved, and is not in this node.
+
+        Under an older token it is what this node has put back already.
+        """
+        partitions = [self._keys.partition(lease.partition) for lease in held]
+        replies = await self._ask([list_reserved(keys) for keys in partitions])
+        for keys, lease, reply in zip(partitions, held, replies, strict=True):
+            try:
+                unknown = unknown_of(reply, lease, self._inbox.open)
+            except CodecError:
+                continue  # whoever takes the partition next sets it aside
+            await self._ask(
+                requeue_calls(keys, lease, self._order, unknown, delivered=False)
+            )
+            self._inbox.learn(lease.partition, {queue for _, queue in unknown})
+
+    async def _ask(self, calls: Sequence[Call]) -> list[Any]:
+        replies: list[Any] = []
+        for first in range(0, len(calls), BATCH):
+            replies += await self._store.run(calls[first : first + BATCH])
+        return replies

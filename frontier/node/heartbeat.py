@@ -1,0 +1,308 @@
+"""The keeper: heartbeat, leases, hand-over.
+
+What always holds:
+
+1.  A partition that this node should have according to the ring, or borrows, and
+    that nobody holds, is acquired with the next beat; see `frontier.node.lending`.
+2.  What its former holders left reserved in a partition is put back into its
+    queues as soon as it is acquired.
+3.  A partition that another node should have is given up once everything that
+    was started in it is acked, and it is noted when its hosts were asked; until
+    then its lease is renewed.
+4.  Leases are renewed whatever the rest waits for: a store whose memory is full
+    takes no heartbeat and nothing back, but it renews.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.crawls import CANCELED, LIMIT
+from frontier.cluster.set_aside import INCOMPLETE
+from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.node.delivery_marks import forget_call, started_call
+from frontier.queue.reserve import list_reserved, requeue_calls, requeued, weighed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from frontier.cluster.lease import Acquired, Leases
+    from frontier.cluster.membership import Membership, View
+    from frontier.model import Order
+    from frontier.node.inbox import Inbox
+    from frontier.node.lending import Lending
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+logger = logging.getLogger(__name__)
+
+BEAT = 1.0
+"""Seconds between heartbeats."""
+REMOVE = "remove"
+"""The order to a node that is off the map, and whose leases are ended."""
+CANCEL = "cancel"
+"""The same to all nodes of a crawl that was canceled."""
+QUICK_BEAT = 0.2
+"""The same while partitions are changing hands."""
+MOMENT = 30.0
+"""Seconds between a death and a failover, beside those until a death is noticed."""
+AROUND_A_FAILOVER = (
+    "node %s died around a failover of the store: links that it stored in the last "
+    "moment before may be lost, though the pages that have them count as done; its "
+    "journal has them, if there is one (FRONTIER_JOURNAL_DIR): start a node on its "
+    "machine, or run frontier crawl rebuild --missing "
+    "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep such links)"
+)
+NAMED = 5
+"""Partitions that one line of the log names."""
+
+
+class Deaths:
+    """Says of nodes that died around a failover what may be lost with them.
+
+    On a cluster only, and without waiting for copies: elsewhere nothing is
+    (decision 0028). A node that closes gives up its weight before it goes.
+    """
+
+    def __init__(
+        self, patience: Patience, ttl: float, on_death: Callable[[], None]
+    ) -> None:
+        self._patience = patience
+        self._on_death = on_death
+        self._window = MOMENT + ttl
+        self._lived: set[str] = set()
+        self._died: dict[str, float] = {}
+
+    def note(self, view: View) -> None:
+        """See who is not there any more, and say what is to be said, once."""
+        now = time.monotonic()
+        there = {member.node_id for member in view.members}
+        gone = self._lived - there if view.state == "open" else ()
+        self._died |= dict.fromkeys(gone, now)
+        if gone:
+            self._on_death()
+        self._lived = {member.node_id for member in view.members if member.weight}
+        for name, when in list(self._died.items()):
+            changed = self._patience.changed
+            if changed is not None and abs(when - changed) < self._window:
+                del self._died[name]
+                if self._patience.may_lose:
+                    logger.warning(AROUND_A_FAILOVER, name)
+            elif now - when > self._window:
+                del self._died[name]
+
+
+class Keeper:
+    """Keeps this node's place in the ring and the leases that come with it."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        membership: Membership,
+        leases: Leases,
+        inbox: Inbox,
+        *,
+        node_id: str,
+        order: Order,
+        ttl: float,
+        report: Callable[[], Mapping[str, Any]],
+        busy: Callable[[], bool],
+        on_finished: Callable[[], None],
+        on_order: Callable[[str], None] = lambda _: None,
+        on_death: Callable[[], None] = lambda: None,
+        before_release: Callable[[], Awaitable[None]] | None = None,
+        lending: Lending | None = None,
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._membership = membership
+        self._leases = leases
+        self._inbox = inbox
+        self._node_id = node_id
+        self._order = order
+        self._ttl = ttl
+        self._report = report
+        self._busy = busy
+        self._on_finished = on_finished
+        self._on_order = on_order
+        self._before_release = before_release
+        self._lending = lending
+        self._told = -1
+        self._deaths = Deaths(patience, ttl, on_death)
+        self._hurried = asyncio.Event()
+        self._following: asyncio.Task[bool] | None = None
+        self._beat = min(BEAT, ttl / 5)
+        self.reclaimed = 0
+        """Reservations of dead nodes that were put back."""
+        self.dead = 0
+        """Of these, how many went to the dead letter instead."""
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        try:
+            while True:
+                try:
+                    settled = await self.beat()
+                except StoreUnavailable:
+                    settled = False
+                pause = self._beat if settled else min(QUICK_BEAT, self._beat)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._hurried.wait()
+                self._hurried.clear()
+        finally:
+            if self._following is not None:
+                self._following.cancel()
+
+    async def renew(self) -> None:
+        """Renew the leases until cancelled."""
+        due = time.monotonic() + self._ttl / 3
+        while True:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            began = time.monotonic()
+            try:
+                await self._renew()
+            except StoreUnavailable:
+                due = time.monotonic() + min(QUICK_BEAT, self._beat)
+            else:
+                # A renewal tells what is ready, where hints cannot.
+                often = self._beat if self._inbox.deaf else self._ttl
+                due = began + min(self._ttl / 3, often)
+
+    def leave(self) -> None:
+        """Hand everything over, and take nothing more, from the next beat on."""
+        self._membership.leaving = True
+        self.hurry()
+
+    def hurry(self) -> None:
+        """Do the next round at once."""
+        self._hurried.set()
+
+    async def beat(self) -> bool:
+        """Do one round; return whether this node has exactly what it should."""
+        view = await self._membership.beat(busy=self._busy(), report=self._report())
+        self._deaths.note(view)
+        if view.state == "finished":
+            self._on_finished()
+        if view.state == CANCELED:
+            self._obey(CANCEL)
+        elif view.state == LIMIT:
+            self._obey(LIMIT)
+        elif view.state == INCOMPLETE:
+            self._obey(INCOMPLETE)
+        elif view.order:
+            self._obey(view.order)
+        # It may wait for a server that hangs; the next beat is due all the same.
+        following = self._following
+        if following is None or following.done():
+            following = self._following = asyncio.create_task(self._follow(view))
+        most = None if self._patience.alone else self._beat
+        done, _ = await asyncio.wait({following}, timeout=most)
+        return following.result() if done else False
+
+    def _obey(self, order: str) -> None:
+        self._membership.leaving = True
+        if order == REMOVE:  # others have the partitions already
+            for lease in list(self._leases.held.values()):
+                self._leases.forget(lease)
+                self._inbox.lose(lease)
+        self._on_order(order)
+
+    async def _follow(self, view: View) -> bool:
+        ring = self._membership.ring
+        wanted = owned = set(ring.owned_by(self._node_id))
+        if self._lending is not None and not self._membership.leaving:
+            wanted = self._lending.chosen(owned)
+        surplus = set(self._leases.held) - wanted
+        await self._hand_over(surplus)
+        self._inbox.barred &= surplus
+        missing = wanted - set(self._leases.held)
+        acquired = await self._leases.acquire(sorted(missing))
+        changed = {taken.lease.partition for taken in acquired} | surplus
+        if self._is_news(view.epoch, changed):
+            logger.info(
+                "epoch %d, %d nodes: took %d partitions, giving up %d, holding %d",
+                view.epoch,
+                len(view.members),
+                len(acquired),
+                len(surplus),
+                len(self._leases.held),
+            )
+        await self._take_over(acquired)
+        # What is set aside is asked for with each beat: it may have been repaired.
+        return wanted - self._leases.aside == set(self._leases.held)
+
+    def _is_news(self, epoch: int, changed: set[int]) -> bool:
+        """Whether *changed* is more than what was lent and borrowed, many times."""
+        if self._lending is not None and epoch == self._told:
+            changed = changed - self._lending.moved
+        if changed:
+            self._told = epoch
+        return bool(changed)
+
+    async def _hand_over(self, partitions: set[int]) -> None:
+        fresh = partitions - self._inbox.barred
+        self._inbox.barred |= partitions
+        if fresh:
+            await self._inbox.give_back(fresh)
+        done = partitions - self._inbox.busy_partitions()
+        if done and self._before_release is not None:
+            await self._before_release()
+        await self._leases.release(done)
+
+    async def _take_over(self, acquired: Iterable[Acquired]) -> None:
+        fresh = list(acquired)
+        for taken in fresh:
+            if taken.reserved:
+                await self._reclaim(taken)
+        filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
+        if filled:
+            await self._inbox.look(filled)
+
+    async def _reclaim(self, taken: Acquired) -> None:
+        keys = self._keys.partition(taken.lease.partition)
+        reply, started = await self._patience.run(
+            [list_reserved(keys), started_call(keys)]
+        )
+        try:
+            groups = weighed(reply, started, taken.lease)
+        except CodecError as error:
+            partition = taken.lease.partition
+            await self._patience.set_aside(partition, keys.reserved, str(error))
+            return
+        calls = []
+        for delivered, why, entries in groups:
+            calls += requeue_calls(
+                keys, taken.lease, self._order, entries, delivered=delivered, why=why
+            )
+        for result in await self._patience.run(calls):
+            try:
+                back, dead = requeued(result, taken.lease)
+            except LeaseLost:
+                self._leases.forget(taken.lease)
+                self._inbox.lose(taken.lease)
+                return
+            self.reclaimed += back
+            self.dead += dead
+        await self._patience.run([forget_call(keys)])
+
+    async def _renew(self) -> None:
+        ready, lost = await self._leases.renew()
+        if lost:
+            started = sum(len(self._inbox.lose(lease)) for lease in lost)
+            logger.warning(
+                "the leases on %d partitions are lost (%s%s); %d requests that were "
+                "under way will be fetched again by their new holders",
+                len(lost),
+                ", ".join(str(lease.partition) for lease in lost[:NAMED]),
+                ", ..." if len(lost) > NAMED else "",
+                started,
+            )
+        unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
+        if unknown:
+            await self._inbox.look(unknown)

@@ -1,0 +1,504 @@
+"""The inbox: URLs that this node has reserved and will start soon.
+
+What always holds:
+
+1.  Only partitions whose lease is current are reserved from, and only a
+    reservation whose lease is current is handed out.
+2.  No host has more reservations in flight here than the cap, whatever its
+    shards, so that a slow one cannot fill the node; queue keys take turns, higher
+    priorities first. A key that another node has asked is left alone until its
+    delay is over.
+3.  Nothing is reserved that another process has to make, see
+    `frontier.queue.claims`; the queues of others are known apart.
+4.  A reservation is known here from the reply that made it until `settle`. If
+    a reply was lost, what it reserved is found and put back, and until then
+    nothing is reserved from that partition.
+5.  One of several servers that does not answer keeps nobody from what the others
+    have: neither what waits here nor the room for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter, defaultdict, deque
+from typing import TYPE_CHECKING
+
+from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.queue.damage import readable
+from frontier.queue.reserve import (
+    Reservation,
+    list_reserved,
+    process_of,
+    requeue_calls,
+    reserve_call,
+    reserved,
+    split_name,
+    unknown_of,
+)
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from frontier.cluster.lease import Leases
+    from frontier.model import Lease, Order
+    from frontier.node.host_quotas import Quotas
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+logger = logging.getLogger(__name__)
+
+POLL = 0.05
+"""Seconds between looks at the hints while there is room."""
+RETRY = 0.2
+"""Seconds after which a server that did not answer is asked again."""
+MAX_QUEUES = 1000
+"""Queues of one partition that are learned in one look."""
+MAX_CANDIDATES = 256
+"""Queues among which those to take from are chosen."""
+MAX_SKIPPED = 1000
+"""URLs over a quota that leave a queue in one call."""
+MOST_PARTITIONS = 16_384
+"""Partitions that a crawl can have."""
+MAX_PARTITIONS = 32
+"""Partitions reserved from in one round trip."""
+
+
+class Inbox:
+    """Reserves URLs ahead of the engine's need."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        leases: Leases,
+        *,
+        node_id: str,
+        process: str = "",
+        order: Order,
+        size: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str] = str,
+        on_ready: Callable[[], None],
+        partitions: int = MOST_PARTITIONS,
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._leases = leases
+        self._node_id = node_id
+        self._process = process
+        self._order = order
+        self._size = size
+        self._partitions = partitions
+        self._cap = cap
+        self._host_of = host_of
+        self._on_ready = on_ready
+        self.on_short: Callable[[int, str], object] = lambda *_: None
+        """Told a partition and a queue whose next URLs are in a block."""
+        self.quotas: Quotas | None = None
+        """What hosts may have; `None` without a limit."""
+        self._waiting: deque[Reservation] = deque()
+        self._known: dict[int, dict[str, int]] = defaultdict(dict)
+        self.others: dict[int, set[str]] = defaultdict(set)
+        """Queues with requests that only another process can make, by partition."""
+        self._turn = 0
+        self._in_flight: dict[str, int] = defaultdict(int)
+        self._not_before: dict[str, float] = {}
+        self.open: dict[tuple[int, int, int], Reservation] = {}
+        """Reservations that are neither acked nor given back, by their keys."""
+        self.highest: dict[tuple[int, int], int] = {}
+        """The highest id of a reservation that was made, by partition and token."""
+        self._wake = asyncio.Event()
+        self.barred: set[int] = set()
+        """Partitions that are being handed over: nothing more is reserved."""
+        self._unsure: dict[int, Lease] = {}
+        """Partitions of which a reply may have been lost."""
+        self._ask_again = 0.0
+        self.deaf = False
+        """Whether hints cannot be read: their server does not answer."""
+        self.stopped = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is reserved here and nothing is known to be ready."""
+        held = self._leases.held  # a late hint may be about what another one has
+        return not self.open and not any(map(self.knows, held))
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def take(self) -> Reservation | None:
+        """Hand out the next reservation, or ``None`` if none may be started."""
+        kept: list[Reservation] = []  # the deadline is past; a renewal may still come
+        found = None
+        while self._waiting and found is None:
+            reservation = self._waiting.popleft()
+            held = self._leases.held.get(reservation.lease.partition)
+            if self._leases.covers(reservation.lease):
+                found = reservation
+            elif held is not None and held.token == reservation.lease.token:
+                kept.append(reservation)
+            else:
+                self._drop(reservation)
+        self._waiting.extendleft(reversed(kept))
+        if len(self._waiting) - len(kept) <= self._size // 2:
+            self._wake.set()
+        return found
+
+    def _usable(self) -> int:
+        """How many wait that may be started now."""
+        return sum(self._leases.covers(r.lease) for r in self._waiting)
+
+    def finish(self, reservation: Reservation) -> None:
+        """Count *reservation* as no longer in flight; it is not acked yet."""
+        host = self._host_of(split_name(reservation.queue)[1])
+        self._in_flight[host] -= 1
+        if self._in_flight[host] <= 0:
+            del self._in_flight[host]
+        self._wake.set()
+
+    def settle(self, reservation: Reservation) -> None:
+        """Forget *reservation*: it is acked, buried or given back."""
+        self.open.pop(reservation.key, None)
+
+    def learn(self, partition: int, queues: Iterable[str]) -> None:
+        """Note that *queues* of *partition* have something ready."""
+        known = self._known[partition]
+        for queue in queues:
+            process = process_of(queue)
+            if process and process != self._process:
+                self.others[partition].add(queue)
+            else:
+                known.setdefault(queue, 1)
+        self._wake.set()
+
+    def busy_partitions(self) -> set[int]:
+        """Those with a reservation that is neither acked nor given back."""
+        return {reservation.lease.partition for reservation in self.open.values()}
+
+    def knows(self, partition: int) -> bool:
+        """Whether anything is known to be ready in *partition*."""
+        return bool(self._known.get(partition) or self.others.get(partition))
+
+    def ready_by_key(self) -> dict[str, int]:
+        """How much is known to be ready of each queue key that is held here."""
+        found: dict[str, int] = defaultdict(int)
+        for partition in self._leases.held:
+            for queue, count in self._known.get(partition, {}).items():
+                found[split_name(queue)[1]] += count
+        return dict(found)
+
+    async def look(self, partitions: Iterable[int]) -> None:
+        """Learn the queues of *partitions* from the store."""
+        looked = list(partitions)
+        calls = [
+            Call.command("ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1)
+            for p in looked
+        ]
+        replies = await self._patience.run(calls)
+        for partition, names in zip(looked, replies, strict=True):
+            self.learn(partition, filter(None, map(readable, names)))
+            if strange := [name for name in names if not readable(name)]:
+                queues = self._keys.partition(partition).queues
+                logger.warning(
+                    "%d entries of %s are no names of queues, and are removed: %r",
+                    len(strange),
+                    queues,
+                    strange[0][:100],
+                )
+                await self._patience.run([Call.command("ZREM", queues, *strange)])
+
+    def lose(self, lease: Lease) -> list[Reservation]:
+        """Forget what is reserved under *lease*; return what had been started."""
+        self._known.pop(lease.partition, None)
+        if self.quotas is not None:
+            self.quotas.forget(lease)
+        self.others.pop(lease.partition, None)
+        self._unsure.pop(lease.partition, None)
+        which = (lease.partition, lease.token)  # partitions may have equal tokens
+        self.highest.pop(which, None)
+        waiting = {id(r) for r in self._waiting if r.key[:2] == which}
+        lost = [r for r in self.open.values() if r.key[:2] == which]
+        self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
+        for reservation in lost:
+            if id(reservation) in waiting:
+                self._drop(reservation)
+            else:
+                self.settle(reservation)
+        return [r for r in lost if id(r) not in waiting]
+
+    async def give_back(self, partitions: Iterable[int]) -> None:
+        """Requeue what is reserved in *partitions* and was not handed out."""
+        chosen = set(partitions)
+        back = [r for r in self._waiting if r.lease.partition in chosen]
+        kept = (r for r in self._waiting if r.lease.partition not in chosen)
+        self._waiting = deque(kept)
+        await self.put_back(back)
+        for partition in chosen:
+            self._known.pop(partition, None)
+            self.others.pop(partition, None)
+
+    async def put_back(self, back: Sequence[Reservation]) -> None:
+        """Requeue *back*, none of which counts as delivered by that."""
+        by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
+        for reservation in back:
+            lease = reservation.lease
+            by_lease[lease.partition, lease.token].append(reservation)
+        calls = []
+        for (partition, _), group in by_lease.items():
+            entries = [(r.id, r.queue) for r in group]
+            keys = self._keys.partition(partition)
+            calls += requeue_calls(
+                keys, group[0].lease, self._order, entries, delivered=False
+            )
+        await self._patience.run(calls)
+        for reservation in back:
+            self._drop(reservation)
+
+    async def run(self) -> None:
+        """Reserve whenever there is room, until cancelled."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL):
+                    await self._wake.wait()
+            self._wake.clear()
+            if self.stopped:
+                continue
+            if self._unsure and time.monotonic() >= self._ask_again:
+                await self._recover()
+            if self._usable() > self._size // 2:
+                continue
+            if not self.deaf or time.monotonic() >= self._ask_again:
+                await self._read_hints()
+            while not self.stopped:
+                wanted = self._choose()
+                heeded = self.quotas is not None and await self._heed(self.quotas)
+                if wanted and not await self._reserve(wanted):
+                    break
+                if not wanted and not heeded:
+                    break
+
+    async def _heed(self, quotas: Quotas) -> bool:
+        """Do what quotas want; return whether there may be more to choose now."""
+        learned, skipped = await quotas.heed(MAX_SKIPPED)
+        for lease, queue, left, count in skipped:
+            if left < 0:
+                if not await self._leases.kept([lease]):
+                    self.lose(lease)
+                continue
+            if not left or not count:
+                self._known[lease.partition].pop(queue, None)
+            if left and not count:
+                self.on_short(lease.partition, queue)
+        return learned or any(count for *_, count in skipped)
+
+    async def _read_hints(self) -> None:
+        key = self._keys.hints(self._node_id)
+        call = Call.command("LPOP", key, MAX_QUEUES)
+        (hints,) = await self._patience.parts([call])
+        self.deaf = isinstance(hints, StoreUnavailable)
+        if self.deaf:
+            self._ask_again = time.monotonic() + RETRY
+            return
+        for hint in hints or ():
+            try:
+                partition, _, queue = hint.decode().partition(" ")
+                split_name(queue)
+                if int(partition) not in range(self._partitions):
+                    raise ValueError  # noqa: TRY301 (of the same kind as the others)
+                self.learn(int(partition), [queue])
+            except (CodecError, ValueError):
+                logger.warning("a hint that is none: %r", hint[:200])
+
+    def _choose(self) -> dict[int, dict[str, int]]:
+        """How many to reserve from which queues, by partition."""
+        room = self._size - self._usable()
+        if room <= 0:
+            return {}
+        now = time.monotonic()
+        for queue_key in [k for k, at in self._not_before.items() if at <= now]:
+            del self._not_before[queue_key]
+        candidates = [c for c in self._candidates() if c[2] not in self._not_before]
+        if not candidates:
+            return {}
+        wanted: dict[int, dict[str, int]] = defaultdict(dict)
+        planned: dict[str, int] = defaultdict(int)
+        share, cap = max(1, room // len(candidates)), self._cap()
+        for partition, _, queue_key, queue in candidates:
+            if partition not in wanted and len(wanted) >= MAX_PARTITIONS:
+                continue
+            host = self._host_of(queue_key)
+            free = cap - self._in_flight.get(host, 0) - planned[host]
+            if self.quotas is not None:
+                free = min(free, self._left(partition, queue) - planned[host])
+            count = min(share, free, room)
+            if count > 0:
+                wanted[partition][queue] = count
+                planned[host] += count
+                room -= count
+            if room <= 0:
+                break
+        return dict(wanted)
+
+    def _left(self, partition: int, queue: str) -> int:
+        """How many more of *queue* may be reserved, as its host's quota has it."""
+        lease = self._leases.current(partition)
+        if lease is None or self.quotas is None:
+            return 0
+        host = self._host_of(split_name(queue)[1])
+        return self.quotas.left(lease, queue) - self._in_flight.get(host, 0)
+
+    def _candidates(self) -> list[tuple[int, int, str, str]]:
+        """Partition, priority, queue key and queue of some that may be taken.
+
+        Partitions take turns, and only so many queues are looked at that
+        choosing stays quick where thousands of hosts are waiting.
+        """
+        partitions = [p for p, queues in self._known.items() if queues]
+        if not partitions:
+            return []
+        first = self._turn % len(partitions)
+        found: list[tuple[int, int, str, str]] = []
+        for partition in partitions[first:] + partitions[:first]:
+            self._turn += 1
+            if partition in self.barred or partition in self._unsure:
+                continue
+            if not self._leases.current(partition):
+                continue
+            queues = list(self._known[partition])
+            start = self._turn % len(queues)
+            found += [
+                (partition, *split_name(queue), queue)
+                for queue in (queues[start:] + queues[:start])[:MAX_CANDIDATES]
+            ]
+            if len(found) >= MAX_CANDIDATES:
+                break
+        found.sort(key=lambda candidate: -candidate[1])
+        return found
+
+    async def _reserve(self, wanted: dict[int, dict[str, int]]) -> int:
+        leases = {}
+        calls = []
+        for partition in list(wanted):
+            lease = self._leases.current(partition)
+            if lease is None:
+                del wanted[partition]
+                continue
+            leases[partition] = lease
+            keys = self._keys.partition(partition)
+            calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
+        replies = await self._patience.parts(calls)
+        found, refused = 0, []
+        for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
+            if isinstance(reply, StoreUnavailable):
+                self._unsure[partition] = leases[partition]
+                continue
+            try:
+                made, left = reserved(reply, leases[partition], queues)
+            except LeaseLost:
+                refused.append(leases[partition])
+                continue
+            found += len(made)
+            self._note(partition, made, left)
+            self._ask_for_blocks(partition, queues, made, left)
+        if refused:
+            kept = await self._leases.kept(refused)
+            for lease in refused:
+                if (lease.partition, lease.token) not in kept:
+                    self.lose(lease)
+        if found:
+            self._on_ready()
+        return found
+
+    def _note(
+        self, partition: int, made: list[Reservation], left: dict[str, int]
+    ) -> None:
+        known = self._known[partition]
+        for queue, count in left.items():
+            if count < 0:  # another node has asked this host a moment ago
+                queue_key = split_name(queue)[1]
+                self._not_before[queue_key] = time.monotonic() - count / 1000
+            elif count:
+                known[queue] = count
+            else:
+                known.pop(queue, None)
+        self.adopt(made)
+        self._waiting.extend(made)
+
+    def adopt(self, made: Iterable[Reservation]) -> None:
+        """Count *made* as in flight here, until `finish`, and open, until `settle`."""
+        for reservation in made:
+            self.open[reservation.key] = reservation
+            which = reservation.key[:2]
+            self.highest[which] = max(reservation.id, self.highest.get(which, 0))
+            host = self._host_of(split_name(reservation.queue)[1])
+            self._in_flight[host] += 1
+
+    def _ask_for_blocks(
+        self,
+        partition: int,
+        wanted: dict[str, int],
+        made: list[Reservation],
+        left: dict[str, int],
+    ) -> None:
+        """Have blocks put back whose URLs are next; till then forget the queues."""
+        counts = Counter(reservation.queue for reservation in made)
+        for queue, count in wanted.items():
+            if left[queue] > 0 and counts[queue] < count:
+                self._known[partition].pop(queue, None)
+                self.on_short(partition, queue)
+
+    async def recover(self, leases: Iterable[Lease]) -> None:
+        """Put back what a lost reply may have reserved; waits until that is done."""
+        asked = {lease.partition: lease for lease in leases}
+        self._unsure |= asked
+        await self._recover()
+        while any(self._unsure.get(p) is lease for p, lease in asked.items()):
+            await asyncio.sleep(RETRY)
+            await self._recover()
+
+    async def _recover(self) -> None:
+        """Put back what lost replies may have reserved, where that can be known."""
+        held = self._leases.held
+        for partition, lease in list(self._unsure.items()):
+            if held.get(partition) is None or held[partition].token != lease.token:
+                self._unsure.pop(partition, None)
+        asked = list(self._unsure.items())
+        keys = [self._keys.partition(partition) for partition, _ in asked]
+        replies = await self._patience.parts([list_reserved(each) for each in keys])
+        for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
+            if isinstance(reply, StoreUnavailable):
+                continue
+            try:
+                unknown = unknown_of(reply, lease, self.open)
+            except CodecError as error:
+                self._unsure.pop(partition, None)
+                await self._patience.set_aside(partition, each.reserved, str(error))
+                continue
+            calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
+            if await self._run_under(lease, calls):
+                self._unsure.pop(partition, None)
+                self.learn(lease.partition, {queue for _, queue in unknown})
+        self._ask_again = time.monotonic() + RETRY
+
+    async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
+        """Whether *calls*, which may be repeated, were run under *lease*.
+
+        The store refuses them if it has ended, but that may pass.
+        """
+        while True:
+            replies = await self._patience.parts(calls)
+            if any(isinstance(reply, StoreUnavailable) for reply in replies):
+                return False
+            if None not in replies:
+                return True
+            if not await self._leases.kept([lease]):
+                self.lose(lease)
+                return False
+
+    def _drop(self, reservation: Reservation) -> None:
+        self.finish(reservation)
+        self.settle(reservation)

@@ -1,0 +1,433 @@
+"""Restoring the frontier of a crawl whose store was lost, from nodes' journals.
+
+What always holds:
+
+1.  What some node pushed and none acked becomes ready; everything that was
+    pushed becomes seen.
+2.  A response in a WARC file ends a URL only if the node that wrote the file has
+    no journal here. If it has one, it says which pages are done: a record can be
+    on disk while the links of its page are not yet in the store.
+3.  No node can enter the crawl before it is whole. A rebuild that broke off can
+    be made again. Only requests that were queued whatever was seen, those with
+    `dont_filter`, may then be in the queue twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import secrets
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from frontier.cluster.crawls import lost_partitions, mark_now, open_call
+from frontier.cluster.shared_settings import FILTER_PROBE, seen_shape, settled
+from frontier.errors import CodecError, ConfigurationError, KeyDamaged
+from frontier.node.journal.entries import (
+    OPEN,
+    SUFFIX,
+    Acked,
+    Bad,
+    Header,
+    Pushed,
+    digest_of,
+    is_torn,
+    read,
+    read_header,
+    without_header,
+)
+from frontier.node.journal.restoring import fault_of
+from frontier.node.journal.writer import left_open
+from frontier.node.set_aside import Holding
+from frontier.queue.damage import is_number
+from frontier.queue.item import decode
+from frontier.queue.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
+from frontier.queue.pusher import Pusher
+from frontier.queue.reserve import split_name
+from frontier.seen.seen_set import checked_shape
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.urls.address_classes import TYPED
+from frontier.urls.addresses import SAID, class_of_host
+from frontier.warc.records import target_uri
+from frontier.warc.stored_urls import stored_urls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from frontier.queue.push import SeenShape
+    from frontier.store.client import BlockingStore
+
+REBUILDING = "rebuilding"
+"""State of a crawl that no node can enter yet."""
+MAX_WAITING = 20_000
+"""URLs that are collected before they are sent, partition by partition."""
+
+
+_START = b"is_start_request"
+"""In the item of a seed: Scrapy's key of its ``meta``."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a rebuild found and restored."""
+
+    crawl_id: str
+    journals: int = 0
+    """Files of the crawl."""
+    nodes: int = 0
+    """Nodes that wrote them."""
+    pushed: int = 0
+    """Entries about pushes; a URL may have several."""
+    acked: int = 0
+    """Entries about requests that are done."""
+    stored: int = 0
+    """URLs that are done because only their response was found, in a WARC file."""
+    done: int = 0
+    """Requests that are restored as done."""
+    ready: int = 0
+    """Requests that are to be fetched."""
+    seen: int = 0
+    """URLs that count as seen now."""
+    held: int = 0
+    """Requests that are held in partitions whose keys are damaged."""
+    aside: list[str] = field(default_factory=list)
+    """A line about each of these partitions, which are set aside."""
+    bad: list[Bad] = field(default_factory=list)
+    """What was skipped."""
+    torn: list[Bad] = field(default_factory=list)
+    """Ends of journals whose nodes were killed as they wrote; no page is lost."""
+
+
+def journals_of(
+    directories: Sequence[Path], namespace: str, crawl_id: str
+) -> list[tuple[Path, Header]]:
+    """The journals of a crawl in *directories*.
+
+    Raises:
+        ConfigurationError: There are none, or a directory cannot be read.
+    """
+    found = []
+    for directory in directories:
+        try:
+            paths = sorted(directory.iterdir())
+        except OSError as error:
+            raise ConfigurationError(f"{directory}: {error.strerror}") from None
+        for path in paths:
+            if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
+                header = read_header(path)
+                if header and header.crawl == (namespace, crawl_id):
+                    found.append((path, header))
+    if not found:
+        where = ", ".join(map(str, directories))
+        raise ConfigurationError(
+            f"there is no journal of the crawl {crawl_id} in {where}"
+        )
+    return found
+
+
+class Rebuild:
+    """Restores one crawl; nodes of it must not run.
+
+    Raises:
+        ConfigurationError: There are no journals of it, or they are of crawls
+            that were created with different settings.
+    """
+
+    def __init__(
+        self,
+        store: BlockingStore,
+        namespace: str,
+        crawl_id: str,
+        directories: Sequence[Path],
+        warc_dir: Path | None = None,
+    ) -> None:
+        self._store = store
+        self._keys = CrawlKeys(namespace, crawl_id)
+        self._warc_dir = warc_dir
+        found = journals_of(directories, namespace, crawl_id)
+        self._paths = [path for path, _ in found]
+        self._header = found[0][1]
+        for path, header in found:
+            if (header.shape, header.spider) != (
+                self._header.shape,
+                self._header.spider,
+            ):
+                raise ConfigurationError(
+                    f"{path} and {self._paths[0]} are of crawls with different "
+                    "settings; give the journals of one only"
+                )
+        self._node_ids = {header.node_id for _, header in found}
+        config = checked_shape(dict(self._header.shape))
+        self._partitions = config.partitions
+        self._shape: SeenShape = seen_shape(
+            settled(config, server_has_filters=config.bloom_native == "yes")
+        )
+        self._sender = _Sender(store, self._keys, self._shape)
+        self._acked: Counter[bytes] = Counter()
+        self._done: set[int] = set()
+        self._stored: set[str] = set()
+        self._done_in: Counter[int] = Counter()
+        self._spelled: set[str] = set()
+        self.outcome = Outcome(crawl_id, len(found), len(self._node_ids))
+        self.outcome.bad += without_header(directories)
+
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
+        """Do it; *progress* is told how many journals were read, of three times all.
+
+        Raises:
+            ConfigurationError: The crawl is in the store.
+        """
+        self._begin()
+        if self._warc_dir is not None:
+            self._stored = self._read_warcs(self._warc_dir)
+        read_files = 0
+        for one_pass in (self._count, self._find_done, self._restore):
+            for path in self._paths:
+                one_pass(path)
+                read_files += 1
+                progress(read_files)
+            self._sender.flush()  # a pass relies on what the one before has marked
+        self.outcome.seen = self._sender.marked
+        self.outcome.ready = self._ready()
+        self._sender.end()
+        self._end()
+        self.outcome.held = self._sender.holding.held
+        self.outcome.aside = self._sender.holding.told()
+        self._close_journals()
+        return self.outcome
+
+    def _close_journals(self) -> None:
+        """Close those that their nodes left open: nothing of them is lacking.
+
+        Where that cannot be done, the next node there compares them with the store.
+        """
+        with contextlib.suppress(OSError):
+            for directory in sorted({path.parent for path in self._paths}):
+                for left in left_open(directory):
+                    header = read_header(left.path)
+                    if header is not None and header.crawl == self._header.crawl:
+                        left.close()
+                    else:
+                        left.release()
+
+    def _begin(self) -> None:
+        if self._shape.native:
+            self._store.call(FILTER_PROBE)
+        meta = self._keys.meta()
+        read = Call.command("HMGET", meta, "state", "born")
+        state, born = self._store.call(read)
+        # "rebuilt": its name in the collection is of the store that was lost.
+        facts = ("state", REBUILDING, "rebuilt", 1)
+        if state is None:
+            shape = json.dumps(dict(self._header.shape))
+            # One by one: a script that the server has yet to load runs late.
+            born = secrets.token_hex(8).encode()
+            self._mark(born)
+            self._store.call(open_call(self._keys, shape, self._header.spider))
+            self._store.call(Call.command("HSET", meta, *facts))
+            registry = RegistryKeys(self._keys.namespace).crawls()
+            self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
+        elif state != REBUILDING.encode():
+            if not lost_partitions(self._store, self._keys, self._partitions):
+                raise ConfigurationError(
+                    f"the crawl {self._keys.crawl_id} is in the store already; "
+                    "a crawl is rebuilt only where it was lost"
+                )
+            self._store.call(Call.command("HSET", meta, *facts))
+        if born:
+            self._mark(born)
+            damaged = mark_now(self._store, self._keys, self._partitions)
+            for partition, error in damaged.items():
+                self._sender.holding.set_aside(partition, error)
+
+    def _mark(self, born: bytes) -> None:
+        """Have the keys of the crawl be those with this mark."""
+        keys = replace(self._keys, born=born.decode("utf-8", "replace"))
+        self._keys = keys
+        self._sender = _Sender(self._store, keys, self._shape)
+
+    def _end(self) -> None:
+        calls = []
+        for partition, count in self._done_in.items():
+            counts = self._keys.partition(partition).counts
+            # Set, not added to, for a rebuild that is made again.
+            if partition not in self._sender.holding.faults:
+                calls.append(Call.command("HSET", counts, "acked", count))
+                calls.append(Call.command("HINCRBY", counts, "pushed", count))
+        name, spider = self._keys.crawl_id, self._header.spider
+        numbered = re.fullmatch(re.escape(spider) + r"-([0-9]{1,15})", name)
+        if numbered:
+            registry = RegistryKeys(self._keys.namespace).spider(spider)
+            serial = self._store.call(Call.command("HGET", registry, "serial"))
+            last = max(int(serial or 0), int(numbered[1]))
+            calls.append(Call.command("HSET", registry, "serial", last))
+            calls.append(Call.command("HSETNX", registry, "open", name))
+        meta = self._keys.meta()
+        calls += [
+            Call.command("HSET", meta, f"address:{kind}", TYPED)
+            for kind in sorted(self._spelled)
+        ]
+        self._store.run(calls)
+        # Last, and on its own: on a cluster the calls of one run have no order.
+        self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
+
+    def _ready(self) -> int:
+        calls = [
+            Call.command("HGET", self._keys.partition(number).counts, "ready")
+            for number in range(self._partitions)
+        ]
+        found = self._store.run(calls, tolerant=True)
+        counts = [one for one in found if one and not isinstance(one, KeyDamaged)]
+        return sum(int(count) for count in counts if is_number(count))
+
+    def _read_warcs(self, directory: Path) -> set[str]:
+        try:
+            return set(
+                stored_urls(directory, self._keys.crawl_id, sorted(self._node_ids))
+            )
+        except OSError as error:
+            raise ConfigurationError(f"{directory}: {error}") from None
+
+    def _entries(self, path: Path) -> Iterator[Pushed | Acked | Bad]:
+        for entry in read(path):
+            if isinstance(entry, Pushed | Acked):
+                if entry.partition >= self._partitions:
+                    yield Bad(str(path), 0, 0, f"has a partition {entry.partition}")
+                    continue
+                yield entry
+            elif isinstance(entry, Bad):
+                yield entry
+
+    def _count(self, path: Path) -> None:
+        for entry in self._entries(path):
+            if isinstance(entry, Bad):
+                torn = is_torn(entry)
+                (self.outcome.torn if torn else self.outcome.bad).append(entry)
+            elif isinstance(entry, Acked):
+                self._acked[entry.digest] += 1
+                self.outcome.acked += 1
+            else:
+                self.outcome.pushed += 1
+                if fault := fault_of(entry):
+                    self.outcome.bad.append(Bad(str(path), 0, len(entry.item), fault))
+                elif _START in entry.item:
+                    self._note_seed(entry)
+
+    def _note_seed(self, entry: Pushed) -> None:
+        """Keep which addresses the seeds spell: those that are done say it no more."""
+        with contextlib.suppress(CodecError, ValueError):
+            host = urlsplit(decode(entry.item)["url"]).hostname or ""
+            kind = class_of_host(host)
+            if kind in SAID:
+                self._spelled.add(kind)
+
+    def _find_done(self, path: Path) -> None:
+        """Learn which marks are done; queue what is queued whatever was seen."""
+        for entry in self._pushes(path):
+            digest = digest_of(entry.queue, entry.item)
+            is_done = self._acked[digest] > 0
+            by_warc = not is_done and self._is_stored(entry)
+            if entry.mode == TEST:
+                if (is_done or by_warc) and entry.mark not in self._done:
+                    self._done.add(entry.mark)
+                    self.outcome.stored += by_warc
+                    self._note_done(entry)
+                continue
+            if is_done:
+                self._acked[digest] -= 1
+            if not (is_done or by_warc):
+                self._sender.add(entry, queued=True)
+                continue
+            self.outcome.stored += by_warc
+            self._note_done(entry)
+            if entry.mode != FORCE:
+                self._done.add(entry.mark)
+                self._sender.add(entry, queued=False)
+
+    def _restore(self, path: Path) -> None:
+        for entry in self._pushes(path, unqueued=True):
+            if entry.mode == TEST:
+                queued = bool(entry.queue) and entry.mark not in self._done
+                self._sender.add(entry, queued=queued)
+
+    def _pushes(self, path: Path, *, unqueued: bool = False) -> Iterator[Pushed]:
+        for entry in self._entries(path):
+            if not isinstance(entry, Pushed) or fault_of(entry):
+                continue
+            if entry.queue or unqueued:
+                yield entry
+
+    def _note_done(self, entry: Pushed) -> None:
+        self.outcome.done += 1
+        self._done_in[entry.partition] += 1
+
+    def _is_stored(self, entry: Pushed) -> bool:
+        if not self._stored:
+            return False
+        record = decode(entry.item)
+        is_get = record.get("method", "GET") == "GET"
+        return is_get and target_uri(record["url"]) in self._stored
+
+
+class _Sender:
+    """Collects pushes by partition and sends them."""
+
+    def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
+        self._store = store
+        self._pusher = Pusher(keys, shape)
+        self.holding = Holding(store, keys, shape)
+        """What became of damaged partitions."""
+        self._waiting: dict[int, list[Push]] = defaultdict(list)
+        self._count = 0
+        self.marked = 0
+        """URLs that were not seen before."""
+
+    def add(self, entry: Pushed, *, queued: bool) -> None:
+        """Push *entry*, or only mark it as seen."""
+        if queued:
+            item = b"0" + entry.item[1:]
+            priority = split_name(entry.queue)[0]
+            push = Push(entry.mode, entry.mark, entry.queue, priority, item)
+        else:
+            push = Push(TEST, entry.mark, "", 0, b"")
+        self._waiting[entry.partition].append(push)
+        self._count += 1
+        if self._count >= MAX_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what was collected."""
+        for partition, pushes in self._waiting.items():
+            for i in range(0, len(pushes), MAX_URLS):
+                self._send(partition, pushes[i : i + MAX_URLS])
+        self._waiting.clear()
+        self._count = 0
+
+    def end(self) -> None:
+        """End; nothing is pushed any more.
+
+        Raises:
+            PushForgotten: The store has gone back in time, and lacks some of it.
+        """
+        damaged = self._pusher.end(partial(self._store.run, tolerant=True))
+        for partition, error in damaged.items():
+            self.holding.set_aside(partition, error)
+
+    def _send(self, partition: int, pushes: list[Push]) -> None:
+        done = None
+        while done is None:
+            call = joined([self._pusher.plan(partition, pushes)])
+            (reply,) = self._store.call(call)
+            try:
+                done = self._pusher.pushed(partition, reply, pushes)
+            except KeyDamaged as error:
+                if self.holding.hold(partition, pushes, error):
+                    return
+        for push, verdict in zip(pushes, done.verdicts, strict=True):
+            self.marked += push.mode != FORCE and verdict in (NEW, FORCE)

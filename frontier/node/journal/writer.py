@@ -1,0 +1,356 @@
+"""The journal of one node, written in a thread of its own.
+
+What always holds:
+
+1.  `pushed`, `acked` and `durable` never wait for the disk.
+2.  A future of `durable` completes when everything that was put before it is on
+    disk, or fails with `WriterStopped`.
+3.  A file that is being written is locked and called ``.open``. One that lost its
+    writer is cut back to its last whole entry and closed by the next node that starts
+    on the directory; one of that node's crawl only when somebody has compared it with
+    the store (see `Left`).
+4.  What an `OSError` leaves half done is cut off and written again, until it
+    works or the journal is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import re
+import threading
+import time
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from frontier.errors import ArchiveError, WriterStopped
+from frontier.files.input_files import descriptor_of
+from frontier.files.output_files import FILE_MODE, make_directory
+from frontier.node.journal.entries import (
+    OPEN,
+    SUFFIX,
+    Acked,
+    Header,
+    Pushed,
+    digest_of,
+    frame,
+    read_header,
+    whole_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+LINGER = 0.05
+"""Seconds in which more may come before a batch is written; nobody waits for it."""
+MAX_BATCH = 10_000
+MAX_FILE_BYTES = 256 * 1024 * 1024
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+
+
+class Journal:
+    """Appends what a node pushes and acks to a series of files in *directory*.
+
+    Raises:
+        ArchiveError: The directory or a file in it cannot be written.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        header: Header,
+        *,
+        max_bytes: int = MAX_FILE_BYTES,
+        clock: Callable[[], float] = time.time,
+        mode: int = FILE_MODE,
+    ) -> None:
+        self._mode = mode
+        self._directory = directory
+        self._header = header
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._serial = 0
+        self._file: int | None = None
+        self._path = directory
+        self._kept = 0
+        try:
+            make_directory(directory, mode)
+            mend(directory, besides=header)
+            self._open()
+        except OSError as error:
+            raise ArchiveError(
+                f"FRONTIER_JOURNAL_DIR = {str(directory)!r}: {error.strerror}"
+            ) from error
+        self._changed = threading.Condition()  # guards all that follows
+        self._queue: list[Pushed | tuple[int, str, bytes]] = []
+        self._barriers: list[tuple[int, Future[None]]] = []
+        self._put = 0
+        self._durable = 0
+        self._stopping = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(
+            target=self._run, name="frontier-journal", daemon=True
+        )
+        self._thread.start()
+
+    def pushed(self, entry: Pushed) -> None:
+        """Note that the store has *entry*."""
+        self._add(entry)
+
+    def acked(self, partition: int, queue: str, item: bytes) -> None:
+        """Note that the request *item* of *queue* is done."""
+        self._add((partition, queue, item))
+
+    def durable(self) -> Future[None]:
+        """A future that completes when all that was put so far is on disk."""
+        future: Future[None] = Future()
+        future.set_running_or_notify_cancel()
+        with self._changed:
+            if not self._ended and self._durable < self._put:
+                self._barriers.append((self._put, future))
+                self._changed.notify()
+                return future
+            reached = self._durable >= self._put
+        if reached:
+            future.set_result(None)
+        else:
+            future.set_exception(self._stopped())
+        return future
+
+    def close(self) -> None:
+        """Write what is left, close the file, end the thread."""
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify()
+        self._thread.join()
+
+    def _add(self, entry: Pushed | tuple[int, str, bytes]) -> None:
+        with self._changed:
+            if self._ended:
+                raise self._stopped()
+            self._queue.append(entry)
+            self._put += 1
+            if len(self._queue) == 1:
+                self._changed.notify()
+
+    def _stopped(self) -> WriterStopped:
+        return WriterStopped(
+            f"the journal in {self._directory} is not written any more"
+        )
+
+    def _run(self) -> None:
+        try:
+            while batch := self._take():
+                self._write(b"".join(map(_framed, batch)))
+                self._complete(len(batch))
+            self._publish()
+        except WriterStopped as error:
+            logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
+        except BaseException:
+            logger.exception("the journal failed")
+        finally:
+            with self._changed:
+                self._ended = True
+                barriers, self._barriers = self._barriers, []
+            for _, future in barriers:
+                future.set_exception(self._stopped())
+
+    def _take(self) -> list[Pushed | tuple[int, str, bytes]]:
+        """What is written next; nothing at the end."""
+        with self._changed:
+            while not self._queue and not self._stopping.is_set():
+                self._changed.wait()
+            if not self._barriers and not self._stopping.is_set():
+                self._changed.wait(LINGER)
+            batch = self._queue[:MAX_BATCH]
+            del self._queue[:MAX_BATCH]
+            return batch
+
+    def _complete(self, count: int) -> None:
+        with self._changed:
+            self._durable += count
+            reached = [f for at, f in self._barriers if at <= self._durable]
+            self._barriers = [b for b in self._barriers if b[0] > self._durable]
+        for future in reached:
+            future.set_result(None)
+
+    def _write(self, data: bytes) -> None:
+        delay = FIRST_DELAY
+        while True:
+            try:
+                if self._kept >= self._max_bytes:
+                    self._publish()
+                if self._file is None:
+                    self._open()
+                self._append(data)
+            except OSError as error:
+                if delay == FIRST_DELAY:
+                    logger.error(  # noqa: TRY400 (told by its reason alone)
+                        "the journal in %s cannot be written: %s; trying again",
+                        self._directory,
+                        error,
+                    )
+                if self._stopping.is_set():
+                    raise self._stopped() from error
+                self._stopping.wait(delay)
+                delay = min(2 * delay, LONGEST_DELAY)
+            else:
+                return
+
+    def _append(self, data: bytes) -> None:
+        """Write *data* and wait until it is on disk."""
+        if self._file is None:
+            raise FileNotFoundError(str(self._path))
+        os.ftruncate(self._file, self._kept)
+        os.lseek(self._file, self._kept, os.SEEK_SET)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+        os.fsync(self._file)
+        self._kept += len(data)
+
+    def _open(self) -> None:
+        header = self._header
+        while True:
+            moment = datetime.fromtimestamp(self._clock(), UTC)
+            stamp = f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
+            self._serial += 1
+            parts = (header.crawl_id, stamp, f"{self._serial:05}", header.node_id)
+            name = "-".join(_safe(part) for part in parts) + SUFFIX
+            self._path = self._directory / (name + OPEN)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            with contextlib.suppress(FileExistsError):
+                self._file = os.open(self._path, flags, self._mode)
+                break
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._kept = 0
+            self._append(frame(header))
+            _sync_directory(self._directory)
+        except OSError:  # nothing may be written to a file without a header
+            file, self._file = self._file, None
+            os.close(file)
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+            raise
+
+    def _publish(self) -> None:
+        if self._file is not None:
+            self._path.rename(self._path.with_name(self._path.name[: -len(OPEN)]))
+            file, self._file = self._file, None
+            os.close(file)
+            _sync_directory(self._directory)
+
+
+class Left:
+    """A journal that lost its writer. Locked: nobody else looks at it meanwhile."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self.path = path
+        self._file: int | None = file
+
+    def close(self) -> tuple[Path, int]:
+        """Cut it back to its last whole entry, take ``.open`` off its name, unlock it.
+
+        Returns its new path, and how many bytes were cut off. A file without any
+        entry is deleted.
+
+        Raises:
+            OSError: It cannot be read or changed.
+        """
+        path = self.path
+        final = path.with_name(path.name[: -len(OPEN)])
+        try:
+            end = whole_bytes(path)
+            cut = path.stat().st_size - end
+            if end:
+                if cut and self._file is not None:
+                    os.ftruncate(self._file, end)
+                    os.fsync(self._file)
+                path.rename(final)
+            else:
+                path.unlink()
+            _sync_directory(path.parent)
+        finally:
+            self.release()
+        logger.warning("%s was left open; %d bytes cut off", path, cut)
+        return final, cut
+
+    def release(self) -> None:
+        """Unlock it, and leave it as it is."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def left_open(directory: Path) -> Iterator[Left]:
+    """The journals in *directory* that lost their writers, by name.
+
+    Raises:
+        OSError: The directory, or one of them, cannot be read.
+    """
+    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
+        try:
+            file = descriptor_of(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue  # closed by its writer, or by another node
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_there = os.path.samestat(path.stat(), os.fstat(file))
+        except (BlockingIOError, FileNotFoundError):
+            is_there = False
+        if is_there:
+            yield Left(path, file)
+        else:
+            os.close(file)
+
+
+def mend(directory: Path, *, besides: Header | None = None) -> list[tuple[Path, int]]:
+    """Close the journals in *directory* that lost their writers.
+
+    Those of the crawl of *besides* are left as they are. Returns what `Left.close`
+    does, of each.
+
+    Raises:
+        OSError: A file cannot be read or changed.
+    """
+    mended = []
+    for left in left_open(directory):
+        header = read_header(left.path)
+        if header and besides and header.crawl == besides.crawl:
+            left.release()
+        else:
+            mended.append(left.close())
+    return mended
+
+
+def _framed(entry: Pushed | tuple[int, str, bytes]) -> bytes:
+    if isinstance(entry, Pushed):
+        return frame(entry)
+    partition, queue, item = entry
+    return frame(Acked(partition, digest_of(queue, item)))
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", text)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

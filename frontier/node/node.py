@@ -1,0 +1,560 @@
+"""One node of a crawl: everything between Scrapy and the store.
+
+What always holds:
+
+1.  After `open` the node is a member of exactly one crawl; after `close`, or
+    after its death, nothing shared is deleted by that.
+2.  A task of the node that fails for good stops the node, loudly: a frontier
+    that cannot write must not go on.
+3.  Nothing here waits for Redis or disk in the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster import crawls
+from frontier.cluster import set_aside as aside
+from frontier.cluster.crawls import LIMIT
+from frontier.cluster.shared_settings import FILTER_PROBE, crawl_shape, settled
+from frontier.errors import (
+    CrawlLost,
+    FrontierError,
+    KeyDamaged,
+    NodeReplaced,
+    StoreRefused,
+    StoreUnavailable,
+)
+from frontier.node.archiving import Archive, claim
+from frontier.node.composition import Parts
+from frontier.node.crawl_limits import Limits
+from frontier.node.embedded_server import Backing
+from frontier.node.heartbeat import CANCEL
+from frontier.node.journal.recording import Journaling
+from frontier.node.loops import Loops
+from frontier.node.ready_hints import hint_calls, hints_of
+from frontier.node.remove_frontier import remove_frontier
+from frontier.queue.push import Push
+from frontier.store.client import BlockingStore, Call, Store, check_server
+from frontier.store.copies import Copies
+from frontier.store.outage_retry import Patience
+from frontier.urls.seen_hash import mark
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from frontier.node.crawl_limits import Spending
+    from frontier.node.host_quotas import Quotas
+    from frontier.node.owner import Owner
+    from frontier.queue.reserve import Reservation
+    from frontier.seen.state import SeenState
+    from frontier.settings.config import Config
+    from frontier.watchdog.child import Watchdog
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT = 30.0
+"""Seconds that a closing node waits for a store that does not answer."""
+WATCH = 1.0
+"""Seconds between questions to Sentinel for the primary, if there is one."""
+PROGRESS = 5.0
+"""Seconds between two lines of a node that waits for the store to begin."""
+REACH_PAUSE = 0.5
+"""Seconds between its questions."""
+SILENCE = 1.0
+"""Seconds without an answer after which a server is said to be silent; a third of a
+lease, if that is less."""
+INDEX_TIMEOUT = 1.0
+"""Seconds in which the digest index has to answer the writer thread."""
+LEAVE_TIMEOUT = 3.0
+"""Seconds for which it then tries to leave the crawl all the same."""
+
+
+def answer_time(lease_ttl: float) -> float:
+    """Seconds that a server has to answer: a lease is renewed before it ends.
+
+    More than it may wait for copies of a write, see `frontier.store.copies`.
+    """
+    return min(5.0, max(2.5, lease_ttl / 3))
+
+
+class Node:
+    """Builds the services of a node from its configuration and runs them."""
+
+    def __init__(
+        self,
+        config: Config,
+        settings: Mapping[str, Any],
+        owner: Owner,
+        *,
+        spider: str,
+        inbox_size: int,
+        cap: Callable[[], int],
+        host_of: Callable[[str], str],
+        run_of: tuple[str, str] = ("", ""),
+        limits: Limits | None = None,
+    ) -> None:
+        self.config = config
+        self._run_of = run_of
+        self._limits = limits or Limits()
+        self._settings = settings
+        self._owner = owner
+        self._spider = spider
+        self._inbox_size = inbox_size
+        self._cap = cap
+        self._host_of = host_of
+        self._loops = Loops(self._on_failure)
+        self._backing = Backing(config.store_dir)
+        self.archive: Archive | None = None
+        self._journal = Journaling()
+        self.finished = False
+        self._canceled = False
+        self._at_limit = False
+        self._incomplete = False
+        self._was_last = False
+        self._damaged: set[str] = set()
+        """Keys of the crawl that have ended this node, each told once."""
+        self._telling: asyncio.Task[None] | None = None
+        self._outside = False
+        """Whether the crawl is lost, or another process has this node's place."""
+        self.opened_at = time.time()
+        self.verdicts: Counter[str] = Counter()
+        """How many pushes got which verdict."""
+
+    async def open(self) -> None:
+        """Connect, enter the crawl, take a place in the ring, start.
+
+        Raises:
+            ConfigurationError: The settings do not fit the crawl's.
+            RunOver: The crawl of the node's run has ended.
+            StoreError: The store does not answer, or may forget keys.
+            ArchiveError: The archive cannot be written.
+        """
+        settings = await self._backing.join(self._settings)
+        try:
+            await self._enter(settings)
+        except BaseException:
+            await self._abandon()
+            raise
+
+    async def _enter(self, settings: Mapping[str, Any]) -> None:
+        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
+        memory = await self._reach(
+            lambda: self._store.call(Call.command("INFO", "memory"))
+        )
+        check_server(memory, self._store.where)
+        await self._require_copies()
+        config = self.config = settled(
+            self.config, server_has_filters=await self._has_filters()
+        )
+        revive = self._backing.revive if self._backing.embedded else None
+        self._patience = Patience(self._store, revive)
+        self.run = self._patience.run
+        shape = crawl_shape(config, settings)
+        self.keys = await self._reach(
+            lambda: crawls.enter(
+                self._store.run,
+                config.namespace,
+                self._spider,
+                config.crawl_id,
+                shape,
+                self._run_of,
+                partial(claim, config, settings) if config.warc_enabled else None,
+            )
+        )
+        if config.warc_enabled:
+            blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
+            crawl_id = self.keys.crawl_id
+            self.archive = await asyncio.to_thread(
+                Archive, config, blocking, crawl_id, settings
+            )
+            if not config.collection_redis_url:
+                self.archive.heed(self._store)
+        self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
+        parts = self._parts = Parts(
+            config,
+            self._store,
+            self._patience,
+            self.keys,
+            self._journal,
+            node=self,
+            owner=self._owner,
+            inbox_size=self._inbox_size,
+            cap=self._cap,
+            host_of=self._host_of,
+            limits=self._limits,
+            answer_time=answer_time(config.lease_ttl),
+        )
+        self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
+        self.addresses, self.claims = parts.addresses, parts.claims
+        self.cookies, self.portions = parts.cookies, parts.portions
+        self.address_classes = parts.address_classes
+        self._leases, self._membership = parts.leases, parts.membership
+        await parts.keeper.beat()
+        if parts.watchdog is not None:
+            await parts.watchdog.start()
+        for loop in (*parts.loops(), self._watch, self._pulse):
+            self._loops.start(loop())
+        logger.info(
+            "node %s is in crawl %s on %s",
+            config.node_id,
+            self.keys.crawl_id,
+            self._store.where,
+        )
+
+    async def _reach(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What *ask* returns, once the store answers.
+
+        Raises:
+            StoreUnavailable: It has not for as long as the settings say.
+        """
+        began, told = time.monotonic(), -math.inf
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable as error:
+                now = time.monotonic()
+                left = began + self.config.store_wait - now
+                if left <= 0:
+                    raise
+                if now - told >= PROGRESS:
+                    told = now
+                    logger.warning(
+                        "%s; this node waits for it for %.0f s (FRONTIER_STORE_WAIT)",
+                        error,
+                        left,
+                    )
+                await asyncio.sleep(min(REACH_PAUSE, left))
+
+    async def _watch(self) -> None:
+        """Leave a primary that was replaced well before a lease on it could end."""
+        interval = min(WATCH, self.config.lease_ttl / 5)
+        await self._store.watch(interval, self._on_replaced)
+
+    async def _pulse(self) -> None:
+        """Say so soon if a server hangs, and have nobody wait for one of several."""
+        silence = min(SILENCE, self.config.lease_ttl / 3)
+        await self._store.pulse(silence, self._patience.note_silence)
+
+    def _on_replaced(self) -> None:
+        if self.archive is not None:
+            self.archive.leave_primary()
+
+    async def _require_copies(self) -> None:
+        """Have pushes wait for copies, if they are to.
+
+        Raises:
+            ConfigurationError: A server cannot tell of them.
+        """
+        config, where = self.config, self._store.where
+        copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+        if copies:
+            try:
+                await self._store.call(copies.probe())
+            except StoreRefused as error:
+                raise copies.refused(where, str(error)) from None
+        self._store.copies = copies
+
+    async def _has_filters(self) -> bool:
+        try:
+            await self._store.call(FILTER_PROBE)
+        except StoreRefused:
+            return False
+        return True
+
+    def push(
+        self,
+        *,
+        fingerprint: bytes,
+        queue_key: str,
+        partition: int,
+        priority: int,
+        item: bytes,
+        mode: str,
+        tag: Any,
+    ) -> None:
+        """Have a URL tested and queued; never waits."""
+        queue = f"{priority}:{queue_key}"
+        push = Push(mode, mark(fingerprint), queue, priority, item, tag)
+        self.outbox.put(partition, push)
+
+    def take(self) -> Reservation | None:
+        """The next URL to start, or ``None`` if there is none at the moment."""
+        spending = self._parts.spending
+        if spending is not None and len(self.inbox) and not spending.may_begin():
+            return None
+        reservation = self.inbox.take()
+        if reservation is not None:
+            self._parts.starts.begin(reservation)
+            if spending is not None:
+                spending.begin()
+        return reservation
+
+    async def recover(self, reservation: Reservation) -> None:
+        """Have what led to *reservation*, a claim that is not kept here, made again."""
+        await self._parts.recovery.resolve([reservation])
+
+    @property
+    def watchdog(self) -> Watchdog | None:
+        """Who is told which request's callback runs, unless there is nobody."""
+        return self._parts.watchdog
+
+    @property
+    def spending(self) -> Spending | None:
+        """Who counts what this node does, if the crawl has a limit."""
+        return self._parts.spending
+
+    @property
+    def quotas(self) -> Quotas | None:
+        """Who counts what each host has had, if hosts have quotas."""
+        return self._parts.quotas
+
+    def may_send(self, reservation: Reservation) -> bool:
+        """Whether the lease that *reservation* stands on is still to be relied on."""
+        return self._leases.covers(reservation.lease)
+
+    def sent(self, reservation: Reservation, delay: float) -> None:
+        """Note that a request was sent, and for how long to leave its host alone."""
+        if self.config.queue_key != "url":
+            self._parts.manners.sent(reservation, delay)
+
+    @property
+    def share(self) -> float:
+        """Which part of the partitions it has."""
+        return len(self._leases.held) / self.config.partitions
+
+    def holds(self, partition: int) -> bool:
+        """Whether this node has a current lease on *partition*."""
+        return self._leases.current(partition) is not None
+
+    def start_lock(self, start_id: str) -> crawls.StartLock:
+        """The lock on a seed list."""
+        return crawls.StartLock(
+            self._patience.run,
+            self.keys,
+            start_id,
+            self.config.node_id,
+            ttl=self.config.lease_ttl,
+        )
+
+    @property
+    def partitions_held(self) -> int:
+        """How many partitions this node has the lease of."""
+        return len(self._leases.held)
+
+    @property
+    def spilled(self) -> tuple[int, int]:
+        """How many URLs this node has put into blocks, and put back."""
+        spilling = self._parts.spilling
+        return spilling.spilled, spilling.restored
+
+    @property
+    def tiers(self) -> SeenState | None:
+        """The shared tiers, if this node looks after the memory of the sets."""
+        budget = self._parts.budget
+        return budget.state if budget is not None else None
+
+    @property
+    def reclaimed(self) -> int:
+        """How many reservations of dead nodes this one put back."""
+        return self._parts.keeper.reclaimed
+
+    def leave(self) -> None:
+        """Give back what is not started, and each partition when it is done.
+
+        The node is a member until it is closed, but owns nothing any more.
+        """
+        self.inbox.stopped = True
+        if not self.finished:
+            self._parts.keeper.leave()
+
+    async def close(self) -> None:
+        """Store what is done, give back what is not, leave."""
+        self.inbox.stopped = True
+        silent = False
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                stored = await self._loops.unless_broken(self._store_all())
+            reason = "" if stored else "its frontier has failed"
+        except TimeoutError:
+            reason, silent = "the store does not answer", True
+        if reason and not self._outside:
+            logger.error(
+                "%s; what this node had in flight will be fetched again by another "
+                "one after %g s",
+                reason,
+                self.config.lease_ttl,
+            )
+        await self._loops.stop()
+        with contextlib.suppress(TimeoutError, StoreUnavailable):
+            async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
+                try:
+                    await self._depart(graceful=not reason)
+                except (CrawlLost, KeyDamaged) as error:
+                    self._on_failure(error)
+        if self._parts.quotas is not None:
+            self._parts.quotas.tell()
+        if self._was_last:  # takes as long as the disk does, or the server
+            if self.archive is not None and not self._canceled:
+                await self.archive.package()
+            if not self.config.keep_frontier:
+                await self._remove_frontier()
+        await self._abandon()
+
+    async def _store_all(self) -> None:
+        await self.acks.drain()
+        await self.outbox.flush()
+        await self.archived()
+        if self._parts.spending is not None:
+            await self._parts.spending.report(last=True)
+        await self._parts.manners.flush()
+
+    async def _depart(self, *, graceful: bool) -> None:
+        report = self._owner.report()  # while there is an archive, and leases
+        await self.inbox.give_back(list(self._leases.held))
+        if graceful:
+            await self.inbox.put_back(list(self.inbox.open.values()))
+        await self._leases.release(list(self._leases.held))
+        await self.run(self.outbox.pusher.leave())
+        if self.archive is not None:
+            await self.archive.finish()
+        await self.claims.leave()
+        if self._outside:
+            return
+        left = await self._membership.leave(report)
+        if self.finished or self._canceled or self._at_limit:
+            namespace, crawl_id = self.config.namespace, self.keys.crawl_id
+            await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
+            if left == 0:
+                if self.archive is not None:
+                    archive = self.archive
+                    await (archive.cancel() if self._canceled else archive.commit())
+                self._was_last = True
+
+    async def _remove_frontier(self) -> None:
+        try:
+            await remove_frontier(self._patience.once, self.keys, self.config)
+        except FrontierError as error:
+            logger.error(  # noqa: TRY400 (all is said)
+                "the frontier of %s is not removed: %s; frontier crawl close "
+                "--remove-frontier does it",
+                self.keys.crawl_id,
+                error,
+            )
+        else:
+            logger.info("removed the frontier of %s", self.keys.crawl_id)
+
+    async def _abandon(self) -> None:
+        if self.archive is not None:
+            await self.archive.close()
+            self.archive = None
+        await self._journal.close()
+        if hasattr(self, "_parts") and self._parts.watchdog is not None:
+            self._parts.watchdog.close()
+        if hasattr(self, "_patience"):
+            self._patience.stop()
+        if hasattr(self, "_store"):
+            await self._store.close()
+        await self._backing.leave()
+
+    def _on_failure(self, error: BaseException) -> None:
+        """Tell the owner that the node cannot go on; what has ended stays ended."""
+        if isinstance(error, CrawlLost | NodeReplaced):
+            if self._outside:
+                return
+            self._outside = True
+        if isinstance(error, KeyDamaged):
+            if error.key in self._damaged:
+                return
+            self._damaged.add(error.key)
+        if isinstance(error, CrawlLost) and not error.crawl_id:
+            error = CrawlLost(self.keys.crawl_id)
+        self._owner.on_failure(error)
+
+    # What its parts ask of the node, or tell it.
+
+    async def archived(self) -> None:
+        """Return when what was handed over is on disk, in the journal, and counted."""
+        if self.archive is not None:
+            await self.archive.durable()
+        await self.journaled()
+        if self._parts.spending is not None:
+            await self._parts.spending.report()
+
+    async def journaled(self) -> None:
+        """Return when what the store has of this node is in its journal too."""
+        await self._journal.durable()
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do here."""
+        busy = self._owner.is_busy() or self._parts.restoring.busy
+        return self.inbox.idle and not self.outbox.pending and not busy
+
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """Count what the store has decided, and pass it on."""
+        self.verdicts.update(verdicts)
+        self._owner.on_verdicts(pushes, verdicts)
+
+    def on_finished(self) -> None:
+        """Pass it on, once, that the crawl is over."""
+        if not self.finished:
+            self.finished = True
+            self._owner.on_finished()
+
+    def on_order(self, order: str) -> None:
+        """Pass on what an operator wants, or that others have reached a limit."""
+        if order == LIMIT:
+            if self._parts.spending is None:
+                self.on_limit("")
+            return
+        if order == aside.INCOMPLETE:
+            if not self._telling and not self._incomplete:
+                self._telling = asyncio.create_task(self._tell_incomplete())
+            return
+        self._canceled = self._canceled or order == CANCEL
+        self._owner.on_order(order)
+
+    async def _tell_incomplete(self) -> None:
+        """Another node has found the end, and what is set aside."""
+        try:
+            keys, partitions = self.keys, self.config.partitions
+            found = await aside.set_aside(self._patience.run, keys, partitions)
+        except FrontierError as error:
+            self._on_failure(error)
+        else:
+            self.on_incomplete(found)
+
+    def on_aside(self) -> None:
+        """Pass on that the crawl is not going to be whole."""
+        self._owner.on_aside()
+
+    def on_incomplete(self, found: Mapping[int, bytes]) -> None:
+        """Pass on, once, that the crawl has ended but for partitions set aside."""
+        if not self._incomplete:
+            self._incomplete = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_incomplete(aside.described(found))
+
+    def on_limit(self, limit: str) -> None:
+        """Pass on, once, that the crawl has ended at a limit."""
+        if not self._at_limit:
+            self._at_limit = True
+            self.inbox.stopped = True
+            self._parts.keeper.leave()
+            self._owner.on_limit(limit)
+
+    def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+        """Tell the owners of queues that have just become non-empty."""
+        for partition, queue in risen:
+            if partition in self._leases.held:
+                self.inbox.learn(partition, [queue])
+        hints = hints_of(risen, self._membership.ring, self.config.node_id)
+        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))

@@ -1,0 +1,347 @@
+"""The outbox: URLs on their way to the store, many per round trip.
+
+What always holds:
+
+1.  `put` never waits. What was put leaves the outbox only when the store has
+    confirmed it, however long the store is away.
+2.  Every push gets exactly one verdict, in the order of `put` per partition: a
+    partition is in one flight at a time.
+3.  `flush` returns when everything put before it is in the store, and has been
+    handed to the journal if there is one. All of it is, also what was seen: the
+    node that had the verdict "new" may have died before its journal had it.
+4.  What was stored in the last `KEPT` seconds can be put once more, should the store
+    have forgotten it: that and nothing else. It gets no second verdict.
+5.  A push whose reply was lost is done once, and has the verdicts of the first time.
+6.  A push to a partition that is damaged is held there until that is repaired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections import Counter, defaultdict, deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
+from frontier.queue.push import MAX_URLS, NEW, joined
+from frontier.queue.pusher import Pusher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from frontier.queue.push import Plan, Push, SeenShape
+    from frontier.store.client import Call
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+DELAY = 0.01
+"""Seconds that a flush waits for more to come."""
+KEPT = 5.0
+"""Seconds for which what is stored is kept here as well."""
+MAX_KEPT = 20_000
+"""Pushes that are kept at most."""
+AGAIN = object()
+"""The tag of a push that was made before."""
+MAX_PER_FLIGHT = 500
+"""URLs sent in one round trip, over all partitions."""
+FLIGHTS = 3
+"""Round trips at a time: the next is packed while the store works on the last."""
+
+
+class _Kept(NamedTuple):
+    """What was stored, and may have to be put once more."""
+
+    stored: float
+    partition: int
+    number: int
+    pushes: Sequence[Push]
+
+
+class Outbox:
+    """Collects pushes and sends them to their partitions."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        shape: SeenShape,
+        *,
+        on_verdicts: Callable[[Sequence[Push], str], None],
+        on_risen: Callable[[list[tuple[int, str]]], list[Call]],
+        journal: Callable[[int, int, Sequence[Push]], None] | None = None,
+        process: str = "",
+    ) -> None:
+        self._patience = patience
+        self.pusher = Pusher(keys, shape, process=process)
+        self._on_verdicts = on_verdicts
+        self._on_risen = on_risen
+        self._journal = journal
+        self._waiting: dict[int, list[Push]] = defaultdict(list)
+        self._flying: dict[int, int] = {}
+        self._stored: Counter[int] = Counter()
+        self._some = asyncio.Event()
+        self._stored_more = asyncio.Condition()
+        self._urgent = asyncio.Event()
+        self._flushes = 0
+        self._kept: deque[_Kept] = deque()
+        self._kept_count = 0
+        self._let_go: dict[int, int] = {}
+        self._repeated = False
+        self._coming: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+        """What servers have not answered; no more than one of a partition."""
+        self._failure: BaseException | None = None
+        self.pending = 0
+        """Pushes without a verdict."""
+
+    def put(self, partition: int, push: Push) -> None:
+        """Add *push*; its verdict comes through ``on_verdicts``."""
+        self._waiting[partition].append(push)
+        self.pending += 1
+        self._some.set()
+        if self.pending >= MAX_PER_FLIGHT:
+            self._urgent.set()
+
+    def put_again(self, partition: int, push: Push) -> None:
+        """Add *push*, which somebody has made before; it gets no verdict."""
+        self._repeated = True
+        self.put(partition, push._replace(tag=AGAIN))
+
+    def expect(self, putting: Coroutine[Any, Any, None]) -> None:
+        """Run *putting*, which puts one push later; it is pending from now on."""
+        task = asyncio.create_task(putting)
+        self.pending += 1
+        self._coming.add(task)
+        task.add_done_callback(self._came)
+
+    def _came(self, task: asyncio.Task[None]) -> None:
+        self._coming.discard(task)
+        self.pending -= 1
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+            self._some.set()
+
+    async def flush(self) -> None:
+        """Return when everything that was put or expected so far is in the store.
+
+        Raises:
+            Exception: What a push that was expected has raised.
+        """
+        if self._coming:
+            await asyncio.wait(set(self._coming))
+            await asyncio.sleep(0)  # in which they are counted
+        if self._failure is not None:
+            raise self._failure
+        stored, wanted = self._stored, dict[int, int]()
+        for partition in (*self._flying, *self._waiting):
+            ahead = self._flying.get(partition, 0)
+            ahead += len(self._waiting.get(partition, ()))
+            wanted[partition] = stored[partition] + ahead
+        if not wanted:
+            return
+        self._urgent.set()
+        self._flushes += 1
+        try:
+            async with self._stored_more:
+                await self._stored_more.wait_for(
+                    lambda: all(stored[p] >= count for p, count in wanted.items())
+                )
+        finally:
+            self._flushes -= 1
+
+    def repeat(self, forgotten: Mapping[int, int]) -> tuple[int, int]:
+        """Put again what was stored lately, and is not any more.
+
+        *forgotten* tells which partitions lack pushes, and the last number that
+        each has. Returns how many pushes that is, and in how many partitions
+        something is forgotten that is not kept here any more.
+        """
+        self.pusher.went_back(forgotten)
+        kept, self._kept, self._kept_count = self._kept, deque(), 0
+        count = 0
+        for one in kept:
+            if one.number <= forgotten.get(one.partition, one.number):
+                self._kept.append(one)
+                self._kept_count += len(one.pushes)
+                continue
+            for push in one.pushes:
+                self.put_again(one.partition, push)
+            count += len(one.pushes)
+        gone = sum(self._let_go.get(p, 0) > last for p, last in forgotten.items())
+        return count, gone
+
+    def _keep(self, partition: int, pushes: Sequence[Push]) -> None:
+        now = time.monotonic()
+        number = self.pusher.confirmed(partition)
+        self._kept.append(_Kept(now, partition, number, pushes))
+        self._kept_count += len(pushes)
+        while self._kept_count > MAX_KEPT or self._kept[0].stored < now - KEPT:
+            gone = self._kept.popleft()
+            self._kept_count -= len(gone.pushes)
+            self._let_go[gone.partition] = gone.number
+
+    def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
+        if self._repeated and any(push.tag is AGAIN for push in pushes):
+            places = [i for i, push in enumerate(pushes) if push.tag is not AGAIN]
+            verdicts = "".join(verdicts[i] for i in places)
+            pushes = [pushes[i] for i in places]
+        self._on_verdicts(pushes, verdicts)
+
+    async def run(self) -> None:
+        """Send what is put, until cancelled.
+
+        Raises:
+            Exception: What a push that was expected has raised: it is lost, and
+                what made it must not be acked.
+        """
+        flights: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                await self._some.wait()
+                if self._failure is not None:
+                    raise self._failure
+                self._late = _going(self._late)
+                if not self._flushes and self.pending < MAX_PER_FLIGHT:
+                    await self._linger()
+                self._some.clear()
+                self._urgent.clear()
+                while batches := self._take():
+                    flight = asyncio.create_task(self._send(batches))
+                    flight.add_done_callback(lambda _: self._some.set())
+                    flights.add(flight)
+                    if len(flights) == FLIGHTS:
+                        await asyncio.wait(flights, return_when="FIRST_COMPLETED")
+                        flights = _going(flights)
+                flights = _going(flights)
+        finally:
+            flights |= self._coming | self._late
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
+
+    async def _linger(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DELAY):
+                await self._urgent.wait()
+
+    def _take(self) -> list[tuple[int, list[Push]]]:
+        """What goes on the next flight; nothing of partitions that are on one."""
+        batches: list[tuple[int, list[Push]]] = []
+        room = MAX_PER_FLIGHT
+        for partition in [p for p in self._waiting if p not in self._flying]:
+            pushes = self._waiting.pop(partition)
+            count = min(MAX_URLS, room)
+            if len(pushes) > count:
+                self._waiting[partition] = pushes[count:]
+                del pushes[count:]
+            batches.append((partition, pushes))
+            self._flying[partition] = len(pushes)
+            room -= len(pushes)
+            if room <= 0:
+                break
+        return batches
+
+    async def _send(
+        self,
+        batches: list[tuple[int, list[Push]]],
+        calls: list[Call] | None = None,
+    ) -> None:
+        """Push *batches*, with *calls* if these were made before.
+
+        What one of several servers does not answer is no flight any more, which
+        the others' have to wait for.
+        """
+        risen: list[tuple[int, str]] = []
+        while batches:
+            if calls is None and not self._patience.alone:
+                calls = self._calls(batches)
+                replies = await self._patience.parts(calls, copied=True)
+                batches, calls, replies = self._leave(batches, calls, replies)
+            else:
+                replies = await self._patience.run(
+                    calls or self._calls(batches), copied=True
+                )
+            calls, again = None, []
+            damaged: list[tuple[int, list[Push], KeyDamaged]] = []
+            every = itertools.chain.from_iterable(replies)
+            for (partition, pushes), reply in zip(batches, every, strict=True):
+                try:
+                    done = self.pusher.pushed(partition, reply, pushes)
+                except KeyDamaged as error:
+                    damaged.append((partition, pushes, error))
+                    continue
+                except PushForgotten:
+                    done = None
+                    if not self.pusher.is_outdated(partition):
+                        self._patience.doubt()
+                if done is None:
+                    again.append((partition, pushes))
+                    continue
+                risen += [(partition, queue) for queue in done.risen]
+                self._land(partition, pushes)
+                self._keep(partition, pushes)
+                self._tell(pushes, done.verdicts)
+            for partition, pushes, fault in damaged:
+                await self._patience.set_aside(partition, fault.key, fault.reason)
+                if not await self._patience.hold(partition, pushes):
+                    again.append((partition, pushes))
+                    continue
+                self._land(partition, pushes)
+                self._tell(pushes, NEW * len(pushes))
+            batches = again
+        async with self._stored_more:
+            self._stored_more.notify_all()
+        if hints := self._on_risen(risen):
+            # A renewal tells of what is ready if a hint is lost.
+            with contextlib.suppress(StoreUnavailable):
+                await self._patience.once(hints)
+
+    def _land(self, partition: int, pushes: Sequence[Push]) -> None:
+        """Count *pushes* as stored."""
+        del self._flying[partition]
+        self._stored[partition] += len(pushes)
+        self.pending -= len(pushes)
+        if self._journal is not None:
+            self._journal(partition, self.pusher.number(partition), pushes)
+
+    def _leave(
+        self,
+        batches: list[tuple[int, list[Push]]],
+        calls: list[Call],
+        replies: list[Any],
+    ) -> tuple[list[tuple[int, list[Push]]], list[Call], list[Any]]:
+        """What was answered; what was not is sent again, as it was, by another task."""
+        every = list(zip(batches, calls, replies, strict=True))
+        late = [one for one in every if isinstance(one[2], StoreUnavailable)]
+        if late:
+            there, sent = [batch for batch, _, _ in late], [call for _, call, _ in late]
+            task = asyncio.create_task(self._send(there, sent))
+            task.add_done_callback(lambda _: self._some.set())
+            self._late.add(task)
+        rest = [one for one in every if not isinstance(one[2], StoreUnavailable)]
+        return [b for b, _, _ in rest], [c for _, c, _ in rest], [r for _, _, r in rest]
+
+    def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
+        """The calls that push *batches*, in their order, few of them."""
+        calls: list[Call] = []
+        plans: list[Plan] = []
+        urls = 0
+        for partition, pushes in batches:
+            full = urls + len(pushes) > MAX_URLS or not self._patience.alone
+            if plans and full:
+                calls.append(joined(plans))
+                plans, urls = [], 0
+            plans.append(self.pusher.plan(partition, pushes))
+            urls += len(pushes)
+        calls.append(joined(plans))
+        return calls
+
+
+def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    """Those of *flights* that are not over; raises what one of them has raised."""
+    for flight in flights:
+        if flight.done():
+            flight.result()
+    return {flight for flight in flights if not flight.done()}

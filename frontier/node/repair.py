@@ -1,0 +1,391 @@
+"""Repairing a crawl: partitions that are set aside count again what they have.
+
+What always holds:
+
+1.  A partition stays set aside until its counts are those of its lists, and all that
+    was held for it is queued: no node sees it half done. What was cut off can be made
+    again.
+2.  Nothing is removed but keys of a type that nobody here writes, and entries that
+    say nothing; each is told. What was in such a key, and nowhere else, is lost, and
+    that is told as well.
+3.  The settings of the crawl are not made up: without them it cannot be repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from frontier.cluster.crawls import STATES
+from frontier.cluster.set_aside import (
+    BATCH,
+    Fault,
+    aside_call,
+    aside_of,
+    faults_of,
+    lease_calls,
+)
+from frontier.cluster.shared_settings import seen_shape
+from frontier.errors import CodecError, KeyDamaged, LayoutStale
+from frontier.model import Layout
+from frontier.node.set_aside import drive
+from frontier.queue.damage import is_last_push, is_number, look, readable
+from frontier.queue.push import (
+    MAX_URLS,
+    push_call,
+    pushed,
+    split_call,
+    unheld,
+)
+from frontier.queue.reserve import read_reserved, split_name
+from frontier.queue.spill_blocks import count_of
+from frontier.queue.spill_files import is_address, sizes_of
+from frontier.seen.seen_set import stored_crawl
+from frontier.store.client import Call
+from frontier.store.damage import wrong_type
+from frontier.store.keys import CrawlKeys, number_in
+from frontier.store.scanning import scan
+from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from frontier.queue.push import SeenShape
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import PartitionKeys
+
+BLOCKS = 16
+"""Blocks per call; each may take 100 kB."""
+LOST: dict[str, str] = {
+    "spent": "quotas of its hosts begin anew",
+    "dead": "its dead letters are lost",
+    "reserved": "what was under way is lost, but for what nodes still had",
+    "seen": "",
+    "queues": "",
+    "counts": "",
+    "fence": "",
+    "lease": "",
+    "started": "",
+    "polite": "",
+    "claimed": "requests of one process that wait for it may be made twice",
+    "pushers": "",
+}
+"""What is lost with a key of a partition that is removed; empty for nothing."""
+OF_THE_CRAWL: dict[str, str] = {
+    "nodes": "",
+    "epoch": "",
+    "reports": "the figures of its nodes begin anew",
+    "starts": "seeds are tested again",
+    "start": "",
+    "hints": "",
+    "order": "",
+    "process": "",
+    "spent": "limits of the crawl count anew",
+    "allowances": "",
+    "addresses": "",
+    "cookies": "cookies are lost",
+    "jar": "cookies are lost",
+}
+"""The same of the keys of a crawl."""
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What a repair found, did, and could not do."""
+
+    crawl_id: str
+    partitions: dict[int, list[Fault]] = field(default_factory=dict)
+    """Those that were repaired, and what was wrong with them."""
+    ready: int = 0
+    """URLs that are ready in them now."""
+    reserved: int = 0
+    queued: int = 0
+    """URLs that were held for them, and are queued now."""
+    removed: list[Fault] = field(default_factory=list)
+    """Keys that were removed, and what that costs."""
+    lost: list[str] = field(default_factory=list)
+    """What cannot be repaired, a line each."""
+
+
+class Repair:
+    """Repairs the partitions of one crawl that are set aside, or should be.
+
+    Raises:
+        UnknownCrawl: There is none.
+        CodecError: Its settings cannot be read.
+    """
+
+    def __init__(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
+        self._store = store
+        keys = CrawlKeys(namespace, crawl_id)
+        (kind,) = store.run([Call.command("TYPE", keys.meta())])
+        if fault := wrong_type(keys.meta(), kind):
+            reason = f"{fault}; its settings are gone, and nothing can be repaired"
+            raise KeyDamaged("", keys.meta(), reason)
+        crawl = stored_crawl(store, namespace, crawl_id)
+        self._keys, self._state = crawl.keys, crawl.state
+        self.partitions = crawl.config.partitions
+        self._shape: SeenShape = seen_shape(crawl.config)
+        self.outcome = Repaired(crawl_id)
+
+    def run(
+        self,
+        chosen: Sequence[int] = (),
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Repaired:
+        """Repair the partitions *chosen*, or all; *progress* is told how many are done.
+
+        Raises:
+            StoreError: The store does not answer. What is done stays done.
+        """
+        self._see_to_crawl()
+        aside = self._aside()
+        harmed: dict[int, list[Fault]] = {}
+        for number in chosen or range(self.partitions):
+            keys = self._keys.partition(number)
+            faults = [
+                Fault(*one) for one in drive(self._store, look(keys, self._shape))
+            ]
+            if faults or number in aside:
+                harmed[number] = faults or faults_of(aside[number])
+                self._store.call(aside_call(keys, harmed[number]))
+            progress(number + 1)
+        names = self._names(harmed) if harmed else {}
+        for number, faults in harmed.items():
+            self._repair(number, faults, names.get(number, []))
+        return self.outcome
+
+    def _aside(self) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        for first in range(0, self.partitions, BATCH):
+            batch = range(first, min(first + BATCH, self.partitions))
+            calls = lease_calls(self._keys, batch)
+            found |= aside_of(batch, self._store.run(calls, tolerant=True))
+        return found
+
+    def _see_to_crawl(self) -> None:
+        """Remove keys of the crawl's own that are of another type."""
+        if self._state.encode() not in STATES:
+            self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
+            reason = f"its state was {self._state[:40]!r}, and is open now"
+            self.outcome.removed.append(Fault("meta", reason))
+        self._drop_spent()
+        start = self._keys.meta().removesuffix("meta")
+        found = scan(self._store, _escaped(start) + "*")
+        for name in {key.decode("utf-8", "surrogateescape") for key in found}:
+            what = name.removeprefix(start).partition(":")[0]
+            if what in OF_THE_CRAWL:
+                self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
+
+    def _drop_spent(self) -> None:
+        """Have the limits of the crawl count anew what is no number."""
+        name = self._keys.spent()
+        if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
+            return
+        spent = self._store.call(Call.command("HGETALL", name))
+        if bad := [key for key, value in spent.items() if not is_number(value)]:
+            self._store.call(Call.command("HDEL", name, *bad))
+            cost = f"{bad[0][:40]!r} was not a number, and counts anew"
+            self.outcome.removed.append(Fault("spent", cost))
+
+    def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
+        """Remove the key *name* if it is of another type; return whether it was."""
+        fault = wrong_type(name, self._store.call(Call.command("TYPE", name)))
+        if fault:
+            self._store.call(Call.command("DEL", name))
+            self.outcome.removed.append(Fault(what, f"{fault}; {cost}".rstrip("; ")))
+        return bool(fault)
+
+    def _names(self, harmed: Iterable[int]) -> dict[int, list[str]]:
+        """The names of all keys of the *harmed* partitions."""
+        found: dict[int, set[str]] = defaultdict(set)
+        pattern = self._keys.partition(0).tag.removesuffix("0}")
+        for key in scan(self._store, _escaped(pattern) + "*"):
+            name = key.decode("utf-8", "surrogateescape")
+            number = number_in(self._keys, name)
+            if number is not None:
+                found[number].add(name)
+        return {number: sorted(found[number]) for number in harmed}
+
+    def _repair(self, number: int, faults: list[Fault], names: list[str]) -> None:
+        keys = self._keys.partition(number)
+        self.outcome.partitions[number] = faults
+        start = keys.tag + ":"
+        for what, cost in LOST.items():
+            if what != "lease":
+                told = f"{number}:{what}"
+                if self._remove_wrong(start + what, told, cost) and cost:
+                    self.outcome.lost.append(f"partition {number}: {cost}")
+        for fault in faults:
+            if fault.key.startswith(("set:", "bloom:")):
+                cost = "its URLs are new again, and may be fetched twice"
+                self._remove_wrong(start + fault.key, f"{number}:{fault.key}", cost)
+        lists = self._lists(number, names)
+        self._see_to_fields(number, keys)
+        if any(fault.key == "seen" for fault in faults):
+            self._read_seen(number, keys, names)
+        while True:
+            ready, reserved, _ = self._count(keys, lists)
+            if not self._queue_held(keys):
+                break
+            lists = self._lists(number, self._names([number])[number])
+        self.outcome.ready += ready
+        self.outcome.reserved += reserved
+
+    def _lists(self, number: int, names: Iterable[str]) -> dict[str, int]:
+        """The queues of a partition, and how many blocks each has."""
+        keys = self._keys.partition(number)
+        queues: dict[str, int] = {}
+        for what in ("ready", "spilled"):
+            start = f"{keys.tag}:{what}:"
+            for name in [name for name in names if name.startswith(start)]:
+                queue = name.removeprefix(start)
+                cost = f"the URLs that were in {what}:{queue} are lost"
+                if self._remove_wrong(name, f"{number}:{what}:{queue}", cost):
+                    self.outcome.lost.append(f"partition {number}: {cost}")
+                elif readable(queue.encode("utf-8", "surrogateescape")):
+                    queues.setdefault(queue, 0)
+                    if what == "spilled":
+                        length = self._store.call(Call.command("LLEN", name))
+                        queues[queue] = int(length)
+        return queues
+
+    def _see_to_fields(self, number: int, keys: PartitionKeys) -> None:
+        """Make dead letters of reservations that cannot be read; drop such quotas."""
+        entries = self._store.call(Call.command("HGETALL", keys.reserved))
+        for key, value in entries.items():
+            try:
+                read_reserved(key, value)
+            except CodecError as error:
+                letter = f"{error}\n\n".encode() + value
+                self._store.call(Call.command("RPUSH", keys.dead, letter))
+                self._store.call(Call.command("HDEL", keys.reserved, key))
+                self.outcome.lost.append(
+                    f"partition {number}: {error}; it is in the dead letter"
+                )
+        pushers = self._store.call(Call.command("HGETALL", keys.pushers))
+        if bad := [key for key, value in pushers.items() if not is_last_push(value)]:
+            self._store.call(Call.command("HDEL", keys.pushers, *bad))
+        spent = self._store.call(Call.command("HGETALL", keys.spent))
+        bad = [key for key, value in spent.items() if not is_number(value)]
+        if bad:
+            self._store.call(Call.command("HDEL", keys.spent, *bad))
+            cost = f"{len(bad)} quotas of its hosts begin anew"
+            self.outcome.lost.append(f"partition {number}: {cost}")
+
+    def _count(self, keys: PartitionKeys, lists: dict[str, int]) -> list[int]:
+        spilled = in_store = in_files = 0
+        for queue, blocks in lists.items():
+            for block in self._blocks(keys.spilled(queue), blocks):
+                in_store += len(block)
+                if is_address(block):
+                    try:
+                        count, size = sizes_of(block)
+                    except CodecError:
+                        continue
+                    spilled += count
+                    in_files += size
+                else:
+                    spilled += count_of(block)
+        names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
+        names += [keys.fence, *(keys.ready(queue) for queue in lists)]
+        args: list[str | int] = [keys.born, spilled, in_store, in_files]
+        for queue, blocks in lists.items():
+            args += (queue, -split_name(queue)[0], blocks)
+        reply = self._store.call(Call.to(PARTITION_REPAIR, names, args))
+        if reply is None:
+            raise KeyDamaged("", keys.lease, "it was changed while it was repaired")
+        return [int(value) for value in reply]
+
+    def _blocks(self, name: str, count: int) -> Iterator[bytes]:
+        for first in range(0, count, BLOCKS):
+            read = Call.command("LRANGE", name, first, first + BLOCKS - 1)
+            yield from self._store.call(read)
+
+    def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
+        """Tell the layout of the seen-set by what the set itself has."""
+        start = keys.tag + ":"
+        space, shape = self._shape.space, self._shape
+        buckets: dict[int, dict[int, str]] = defaultdict(dict)
+        blooms = 0
+        for name in names:
+            what = name.removeprefix(start)
+            found = re.fullmatch(r"(set:(\d{1,9}):|bloom:)(\d{1,9})", what)
+            if found and found[1] == "bloom:":
+                blooms = max(blooms, int(found[3]) + 1)
+            elif found and not self._remove_wrong(
+                name, f"{number}:{what}", "its URLs are new again"
+            ):
+                buckets[int(found[2])][int(found[3])] = name
+        era = max(buckets, default=0)
+        here = buckets[era]
+        total = max(space.groups, max(here, default=0) + 1)
+        count = 0
+        for bucket, name in here.items():
+            members = self._store.call(Call.command("SMEMBERS", name))
+            count += len(members)
+            wrong: dict[int, list[bytes]] = defaultdict(list)
+            for member in members:
+                if not is_number_of_a_member(member):
+                    self._store.call(Call.command("SREM", name, member))
+                    count -= 1
+                    continue
+                entry = space.entry_of(int(member), bucket)
+                if (place := space.bucket_of(entry, total)) != bucket:
+                    wrong[place].append(member)
+            for place, moved in wrong.items():
+                self._store.call(Call.command("SADD", keys.bucket(era, place), *moved))
+                self._store.call(Call.command("SREM", name, *moved))
+        last = shape.generation(blooms - 1).capacity if blooms else 0
+        self._store.call(Call.command("DEL", keys.seen))
+        fields = ("buckets", total, "count", count, "blooms", blooms, "last", last)
+        if here or blooms:
+            call = Call.command("HSET", keys.seen, *fields, "era", era, "claims", 1)
+            self._store.call(call)
+        # Empty buckets have no key: there may have been more of them.
+        self._grow(keys, Layout(total, count, blooms, last, era))
+
+    def _grow(self, keys: PartitionKeys, layout: Layout) -> None:
+        """Have as many buckets as so many URLs are to have."""
+        wanted = self._shape.space.wanted(layout.count)
+        if self._shape.has_set and wanted > layout.buckets:
+            self._store.call(split_call(keys, self._shape, layout, wanted))
+
+    def _queue_held(self, keys: PartitionKeys) -> bool:
+        """Queue what is held, and return the partition; whether something was held."""
+        held = self._store.call(Call.command("HGETALL", keys.held))
+        read = {name: unheld(packed) for name, packed in held.items()}
+        found = [(name, push) for name, push in read.items() if push]
+        bad = [name for name, push in read.items() if not push]
+        layout = Layout()
+        for first in range(0, len(found), MAX_URLS):
+            batch = found[first : first + MAX_URLS]
+            pushes = [push for _, push in batch]
+            done = None
+            while done is None:
+                reply = self._store.call(push_call(keys, self._shape, layout, pushes))
+                try:
+                    done = pushed(reply, pushes)
+                except LayoutStale as stale:
+                    layout = stale.layout
+            layout = done.layout
+            self.outcome.queued += done.verdicts.count("n") + done.verdicts.count("f")
+            names = [name for name, _ in batch]
+            self._store.call(Call.command("HDEL", keys.held, *names))
+        if bad:
+            self._store.call(Call.command("HDEL", keys.held, *bad))
+            self.outcome.lost.append(f"{keys.held}: {len(bad)} entries cannot be read")
+        back = self._store.call(Call.to(PARTITION_RETURN, [keys.lease, keys.held]))
+        return bool(back == 0)
+
+
+def is_number_of_a_member(member: bytes) -> bool:
+    """Whether *member* is an integer as sets have them."""
+    return member.isdigit() and len(member) <= 19
+
+
+def _escaped(text: str) -> str:
+    """*text* as a pattern of keys that matches it alone."""
+    return re.sub(r"([\\*?\[\]^-])", r"\\\1", text)

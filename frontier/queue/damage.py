@@ -1,0 +1,162 @@
+"""What is wrong with a partition's keys: types and values that nobody here writes.
+
+Looking changes nothing, and a value is read only where the type is right: so it
+works on a partition however damaged. What a value means, and whether it is true, is
+not asked here; `frontier.node.repair` counts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import CodecError
+from frontier.model import Layout
+from frontier.queue.reserve import read_reserved, split_name
+from frontier.store.calls import Call
+from frontier.store.damage import wrong_type
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from frontier.queue.push import SeenShape
+    from frontier.store.keys import PartitionKeys
+
+NUMBERS = (
+    *("ready", "pushed", "seq", "acked", "dead", "skipped"),
+    *("spilled", "spilled_bytes", "shelved_bytes", "blocks"),
+)
+"""Fields of `counts` that are numbers."""
+LAYOUT = ("buckets", "count", "blooms", "last", "era")
+DIGITS = 15
+"""Of any number in the store: Lua's are exact up to 2^53."""
+_LAST_PUSH = re.compile(rb"[0-9]{1,15} [0-9]{1,15} [A-Za-z]*")
+MAX_BUCKETS = 10_000
+"""Buckets of a seen-set that are looked at."""
+MAX_NAMES = 1_000
+"""Queues that are looked at."""
+
+
+def is_number(value: bytes) -> bool:
+    """Whether *value* is a number as scripts write them: digits, and not too many."""
+    return 0 < len(value) <= DIGITS and value.isdigit()
+
+
+def is_last_push(value: bytes) -> bool:
+    """Whether *value* may tell of the last push of a process."""
+    return _LAST_PUSH.fullmatch(value) is not None
+
+
+def look(
+    keys: PartitionKeys, shape: SeenShape | None = None
+) -> Generator[list[Call], list[Any], list[tuple[str, str]]]:
+    """Yield calls, and be sent their replies; return keys' faults.
+
+    A fault is what follows the partition's tag, and the reason. With *shape* the
+    layout of the seen-set is compared with it.
+    """
+    fixed = (
+        *("lease", "fence", "counts", "queues", "reserved", "started", "polite"),
+        *("spent", "dead", "seen", "claimed", "pushers"),
+    )
+    names = {what: str(getattr(keys, what)) for what in fixed}
+    types = yield [Call.command("TYPE", name) for name in names.values()]
+    faults = []
+    right = set()
+    for (what, name), kind in zip(names.items(), types, strict=True):
+        if fault := wrong_type(name, kind):
+            faults.append((what, fault))
+        elif kind not in {b"none", "none"}:
+            right.add(what)
+    reads = {
+        "fence": Call.command("GET", keys.fence),
+        "counts": Call.command("HGETALL", keys.counts),
+        "reserved": Call.command("HGETALL", keys.reserved),
+        "queues": Call.command("ZRANGE", keys.queues, 0, MAX_NAMES - 1),
+        "seen": Call.command("HMGET", keys.seen, *LAYOUT),
+        "spent": Call.command("HGETALL", keys.spent),
+        "pushers": Call.command("HGETALL", keys.pushers),
+    }
+    asked = [what for what in reads if what in right]
+    replies = yield [reads[what] for what in asked]
+    found: dict[str, Any] = dict(zip(asked, replies, strict=True))
+    if "fence" in found and not is_number(found["fence"] or b""):
+        faults.append(("fence", "it is not a token"))
+    faults += _of_counts(keys, found.get("counts", {}))
+    faults += _of_reserved(found.get("reserved", {}))
+    faults += _of_spent(found.get("spent", {}))
+    if not all(map(is_last_push, found.get("pushers", {}).values())):
+        faults.append(("pushers", "an entry of it is no push"))
+    faults += _of_seen(found.get("seen", ()), shape)
+    tiers = _tiers(keys, found.get("seen", ()), faults)
+    queues = [queue for queue in found.get("queues", ()) if readable(queue)]
+    lists = [getattr(keys, what)(q) for q in queues for what in ("ready", "spilled")]
+    lists += tiers
+    kinds = yield [Call.command("TYPE", name) for name in lists]
+    for name, kind in zip(lists, kinds, strict=True):
+        if fault := wrong_type(name, kind):
+            faults.append((name.removeprefix(keys.tag + ":"), fault))
+    return faults
+
+
+def _tiers(
+    keys: PartitionKeys, values: Sequence[bytes | None], faults: Sequence[Any]
+) -> list[str]:
+    """The keys of the seen-set, if its layout is right; no more than `MAX_BUCKETS`."""
+    if not values or any(what == "seen" for what, _ in faults):
+        return []
+    buckets, _, blooms, _, era = (int(value or 0) for value in values)
+    names = [keys.bloom(number) for number in range(blooms)]
+    return names + [keys.bucket(era, n) for n in range(min(buckets or 1, MAX_BUCKETS))]
+
+
+def readable(queue: bytes) -> str:
+    """The name of a queue that *queue* is; empty if it is none."""
+    try:
+        name = queue.decode()
+        split_name(name)
+    except (CodecError, ValueError):
+        return ""
+    return name
+
+
+def _of_counts(
+    keys: PartitionKeys, counts: Mapping[bytes, bytes]
+) -> list[tuple[str, str]]:
+    faults = [
+        ("counts", f"its {name} is not a number")
+        for name in NUMBERS
+        if not is_number(counts.get(name.encode(), b"0"))
+    ]
+    if counts and counts.get(b"born", b"") != keys.born.encode():
+        faults.append(("counts", "its born is not the mark of the crawl"))
+    return faults
+
+
+def _of_reserved(reserved: Mapping[bytes, bytes]) -> list[tuple[str, str]]:
+    for number, value in reserved.items():
+        try:
+            read_reserved(number, value)
+        except CodecError as error:
+            return [("reserved", str(error))]
+    return []
+
+
+def _of_spent(spent: Mapping[bytes, bytes]) -> list[tuple[str, str]]:
+    bad = [field for field, value in spent.items() if not is_number(value)]
+    return [("spent", f"its {bad[0][:100]!r} is not a number")] if bad else []
+
+
+def _of_seen(
+    values: Sequence[bytes | None], shape: SeenShape | None
+) -> list[tuple[str, str]]:
+    faults = [
+        ("seen", f"its {name} is not a number")
+        for name, value in zip(LAYOUT, values, strict=False)
+        if value is not None and not is_number(value)
+    ]
+    if values and not faults and shape is not None:
+        layout = Layout(*(int(value or 0) for value in values))
+        if not shape.allows(layout):
+            faults.append(("seen", "its numbers do not fit each other"))
+    return faults

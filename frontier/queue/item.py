@@ -1,0 +1,397 @@
+"""Queue items: requests as bytes, versioned, without pickle.
+
+An item is one digit (how often it was delivered without an ack), one version
+byte, and a msgpack map of what differs from a plain GET request; the names of what
+all requests have are their places in `NAMES`. What comes back is data:
+
+1.  Values of the types in `_PACKERS` have the type that they had; subclasses of
+    text, bytes and numbers have become what they are subclasses of. Any other
+    value is refused with its name, never changed.
+2.  Of a class only its name travels. `Classes` says which may, and looks them up;
+    where nothing is looked up, `Named` stands for the instance.
+
+A type that is added gets an extension code of its own and no version: a node that
+does not know the code refuses the items that have it and reads all others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import re
+from collections import Counter, OrderedDict, defaultdict, deque
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import msgpack
+
+from frontier.errors import CodecError, NotSerializable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+VERSION = 2
+OLDER = 1
+"""The version before; it has names instead of places, and can be read as well."""
+NAMES = (
+    "url",
+    "callback",
+    "headers",
+    "meta",
+    "errback",
+    "method",
+    "body",
+    "cookies",
+    "encoding",
+    "priority",
+    "dont_filter",
+    "flags",
+    "cb_kwargs",
+    "_class",
+)
+"""Names in records by their places, which never change; more may follow."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Largest item, so that a hostile or broken request cannot fill the store."""
+
+MAX_DEPTH = 32
+"""Tuples and sets within each other: each takes 32 KB of the C stack to read, so
+that some hundreds of them would end the process."""
+
+_HEAD = b"0" + bytes([VERSION])
+_PLACES: dict[Any, Any] = {name: place for place, name in enumerate(NAMES)}
+_NAMED: dict[Any, Any] = dict(enumerate(NAMES))
+_place = _PLACES.get
+_HEADERS, _META = _PLACES["headers"], _PLACES["meta"]
+_MAY_HOLD = frozenset(
+    _PLACES[name] for name in ("cookies", "flags", "cb_kwargs", "_class")
+)
+"""What else a spider fills; a class of its own may have attributes of its own."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Named:
+    """What an item says of an instance of a class that is not looked up."""
+
+    module: str
+    name: str
+    content: Any
+
+
+class Classes:
+    """No class travels, and none is looked up; see `frontier.requests.item_classes`."""
+
+    def apart(self, value: Any) -> tuple[str, str, Any] | None:  # noqa: ARG002
+        """Module, name and content of *value*; `None` if it is of no such class.
+
+        Raises:
+            TypeError: It is, but cannot travel.
+        """
+        return None
+
+    def together(self, module: Any, name: Any, content: Any) -> Any:
+        """The instance that `apart` took apart.
+
+        Raises:
+            CodecError: The class is not allowed or not there, or is made of
+                something else here.
+        """
+        return Named(module, name, content)
+
+
+class Codec:
+    """Writes and reads the items of a crawl whose requests may carry *classes*."""
+
+    def __init__(self, classes: Classes) -> None:
+        self._classes = classes
+        # Made once, as that takes as long as to pack with it.
+        self._pack_record = msgpack.Packer(
+            default=partial(self._pack_other, depth=0), strict_types=True
+        ).pack
+
+    def encode(self, record: Mapping[str, Any], *, most: int = MAX_BYTES) -> bytes:
+        """The item of *record*, a request as a mapping with a ``url``, of *most* bytes.
+
+        Raises:
+            NotSerializable: A value is not data, or all together are too large.
+        """
+        try:
+            placed = {_place(name, name): value for name, value in record.items()}
+            body: bytes = self._pack_record(placed)
+            # msgpack takes a bytearray for bytes, and does not ask.
+            if len(placed) > 1 and _may_hold_buffers(placed):
+                body = self._repacked(placed, body)
+        except _NOT_DATA as error:
+            raise self._blame(record, error) from None
+        if len(body) > most:
+            reason = f"takes {len(body):,} bytes; at most {most:,} can be stored"
+            raise NotSerializable(_short(record), "the request", reason)
+        return _HEAD + body
+
+    def decode(self, item: bytes) -> dict[str, Any]:
+        """The record of *item*.
+
+        Raises:
+            CodecError: It is not what `encode` of this version writes, or has
+                an instance of a class that is not allowed.
+        """
+        if len(item) < 3 or item[1] not in (VERSION, OLDER):
+            raise CodecError("an item of another version, or not an item")
+        try:
+            record = msgpack.unpackb(
+                item[2:],
+                ext_hook=partial(self._unpack_ext, depth=0),
+                strict_map_key=False,
+                max_str_len=MAX_BYTES,
+            )
+        except _ClassRefused as refused:
+            raise CodecError(f"an item with a {refused}") from None
+        except Exception as error:  # noqa: BLE001 (msgpack raises many types)
+            raise CodecError(f"an item that is not msgpack: {error}") from None
+        if isinstance(record, dict):
+            record = {_NAMED.get(name, name): value for name, value in record.items()}
+            if isinstance(record.get("url"), str):
+                return record
+        raise CodecError("an item without a URL")
+
+    def _repacked(self, placed: dict[Any, Any], body: bytes) -> bytes:
+        """*body*, the packed *placed*, with each `bytearray` as one."""
+        for name, value in placed.items():
+            if name != _HEADERS and _has_buffer(value):
+                placed[name] = _without_buffers(value)
+                body = self._pack_record(placed)
+        return body
+
+    def _pack(self, value: Any, depth: int = 0) -> Any:
+        default = partial(self._pack_other, depth=depth)
+        packer = msgpack.Packer(default=default, strict_types=True)
+        packed = packer.pack(value)
+        # After that, as a value that is within itself cannot be packed.
+        return packer.pack(_without_buffers(value)) if _has_buffer(value) else packed
+
+    def _pack_other(self, value: Any, *, depth: int) -> Any:
+        kind = type(value)
+        if kind in _PACKERS:
+            code, plain = _PACKERS[kind]
+            content = plain(value)
+        elif (named := self._classes.apart(value)) is not None:
+            code, content = _NAMED_CLASS, list(named)
+        else:
+            for base, plain in () if isinstance(value, Enum) else _BASES:
+                if isinstance(value, base):
+                    return self._pack_plain(plain(value), depth)
+            raise TypeError(f"is a {kind.__module__}.{kind.__qualname__}")
+        if depth == MAX_DEPTH:
+            raise ValueError(
+                f"has more than {MAX_DEPTH} tuples, sets or objects in each other"
+            )
+        return msgpack.ExtType(code, self._pack(content, depth + 1))
+
+    def _pack_plain(self, value: Any, depth: int) -> Any:
+        """*value*, or what stands for it if msgpack, which asks once, has no place."""
+        is_large = type(value) is int and not -(2**63) <= value < 2**64
+        if is_large or type(value) in (complex, Decimal):
+            return self._pack_other(value, depth=depth)
+        return value
+
+    def _unpack_ext(self, code: int, data: bytes, *, depth: int) -> Any:
+        if code != _NAMED_CLASS and code not in _UNPACKERS:
+            raise CodecError(f"an item with extension {code}")
+        if depth == MAX_DEPTH:
+            raise CodecError(
+                f"an item with more than {MAX_DEPTH} extensions in each other"
+            )
+        hook = partial(self._unpack_ext, depth=depth + 1)
+        content = msgpack.unpackb(data, ext_hook=hook, strict_map_key=False)
+        if code != _NAMED_CLASS:
+            return _UNPACKERS[code](content)
+        module, name, content = content
+        try:
+            return self._classes.together(module, name, content)
+        except CodecError as error:
+            raise _ClassRefused(*error.args) from None
+
+    def _blame(self, record: Mapping[str, Any], error: Exception) -> NotSerializable:
+        for part in ("meta", "cb_kwargs"):
+            for key, value in (record.get(part) or {}).items():
+                try:
+                    self._pack({key: value})
+                except _NOT_DATA as cause:
+                    where = f"{part}[{key!r}]"
+                    return NotSerializable(_short(record), where, str(cause))
+        for name, value in record.items():
+            try:
+                self._pack(value)
+            except _NOT_DATA as cause:
+                return NotSerializable(_short(record), name, str(cause))
+        return NotSerializable(_short(record), "the request", str(error))
+
+
+class _ClassRefused(CodecError):
+    """The class of an instance in an item is not allowed, or is another here."""
+
+
+def _may_hold_buffers(placed: Mapping[Any, Any]) -> bool:
+    """Whether the values of a record have to be looked through, which takes longer."""
+    meta = placed.get(_META)
+    if meta and not _HOLDERS.isdisjoint(map(type, meta.values())):
+        return True
+    return not _MAY_HOLD.isdisjoint(placed)
+
+
+def _has_buffer(value: Any) -> bool:
+    """Whether a `bytearray` or `memoryview` is in the lists and maps of *value*."""
+    kind = type(value)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list:
+        return kind in _BUFFERS
+    # As most have neither, before each is looked at.
+    if not _HOLDERS.isdisjoint(map(type, value)):
+        for inner in value:
+            if type(inner) in _HOLDERS and _has_buffer(inner):
+                return True
+    return False
+
+
+def _without_buffers(value: Any) -> Any:
+    """*value* with an extension in place of each `bytearray` in it."""
+    kind = type(value)
+    if kind is dict:
+        return {key: _without_buffers(inner) for key, inner in value.items()}
+    if kind is list:
+        return [_without_buffers(inner) for inner in value]
+    if kind is memoryview:
+        raise TypeError("is a builtins.memoryview")
+    if kind is bytearray:
+        return msgpack.ExtType(_BYTEARRAY, msgpack.packb(bytes(value)))
+    return value
+
+
+def _date_parts(value: dt.datetime | dt.time) -> Any:
+    """ISO 8601's text; with the name of a zone and the fold if there are any."""
+    zone = value.tzinfo
+    if isinstance(zone, ZoneInfo) and zone.key:
+        return [value.replace(tzinfo=None).isoformat(), zone.key, value.fold]
+    if value.fold:
+        return [value.isoformat(), "", value.fold]
+    if zone is not None and value.utcoffset() is None:
+        raise TypeError("has a time zone whose offset is not known without a date")
+    return value.isoformat()
+
+
+def _from_date_parts(kind: Any, parts: Any) -> Any:
+    if isinstance(parts, str):
+        return kind.fromisoformat(parts)
+    text, key, fold = parts
+    value = kind.fromisoformat(text).replace(fold=fold)
+    if not key:
+        return value
+    if not _ZONE.fullmatch(key):
+        raise ValueError("a time zone without a name")
+    return value.replace(tzinfo=ZoneInfo(key))
+
+
+def _big(value: int) -> bytes:
+    size = value.bit_length() // 8 + 1
+    if size > _MAX_INT:
+        raise OverflowError(f"is a number of {size:,} bytes; at most {_MAX_INT:,}")
+    return value.to_bytes(size, "big", signed=True)
+
+
+def _from_big(content: Any) -> int:
+    if len(content) > _MAX_INT:
+        raise ValueError(f"a number of more than {_MAX_INT} bytes")
+    return int.from_bytes(content, "big", signed=True)
+
+
+def _with_factory(value: defaultdict[Any, Any]) -> Any:
+    for name, factory in _FACTORIES.items():
+        if value.default_factory is factory:
+            return [name, dict(value)]
+    raise TypeError(
+        f"is a defaultdict of {value.default_factory!r}; of {', '.join(_FACTORIES)} "
+        "it could be stored"
+    )
+
+
+_NOT_DATA = (TypeError, ValueError, OverflowError, RecursionError)
+_MAX_INT = 1024
+"""Bytes of a number: others print it, which takes the square of its length."""
+_ZONE = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,2}")
+_BUFFERS = frozenset((bytearray, memoryview))
+_HOLDERS = _BUFFERS | {dict, list}
+_FACTORIES: dict[str, Any] = {
+    "None": None,
+    **{kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)},
+}
+_TUPLE, _SET, _FROZENSET, _DATETIME, _DATE, _DECIMAL = range(1, 7)
+_BYTEARRAY, _ORDERED, _DEFAULTDICT, _COUNTER, _DEQUE, _PROXY = range(7, 13)
+_TIME, _TIMEDELTA, _COMPLEX, _BIG, _UUID, _NAMED_CLASS = range(13, 19)
+_PATH, _POSIX_PATH, _WINDOWS_PATH = range(19, 22)
+_PACKERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
+    tuple: (_TUPLE, list),
+    set: (_SET, list),
+    frozenset: (_FROZENSET, list),
+    dt.datetime: (_DATETIME, _date_parts),
+    dt.date: (_DATE, dt.date.isoformat),
+    dt.time: (_TIME, _date_parts),
+    dt.timedelta: (_TIMEDELTA, lambda d: [d.days, d.seconds, d.microseconds]),
+    Decimal: (_DECIMAL, str),
+    int: (_BIG, _big),  # those that msgpack has no place for
+    complex: (_COMPLEX, lambda number: [number.real, number.imag]),
+    OrderedDict: (_ORDERED, dict),
+    defaultdict: (_DEFAULTDICT, _with_factory),
+    Counter: (_COUNTER, dict),
+    deque: (_DEQUE, lambda values: [values.maxlen, list(values)]),
+    MappingProxyType: (_PROXY, dict),
+    UUID: (_UUID, lambda one: one.bytes),
+    type(Path()): (_PATH, str),
+    PurePosixPath: (_POSIX_PATH, str),
+    PureWindowsPath: (_WINDOWS_PATH, str),
+}
+_UNPACKERS: dict[int, Callable[[Any], Any]] = {
+    _TUPLE: tuple,
+    _SET: set,
+    _FROZENSET: frozenset,
+    _DATETIME: partial(_from_date_parts, dt.datetime),
+    _DATE: dt.date.fromisoformat,
+    _TIME: partial(_from_date_parts, dt.time),
+    _TIMEDELTA: lambda parts: dt.timedelta(*parts),
+    _DECIMAL: Decimal,
+    _BIG: _from_big,
+    _COMPLEX: lambda parts: complex(*parts),
+    _BYTEARRAY: lambda content: bytearray(memoryview(content)),
+    _ORDERED: OrderedDict,
+    _DEFAULTDICT: lambda parts: defaultdict(_FACTORIES[parts[0]], parts[1]),
+    _COUNTER: Counter,
+    _DEQUE: lambda parts: deque(parts[1], parts[0]),
+    _PROXY: MappingProxyType,
+    _UUID: lambda content: UUID(bytes=content),
+    _PATH: Path,
+    _POSIX_PATH: PurePosixPath,
+    _WINDOWS_PATH: PureWindowsPath,
+}
+# Of their own, as a subclass may have overridden what the base class has.
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (bytes, lambda value: bytes.__getitem__(value, slice(None))),
+    (int, int.__int__),
+    (float, float.__float__),
+    (complex, complex.__complex__),
+    (Decimal, Decimal),
+)
+
+
+def _short(record: Mapping[str, Any]) -> str:
+    return str(record.get("url"))[:200]
+
+
+_plain = Codec(Classes())
+encode, decode = _plain.encode, _plain.decode
+"""Those of items whose classes are not looked up: of seeds, and for a look at URLs."""

@@ -1,0 +1,260 @@
+"""How a URL came to be fetched: which page led to it, over which hops, from which seed.
+
+Archivists ask this first of an odd capture. It travels in the ``meta`` of requests,
+so that it is in the queue, and with another node after a kill. The words and the
+letters are Heritrix's (``org.archive.modules.extractor.Hop``):
+
+====  ==========================================
+``L``  a link of a page
+``M``  an entry of a sitemap
+``S``  a form that was sent: not GET
+``R``  a redirect
+``P``  needed before others: robots.txt
+====  ==========================================
+
+What always holds:
+
+1.  What a request carries is overwritten where a page yields it: a spider that hands
+    on ``response.meta`` hands on nothing of this.
+2.  It is data of unknown origin, from the store: what is not as it is written here
+    counts as not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.exceptions import NotConfigured
+from scrapy.http.request import NO_CALLBACK
+
+from frontier import model
+from frontier.errors import WriterStopped
+from frontier.model import Found
+from frontier.scrapy_internals import takes_no_spider
+from frontier.session.session import connection_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+    from typing import Self
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.model import Stored
+    from frontier.session.session import Connection
+
+META = "frontier_found"
+"""Key of ``meta``: ``[via, hops, seed, redirects]``; hops ``None`` if not known, and
+*redirects* how many of ``redirect_urls`` the request had when it was made."""
+URL_LIMIT = 2_000
+"""Longest URL that is carried along; a longer one leaves its place empty."""
+HOPS_LIMIT = 50
+"""Most hops that are written out; Heritrix's limit, with the count before them."""
+_HOPS = re.compile(r"(?:([0-9]{1,6})\+)?([A-Z]{0,50})")
+SEED = ["", "", "", 0]
+MOST_OUTLINKS = 6_000
+"""Of a page, that are recorded; Heritrix's ``CrawlURI.MAX_OUTLINKS``."""
+
+
+@takes_no_spider
+class DiscoveryMiddleware:
+    """Notes in each request of a page how it was found."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        config = connection_of(crawler).config
+        if not (config.warc_enabled and (config.warc_metadata or config.warc_log)):
+            raise NotConfigured  # with a reason, Scrapy would warn
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Mark what *start* yields as seeds."""
+        async for each in start:
+            if isinstance(each, Request):
+                each.meta[META] = SEED
+            yield each
+
+    async def process_spider_output(
+        self, response: Response, result: AsyncIterator[Any]
+    ) -> AsyncIterator[Any]:
+        """Note in the requests of *result* that *response* led to them."""
+        found: Found | None = None
+        parent = response.request
+        async for each in result:
+            if isinstance(each, Request):
+                if found is None:
+                    found = found_of(parent) if parent else Found("", None, "")
+                each.meta[META] = _step(response, found, each)
+            yield each
+
+
+def noting_of(connection: Connection) -> Callable[[Any, Request], Any] | None:
+    """What notes the links of pages, if they are wanted."""
+    wanted = connection.config.warc_outlinks and connection.node.archive is not None
+    return _Outlinks(connection).noting if wanted else None
+
+
+class _Outlinks:
+    """Has the links of each page recorded, as its callback yields them.
+
+    That is before anything drops them: those that are seen, off site or too deep are
+    links, too. The record is queued when the callback has ended, in whatever way, and
+    so before its request can be acked; the ack waits for it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def noting(self, output: Any, request: Request) -> Any:
+        """*output* of the callback of *request*, an iterator if it was iterable."""
+        page = self._connection.stored.get(request)
+        if page is None:
+            return output
+        letter = _letter_of(request)
+        if isinstance(output, AsyncIterator):
+            return self._slowly(output, page, letter)
+        if isinstance(output, Iterable):
+            return self._quickly(output, page, letter)
+        return output
+
+    def _quickly(
+        self, output: Iterable[Any], page: Future[Stored], letter: str
+    ) -> Iterator[Any]:
+        links = _Links(letter)
+        try:
+            for made in output:
+                links.add(made)
+                yield made
+        finally:
+            self._record(links, page)
+
+    async def _slowly(
+        self, output: AsyncIterator[Any], page: Future[Stored], letter: str
+    ) -> AsyncIterator[Any]:
+        links = _Links(letter)
+        try:
+            async for made in output:
+                links.add(made)
+                yield made
+        finally:
+            self._record(links, page)
+
+    def _record(self, links: _Links, page: Future[Stored]) -> None:
+        archive = self._connection.node.archive
+        if not links.found or archive is None:
+            return
+        with suppress(WriterStopped):  # then the request is not acked either
+            told = model.Outlinks(page, tuple(links.found.items()), links.left_out)
+            archive.note_outlinks(told)
+
+
+class _Links:
+    """The first `MOST_OUTLINKS` of a page, and how many there are beyond."""
+
+    def __init__(self, letter: str) -> None:
+        self._letter = letter
+        self.found: dict[str, str] = {}
+        """URL to hop letter."""
+        self.left_out = 0
+
+    def add(self, made: Any) -> None:
+        if not isinstance(made, Request) or made.url in self.found:
+            return
+        if len(made.url) > URL_LIMIT or len(self.found) >= MOST_OUTLINKS:
+            self.left_out += 1
+        else:
+            self.found[made.url] = "S" if made.method != "GET" else self._letter
+
+
+def found_of(request: Request) -> Found:
+    """How *request* was found, the redirects on its way included."""
+    given = request.meta.get(META)
+    if given is None:
+        return _without(request)
+    via, hops, seed, before = given if _is_written_here(given) else ("", None, "", 0)
+    urls = request.meta.get("redirect_urls")
+    passed = urls[before:] if isinstance(urls, list) else []
+    if passed:
+        if not seed and hops == "":
+            seed = str(passed[0])
+        for _ in passed[:HOPS_LIMIT]:
+            hops = extended(hops, "R")
+        via = str(passed[-1])
+    return Found(_limited(via), hops, _limited(seed))
+
+
+def hops_of(request: Request) -> int:
+    """How many links and redirects led to *request*, as far as it is known."""
+    given = request.meta.get(META)
+    urls = request.meta.get("redirect_urls")
+    passed = len(urls) if isinstance(urls, list) else 0
+    if given is not None and _is_written_here(given) and given[1] is not None:
+        found = _HOPS.fullmatch(given[1])
+        if found is not None:
+            counted = int(found[1] or 0) + len(found[2])
+            return counted + max(0, passed - int(given[3]))
+    depth = request.meta.get("depth", 0)
+    return (depth if isinstance(depth, int) else 0) + passed
+
+
+def extended(hops: str | None, letter: str) -> str | None:
+    """*hops* and one more; of more than `HOPS_LIMIT` the first are a number."""
+    if hops is None:
+        return None
+    more = _HOPS.fullmatch(hops)
+    if more is None:
+        return None
+    letters = more[2] + letter
+    left_out = int(more[1] or 0) + max(0, len(letters) - HOPS_LIMIT)
+    return (f"{left_out}+" if left_out else "") + letters[-HOPS_LIMIT:]
+
+
+def _without(request: Request) -> Found:
+    """Of what carries nothing: robots.txt, media of pipelines, start URLs of a feed."""
+    if request.callback is NO_CALLBACK:
+        is_robots = request.url.partition("?")[0].endswith("/robots.txt")
+        return Found("", "P" if is_robots else None, "")
+    return Found("", "" if not request.meta.get("depth") else None, "")
+
+
+def _step(response: Response, found: Found, request: Request) -> list[Any]:
+    letter = "S" if request.method != "GET" else _letter_of(response.request)
+    redirects = request.meta.get("redirect_urls")
+    seed = found.seed or (response.url if found.is_seed else "")
+    return [
+        _limited(response.url),
+        extended(found.hops, letter),
+        _limited(seed),
+        len(redirects) if isinstance(redirects, list) else 0,
+    ]
+
+
+def _letter_of(parent: Request | None) -> str:
+    """Of the hop from *parent*'s answer to what it links to."""
+    callback = getattr(parent.callback, "__name__", "") if parent else ""
+    return "M" if callback == "_parse_sitemap" else "L"
+
+
+def _limited(url: str) -> str:
+    return url if len(url) <= URL_LIMIT else ""
+
+
+def _is_written_here(given: Any) -> bool:
+    return (
+        isinstance(given, list | tuple)
+        and len(given) == 4
+        and isinstance(given[0], str)
+        and (given[1] is None or isinstance(given[1], str))
+        and (given[1] is None or _HOPS.fullmatch(given[1]) is not None)
+        and isinstance(given[2], str)
+        and type(given[3]) is int
+        and 0 <= given[3] < 10_000
+    )

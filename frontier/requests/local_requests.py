@@ -1,0 +1,240 @@
+"""Requests that cannot be stored: kept in this process, claimed in the store.
+
+What always holds:
+
+1.  A request that is kept has a claim in the store before what it comes from is
+    acked, and its URL is tested and marked with it, in one step.
+2.  What it comes from is known: the request whose callback, errback or middleware
+    made it; or, where nobody can tell, all that is in progress on this node.
+3.  Of each kind of reason the first is told in one line, with its URL, and all are
+    counted in another when the node closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+
+from frontier.errors import NotSerializable
+from frontier.queue.claims import Origin
+from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
+from frontier.queue.reserve import process_of, queue_name
+from frontier.requests.seen_mode import ONCE
+from frontier.requests.spider_output import PARENT
+from frontier.requests.stored_request import host_of
+from frontier.scrapy_internals import started
+from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.seen_hash import mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from scrapy.crawler import Crawler
+
+    from frontier.queue.claims import Claim
+    from frontier.queue.reserve import Reservation
+    from frontier.requests.seen_mode import Modes
+    from frontier.session.session import Connection
+    from frontier.urls.partition import Place, Places
+
+logger = logging.getLogger(__name__)
+
+MAX_KINDS = 20
+"""Kinds of reasons that are told apart."""
+OTHERS = "other reasons"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Why requests could not be stored, and how many."""
+
+    url: str
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    """What leads to a request."""
+
+    origins: tuple[Origin, ...]
+    marks: tuple[tuple[int, int], ...]
+    start_id: str
+
+
+class Keeping:
+    """Keeps the requests of one node that cannot be stored."""
+
+    def __init__(self, connection: Connection, modes: Modes, places: Places) -> None:
+        self._connection = connection
+        self._node = connection.node
+        self._modes = modes
+        self._places = places
+        self._fingerprints = connection.fingerprints
+        self._kinds: dict[str, _Kind] = {}
+        self._reasons: dict[int, str] = {}
+        self._lineages: WeakKeyDictionary[Request, _Lineage] = WeakKeyDictionary()
+        self._starting = asyncio.Lock()
+        self.claims: WeakKeyDictionary[Request, Claim] = WeakKeyDictionary()
+        """Of the kept requests that were started."""
+
+    def keep(
+        self,
+        request: Request,
+        mode: str,
+        delivered: Mapping[Request, Reservation],
+        error: NotSerializable,
+    ) -> None:
+        """Keep *request*, and have a claim queued for it; never waits.
+
+        *delivered* is what is in progress and came from the store.
+        """
+        lineage = self._lineages.get(request)
+        if lineage is None:  # it may be tested twice, long after its parent
+            lineage = self._lineages[request] = self._lineage(request, delivered)
+        fingerprint = self._fingerprints.of(request)
+        place = self._places.of(request.url, fingerprint)
+        if place is None or not self._node.claims.announced:
+            later = self._claim_later(request, mode, fingerprint, lineage, error)
+            self._node.outbox.expect(later)
+        else:
+            self._claim(request, mode, fingerprint, place, lineage, error)
+
+    async def _claim_later(
+        self,
+        request: Request,
+        mode: str,
+        fingerprint: bytes,
+        lineage: _Lineage,
+        error: NotSerializable,
+    ) -> None:
+        await self._node.claims.announce()
+        while (place := self._places.of(request.url, fingerprint)) is None:
+            await self._node.addresses.find(host_of(request.url))
+        self._claim(request, mode, fingerprint, place, lineage, error)
+
+    def _claim(
+        self,
+        request: Request,
+        mode: str,
+        fingerprint: bytes,
+        place: Place,
+        lineage: _Lineage,
+        error: NotSerializable,
+    ) -> None:
+        outbox, claims = self._node.outbox, self._node.claims
+        if mode == ONCE:
+            if self._connection.config.seen_start:
+                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+                outbox.put(place.partition, only_mark)
+            fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
+        number, marks = mark(fingerprint), lineage.marks
+        if mode != FORCE:
+            marks += ((place.partition, number),)
+        queue_key = place.queue_key
+        if slot := request.meta.get(DOWNLOAD_SLOT):
+            queue_key = self._places.queue_key_of_slot(place, request.url, slot)
+        queue = queue_name(queue_key, request.priority, claims.process)
+        where = (place.partition, queue)
+        again = request.copy().copy
+        facts = (request, again, request.url, where)
+        claim = claims.make(*facts, lineage.origins, marks, lineage.start_id)
+        try:
+            item = claim.item()
+        except NotSerializable as too_large:
+            logger.warning("%s, so a crash loses it", too_large)
+            claim = claims.make(*facts, (), marks, "")
+            item = claim.item()
+        self._reasons[id(request)] = _kind(error)
+        if mode == TEST:
+            mode = CLAIM
+        push = Push(mode, number, queue, request.priority, item, request)
+        outbox.put(place.partition, push)
+
+    def _lineage(
+        self, request: Request, delivered: Mapping[Request, Reservation]
+    ) -> _Lineage:
+        if self._modes.is_start(request):
+            return _Lineage((), (), self._connection.start_id)
+        parent = PARENT.get()
+        parents = [parent] if parent in delivered else list(delivered)
+        origins: dict[Origin, None] = {}
+        marks: dict[tuple[int, int], None] = {}
+        start_id = ""
+        for one in parents:
+            claim = self.claims.get(one) if one is not None else None
+            if claim is not None:
+                origins.update(dict.fromkeys(claim.origins))
+                marks.update(dict.fromkeys(claim.marks))
+                start_id = start_id or claim.start_id
+            elif one is not None:
+                from_ = delivered[one]
+                partition = from_.lease.partition
+                origins[Origin(partition, from_.queue, from_.item)] = None
+        return _Lineage(tuple(origins), tuple(marks), start_id)
+
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """Take note of what became of claims."""
+        claims = self._node.claims
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            if not process_of(push.queue):
+                continue
+            reason = self._reasons.pop(id(push.tag), OTHERS)
+            if verdict in ARE_SEEN:
+                claims.refused(push.tag)
+            else:
+                claims.stored(push.tag)
+                self._count(reason, push.tag.url)
+
+    def _count(self, reason: str, url: str) -> None:
+        self._connection.count("frontier/queue/local")
+        if reason not in self._kinds and len(self._kinds) >= MAX_KINDS:
+            reason = OTHERS
+        kind = self._kinds.setdefault(reason, _Kind(url))
+        kind.count += 1
+        if kind.count == 1:
+            logger.warning(
+                "requests that cannot be stored are fetched by this process alone: %s; "
+                "the first is %s",
+                reason,
+                url,
+            )
+
+    def tell(self) -> None:
+        """Log how many were kept, for each kind of reason."""
+        for reason, kind in self._kinds.items():
+            logger.warning(
+                "%d requests could not be stored and were fetched by this process "
+                "alone: %s; the first was %s",
+                kind.count,
+                reason,
+                kind.url,
+            )
+
+    async def start_again(self, crawler: Crawler) -> None:
+        """Schedule what `Spider.start` yields; items it yields were scraped before."""
+        connection = self._connection
+        async with self._starting:
+            before = connection.starting
+            connection.starting = connection.starts_again = True
+            try:
+                await self._crawl_starts(crawler)
+            finally:
+                connection.starting, connection.starts_again = before, False
+
+    async def _crawl_starts(self, crawler: Crawler) -> None:
+        engine: Any = crawler.engine
+        async for made in await started(crawler):
+            if isinstance(made, Request):
+                engine.crawl(made)
+
+
+def _kind(error: NotSerializable) -> str:
+    """Why, in words that are the same for all requests of one place in the code."""
+    return f"{error.where} {_ADDRESS.sub('', error.reason)}"

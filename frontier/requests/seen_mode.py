@@ -1,0 +1,68 @@
+"""How the seen test is to deal with a request that the spider made."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from frontier.queue.push import FORCE, MARK, TEST
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from frontier.session.session import Connection
+    from frontier.urls.fingerprint import Fingerprints
+
+ONCE = "once"
+"""The mode of a start request that is tested by a mark of its own: in a crawl that
+began with what others saw, or where links to start URLs are to be followed."""
+START_SALT = b"start"
+"""What makes those marks where the crawl has no salt."""
+
+
+class Modes:
+    """The mode of each request: one of `frontier.queue.push`, or `ONCE`."""
+
+    def __init__(self, connection: Connection, fingerprints: Fingerprints) -> None:
+        self._connection = connection
+        self._fingerprints = fingerprints
+
+    def of(self, request: Request) -> str:
+        """The mode of *request*."""
+        if self.is_start(request):
+            # every node has the seeds, whatever dont_filter says
+            config, carried = self._connection.config, self._connection.carried
+            return ONCE if carried or not config.seen_start else TEST
+        redirected = request.meta.get("redirect_urls")
+        if redirected and (request.dont_filter or self._is_carried_start(request)):
+            return MARK
+        if request.dont_filter:
+            return FORCE
+        if redirected and self._same_page(request, str(redirected[-1])):
+            return MARK
+        return TEST
+
+    def start_fingerprint(self, fingerprint: bytes) -> bytes:
+        """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
+        salt = self._connection.carried or START_SALT
+        return hashlib.sha256(fingerprint + salt).digest()
+
+    def is_start(self, request: Request) -> bool:
+        """Whether `Spider.start` made *request*."""
+        starts = self._connection.start_requests
+        return bool(starts) and request in starts
+
+    def _is_carried_start(self, request: Request) -> bool:
+        """Whether a start request led to *request* that others may have seen."""
+        is_start = request.meta.get("is_start_request")  # Scrapy says so
+        return bool(self._connection.carried and is_start)
+
+    def _same_page(self, request: Request, source: str) -> bool:
+        """Whether a redirect leads to another spelling of where it came from.
+
+        Such a target counts as seen but has not been fetched (Heritrix's rule).
+        """
+        if source == request.url:
+            return False
+        fingerprint = self._fingerprints.of
+        return fingerprint(request.replace(url=source)) == fingerprint(request)

@@ -1,0 +1,239 @@
+"""The way of a spider's output to the scheduler, made short.
+
+Most links of a page are on the page before as well. Scrapy sends each through
+its chain of spider middlewares, through signals and into the scheduler, which
+takes ten times as long as to ask the recent tier. So that is asked first, where
+the callback's output begins. And it makes a hundred tasks for each response
+(``CONCURRENT_ITEMS``), so that items are processed at the same time; requests
+need none, and most pages yield nothing else.
+
+What always holds:
+
+1.  What is dropped here is what the scheduler would have dropped by its recent
+    tier, with the same stats and the same line in the log.
+2.  Nothing is dropped here where anybody would notice: no signal is connected
+    that would have been sent, no spider middleware of others is there that
+    would have seen or changed the request, and it is not too deep.
+3.  From the first item on, output takes Scrapy's own way.
+4.  While a callback, an errback or a pipeline of a request runs, and what it yields
+    is scheduled, `PARENT` is that request.
+5.  And while it runs, step by step, the watchdog can see that it does: from the call
+    until it waits for something, for each part of its output, and in pipelines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextvars import ContextVar
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any
+
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
+from scrapy.http import Response
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.utils.defer import aiter_errback
+
+from frontier.scrapy_internals import (
+    spider_middlewares,
+    stand_before_pipelines,
+    stand_before_spider,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+    from scrapy.crawler import Crawler
+
+    from frontier.queue.reserve import Reservation
+    from frontier.watchdog.child import Watchdog
+
+OWN = ("scrapy.spidermiddlewares.", "frontier.")
+"""Modules whose spider middlewares do to a request what ends with itself."""
+SIGNALS = (signals.request_scheduled, signals.request_dropped)
+AT_ONCE = 50
+"""Requests that are scheduled before others have their turn in the reactor."""
+TELLING = frozenset({"redirect_urls", "depth_reset"})
+"""Keys of a request's ``meta`` that make it a special case."""
+
+
+PARENT: ContextVar[Request | None] = ContextVar("frontier_parent", default=None)
+"""The request that what is scheduled now comes from, as far as anybody knows."""
+
+
+class Marks:
+    """Says which request's code runs, of those that came from the store."""
+
+    def __init__(
+        self, reservations: Mapping[Request, Reservation], watchdog: Watchdog
+    ) -> None:
+        self._reservations = reservations
+        self._watchdog = watchdog
+
+    def _record(self, request: Request | None) -> bytes | None:
+        reservation = self._reservations.get(request) if request is not None else None
+        if reservation is None or request is None:
+            return None
+        return self._watchdog.record(reservation, request.url)
+
+    async def awaited(self, what: Coroutine[Any, Any, Any], request: Any) -> Any:
+        """What *what*, which does something for *request*, comes to."""
+        record = self._record(request)
+        if record is None:
+            return await what
+        return await self._watchdog.awaited(record, what)
+
+    def output(self, output: Any, request: Request) -> Any:
+        """What *request*'s callback has made, or will make as it is asked."""
+        record = self._record(request)
+        if record is None:
+            return output
+        if isinstance(output, AsyncIterator):
+            return self._watchdog.aiterated(record, output)
+        if isinstance(output, Iterable):
+            return self._watchdog.iterated(record, output)
+        return output
+
+    def process(self, start: Callable[[], Any]) -> Any:
+        """What *start*, which sends an item through the pipelines, returns."""
+        request = PARENT.get()
+        record = self._record(request)
+        if record is None:
+            return start()
+        before = self._watchdog.enter(record)
+        try:
+            doing = start()
+        finally:
+            self._watchdog.leave(before)
+        return self.awaited(doing, request) if iscoroutine(doing) else doing
+
+
+class SpiderOutput:
+    """Stands between a spider's callbacks and the rest of Scrapy.
+
+    *drop* counts a request as filtered and returns true if it is seen; without it
+    nothing is made short. *noting* is given what the callback of a request yields,
+    before that, and what it returns is taken in its place.
+    *marks* says what runs, if anybody wants to know.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        drop: Callable[[Request], bool] | None = None,
+        noting: Callable[[Any, Request], Any] | None = None,
+        marks: Marks | None = None,
+    ) -> None:
+        self._crawler = crawler
+        self._noting = noting
+        self._drop = drop or (lambda _: False)
+        engine: Any = crawler.engine
+        self._crawl = engine.crawl
+        chain = spider_middlewares(crawler)
+        settings = crawler.settings
+        self._counts_depth = any(isinstance(m, DepthMiddleware) for m in chain)
+        self._deepest = settings.getint("DEPTH_LIMIT") or 10**9
+        has_others = any(map(_is_others, chain))
+        self._may_drop = drop is not None and not has_others
+        if settings.getbool("DEPTH_STATS_VERBOSE"):
+            self._may_drop = False
+        self._marks = marks
+        if marks is not None:
+            stand_before_pipelines(crawler, marks.process)
+        before = stand_before_spider(crawler, self.call, self.handle)
+        self._call, self._handle, self._on_error = before
+
+    async def call(self, result: Any, request: Request) -> Any:
+        """Call the spider; what it yields comes without links that are seen."""
+        PARENT.set(request)
+        calling = self._call(result, request)
+        if self._marks is not None:
+            calling = self._marks.awaited(calling, request)
+        output = await calling
+        if self._noting is not None and isinstance(result, Response):
+            output = self._noting(output, request)
+        if not self._may_drop:
+            return output
+        if not isinstance(result, Response) or self._has_witness():
+            return output
+        depth = 0
+        if self._counts_depth:
+            depth = result.meta.get("depth", 0) + 1
+            if depth > self._deepest:
+                return output
+        if isinstance(output, AsyncIterator):
+            return self._slowly(output, depth)
+        if isinstance(output, Iterable):
+            return self._quickly(output, depth)
+        return output
+
+    async def handle(self, output: Any, request: Request, response: Any) -> None:
+        """Schedule the requests of *output*; leave it to Scrapy from an item on."""
+        PARENT.set(request)
+        if self._marks is not None:
+            output = self._marks.output(output, request)
+        if not isinstance(output, AsyncIterator):
+            await self._handle(output, request, response)
+            return
+        made = aiter_errback(output, self._on_error, request, response)
+        count = 0
+        async for one in made:
+            if not isinstance(one, Request):
+                await self._handle(_chain(one, made), request, response)
+                return
+            self._crawl(one)
+            count += 1
+            if count % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _quickly(self, output: Iterable[Any], depth: int) -> Iterator[Any]:
+        for made in output:
+            if isinstance(made, Request) and self._is_seen(made):
+                if depth:
+                    depth = self._note(depth)
+                continue
+            yield made
+
+    async def _slowly(self, output: AsyncIterator[Any], depth: int) -> Any:
+        async for made in output:
+            if isinstance(made, Request) and self._is_seen(made):
+                if depth:
+                    depth = self._note(depth)
+                continue
+            yield made
+
+    def _is_seen(self, request: Request) -> bool:
+        if request.dont_filter or not TELLING.isdisjoint(request.meta):
+            return False
+        return self._drop(request)
+
+    def _note(self, depth: int) -> int:
+        """Count as Scrapy would, which needs it once per response."""
+        self._crawler.stats.max_value("request_depth_max", depth)
+        return 0
+
+    def _has_witness(self) -> bool:
+        """Whether somebody listens for requests that are scheduled, or dropped."""
+        return any(
+            type(getattr(receiver, "__self__", None)) is not OffsiteMiddleware
+            for signal in SIGNALS
+            for receiver in liveReceivers(getAllReceivers(self._crawler, signal))
+        )
+
+
+async def _chain(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    yield first
+    async for one in rest:
+        yield one
+
+
+def _is_others(middleware: Any) -> bool:
+    """Whether *middleware* may do to requests what nobody here knows."""
+    if type(middleware).__module__.startswith(OWN):
+        return False
+    return any(
+        hasattr(middleware, name)
+        for name in ("process_spider_output", "process_spider_output_async")
+    )

@@ -1,1 +1,0 @@
-"""The life of one node: see `frontier.runtime.node`."""

@@ -1,0 +1,147 @@
+"""One seed as an operator writes it: a URL, or a JSON object that has one.
+
+What always holds:
+
+1.  What is read is data, and of the types that a request takes. A name that is
+    not known is a fault, so that a slip does not pass silently.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frontier.seeds.read import fault_of
+from frontier.urls.plain_fingerprint import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAX_PRIORITY = 10**9
+_TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,31}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class SeedFault(ValueError):
+    """A line is no seed; the message says why, and can follow its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A request to begin with, as data."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    body: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    callback: str = ""
+    """The name of a method of the spider; empty for ``parse``."""
+    cb_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_plain(url: str) -> bool:
+    """Whether *url* is one that nothing has to be done to, as Scrapy requests it."""
+    return "#" not in url and canonical(url) is not None
+
+
+def read_line(text: str) -> Seed | None:
+    """The seed in *text*, or ``None`` if it is empty or begins with ``#``.
+
+    Raises:
+        SeedFault: It is neither a URL nor a JSON object that makes a request.
+    """
+    text = text.strip().removeprefix("\ufeff")
+    if not text or text.startswith("#"):
+        return None
+    if is_plain(text):
+        return Seed(text)
+    if not text.startswith("{"):
+        return Seed(_url(text))
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SeedFault(f"is no JSON: {error}") from None
+    if "url" not in given:
+        raise SeedFault("has no url")
+    for name in given:
+        if name not in _CHECKS:
+            known = ", ".join(_CHECKS)
+            raise SeedFault(f"has a {name[:50]!r}, which is none of {known}")
+    return Seed(**{name: _checked(name, value) for name, value in given.items()})
+
+
+def _checked(name: str, value: Any) -> Any:
+    try:
+        return _CHECKS[name](value)
+    except SeedFault as fault:
+        if name == "url":
+            raise
+        raise SeedFault(f"has a {name} that {fault}") from None
+
+
+def _url(value: Any) -> str:
+    if not isinstance(value, str):
+        raise SeedFault("has a url that is no text")
+    if _CONTROL.search(value):
+        raise SeedFault("has a control character in it")
+    if reason := fault_of(value):
+        raise SeedFault(reason)
+    return value
+
+
+def _method(value: Any) -> str:
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+        raise SeedFault("is none of HTTP's")
+    return value.upper()
+
+
+def _headers(value: Any) -> dict[str, Any]:
+    found = _mapping(value)
+    for name, given in found.items():
+        lines = given if isinstance(given, list) else [given]
+        for line in (name, *lines):
+            if not isinstance(line, str) or _CONTROL.search(line):
+                raise SeedFault("is no text, or text with control characters")
+    return found
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise SeedFault("is no object")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise SeedFault("is no text")
+    return value
+
+
+def _priority(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SeedFault("is no whole number")
+    if abs(value) > MAX_PRIORITY:
+        raise SeedFault(f"is beyond {MAX_PRIORITY:,}")
+    return value
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.isidentifier() or value[0] == "_":
+        raise SeedFault("is no name of a public method")
+    return value
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "url": _url,
+    "method": _method,
+    "headers": _headers,
+    "body": _text,
+    "meta": _mapping,
+    "priority": _priority,
+    "callback": _name,
+    "cb_kwargs": _mapping,
+}

@@ -1,0 +1,214 @@
+"""Seeds on their way into a crawl, from outside of its nodes.
+
+What always holds:
+
+1.  A seed is tested and queued in one step, so a list that is loaded again, in
+    whole or in part, queues nothing twice.
+2.  One command at a time loads a list, by a lock that ends by itself. With the
+    lock is stored how many lines of the list are in the store: whoever loads it
+    next begins after these. A line counts only after it was pushed.
+3.  A push that is sent again, as its reply was lost, is done and counted once. Seeds
+    that a failover has made the store forget, while they were loaded, are noticed:
+    no line of the list counts then.
+4.  What cannot be queued, as its partition is damaged, is held there until it is
+    repaired; what the other partitions are to have is queued.
+5.  The crawl does not end while seeds are loaded, nor just after: the nodes have
+    time to find what was queued.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
+from frontier.node.ready_hints import hint_calls
+from frontier.node.set_aside import Holding
+from frontier.queue.push import ARE_SEEN, MAX_URLS, NEW, joined
+from frontier.queue.pusher import Pusher
+from frontier.store.client import Call
+from frontier.store.scripts import SEED_DONE, SEED_HOLD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frontier.queue.push import Plan, Push, SeenShape
+    from frontier.store.client import Argument, BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+LOCK_MS = 10_000
+"""How long a lock lives that is not renewed, and the crawl stays open for it."""
+GRACE_MS = 3_000
+"""How long the crawl stays open after the last seed."""
+HINT_MS = 30_000
+"""How long a hint waits for a node that does not read it."""
+BATCH = 10_000
+"""Seeds per round trip, at most."""
+PAUSE = 0.5
+"""Seconds between two attempts to take a lock that another command has."""
+
+
+class SeedLock:
+    """The right to load one seed list into a crawl."""
+
+    def __init__(
+        self, store: BlockingStore, keys: CrawlKeys, list_id: str, holder: str
+    ) -> None:
+        self._store = store
+        self._crawl_id = keys.crawl_id
+        self._names = [keys.meta(), keys.starts(), keys.start_lock(list_id)]
+        self._list_id = list_id
+        self._holder = holder
+
+    def hold(self, lines: int, on_wait: Callable[[], None] = lambda: None) -> int:
+        """Take or renew it, with *lines* done; return how many really are.
+
+        Waits while another command has it; *on_wait* is told so, once.
+
+        Raises:
+            CrawlClosed: The crawl has ended.
+            CrawlLost: It is not in the store any more.
+        """
+        waited = False
+        while True:
+            args: list[Argument] = [self._list_id, self._holder, LOCK_MS, lines]
+            state, known = self._store.call(Call.to(SEED_HOLD, self._names, args))
+            if state == b"yours":
+                return int(known)
+            if state == b"lost":
+                raise CrawlLost(self._crawl_id)
+            if state == b"closed":
+                raise CrawlClosed(self._crawl_id)
+            if not waited:
+                waited = True
+                on_wait()
+            time.sleep(PAUSE)
+
+    def start_over(self) -> None:
+        """Count no line as done: whoever loads the list next begins with the first."""
+        self._store.call(Call.command("HDEL", self._names[1], self._list_id))
+
+    def done(self) -> None:
+        """Say that the whole list is in the store, and give the lock back."""
+        args: list[Argument] = [self._list_id, self._holder, GRACE_MS]
+        self._store.call(Call.to(SEED_DONE, self._names, args))
+
+
+class Seeder:
+    """Pushes seeds to their partitions, many per round trip, and waits for it."""
+
+    def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
+        self._store = store
+        self._keys = keys
+        self._pusher = Pusher(keys, shape)
+        self.holding = Holding(store, keys, shape)
+        """What became of damaged partitions."""
+        self.queued = 0
+        """Seeds that were new."""
+        self.seen = 0
+        """Seeds that the crawl had seen."""
+
+    def push(self, pushes: Iterable[tuple[int, Push]]) -> None:
+        """Store *pushes*, each with its partition, and tell who holds that.
+
+        Raises:
+            PushForgotten: The store has gone back in time since an earlier push.
+            StoreError: The store does not answer, or refuses. Some may be stored.
+        """
+        waiting: dict[int, list[Push]] = defaultdict(list)
+        for partition, push in pushes:
+            waiting[partition].append(push)
+        while waiting:
+            batches = _take(waiting)
+            risen = self._send(batches, waiting)
+            tell_holders(self._store, self._keys, risen)
+
+    def leave(self) -> None:
+        """End; nothing is pushed any more.
+
+        Raises:
+            PushForgotten: The store has not all that was pushed.
+        """
+        damaged = self._pusher.end(partial(self._store.run, tolerant=True))
+        for partition, error in damaged.items():
+            self.holding.set_aside(partition, error)
+
+    def _send(
+        self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
+    ) -> list[tuple[int, str]]:
+        """Push *batches*; what has to be tried again is put back to *waiting*."""
+        risen: list[tuple[int, str]] = []
+        replies = self._store.run(self._calls(batches))
+        every = [one for reply in replies for one in reply]
+        for (partition, pushes), reply in zip(batches, every, strict=True):
+            try:
+                done = self._pusher.pushed(partition, reply, pushes)
+            except KeyDamaged as error:
+                if self.holding.hold(partition, pushes, error):
+                    continue
+                done = None
+            if done is None:
+                waiting[partition] = pushes + waiting.get(partition, [])
+                continue
+            risen += [(partition, queue) for queue in done.risen]
+            for push, verdict in zip(pushes, done.verdicts, strict=True):
+                if push.queue:
+                    self.queued += verdict == NEW
+                    self.seen += verdict in ARE_SEEN
+        return risen
+
+    def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
+        calls: list[Call] = []
+        plans: list[Plan] = []
+        urls = 0
+        for partition, pushes in batches:
+            if plans and (urls + len(pushes) > MAX_URLS or not self._store.alone):
+                calls.append(joined(plans))
+                plans, urls = [], 0
+            plans.append(self._pusher.plan(partition, pushes))
+            urls += len(pushes)
+        return [*calls, joined(plans)]
+
+
+def tell_holders(
+    store: BlockingStore, keys: CrawlKeys, risen: list[tuple[int, str]]
+) -> None:
+    """Wake the holders of queues, each with its partition, that were empty.
+
+    Who holds a partition is read from its lease, so no ring is needed. Where
+    nobody does, whoever acquires it learns that something is ready there.
+    """
+    partitions = sorted({partition for partition, _ in risen})
+    holders = store.run(
+        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions],
+        tolerant=True,
+    )
+    by_partition = dict(zip(partitions, holders, strict=True))
+    hints: dict[str, list[str]] = defaultdict(list)
+    for partition, queue in risen:
+        holder = by_partition[partition]
+        if holder and not isinstance(holder, KeyDamaged):
+            name = holder.decode("utf-8", "replace")
+            hints[name].append(f"{partition} {queue}")
+    # A node that gets no hint learns from its renewal what is ready.
+    store.run(hint_calls(keys, hints, HINT_MS), tolerant=True)
+
+
+def _take(waiting: dict[int, list[Push]]) -> list[tuple[int, list[Push]]]:
+    """What goes on the next round trip, which leaves *waiting*.
+
+    No partition twice: the second would not know the layout after the first.
+    """
+    batches, room = [], BATCH
+    for partition in list(waiting):
+        pushes = waiting.pop(partition)
+        count = min(MAX_URLS, room)
+        if len(pushes) > count:
+            waiting[partition] = pushes[count:]
+        batches.append((partition, pushes[:count]))
+        room -= min(count, len(pushes))
+        if room <= 0:
+            break
+    return batches

@@ -1,0 +1,228 @@
+"""scrapy-redis's start URLs: a key of the store that others fill while the crawl runs.
+
+What always holds:
+
+1.  One node at a time takes entries. It reads them, has their requests stored,
+    and only then removes them: a node that dies in between leaves them, and they
+    are taken again, so one may be fetched twice but none is lost.
+2.  The crawl does not end while entries are being taken.
+3.  An entry that makes no request is logged and removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from scrapy import FormRequest, Request, signals
+
+from frontier.errors import StoreRefused
+from frontier.requests.stored_request import Allowed
+from frontier.seeds.load_once import GRACE_MS, LOCK_MS
+from frontier.status.validate import printable
+from frontier.store.client import Call
+from frontier.store.scripts import SEED_DONE, SEED_HOLD
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from frontier.node.node import Node
+    from frontier.store.client import Argument
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""Seconds between looks at a key that was empty, or that another node reads."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that a closing node waits for the entries that it is taking."""
+BATCH = 500
+"""Entries that are taken together, unless ``REDIS_START_URLS_BATCH_SIZE`` says."""
+KINDS = {
+    "list": ("LLEN", "LREM"),
+    "set": ("SCARD", "SREM"),
+    "zset": ("ZCARD", "ZREM"),
+}
+
+
+class StartFeed:
+    """Takes entries from one key and hands their requests to the engine."""
+
+    def __init__(self, crawler: Crawler, node: Node, spider: Spider, key: str) -> None:
+        settings = crawler.settings
+        self._crawler = crawler
+        self._node = node
+        self._spider = spider
+        self._key = key
+        self._allowed = Allowed.of(node.config)
+        self._encoding = settings.get("REDIS_ENCODING") or "utf-8"
+        self._batch = settings.getint("REDIS_START_URLS_BATCH_SIZE") or BATCH
+        self._kind = "list"
+        if settings.getbool("REDIS_START_URLS_AS_SET"):
+            self._kind = "set"
+        elif settings.getbool("REDIS_START_URLS_AS_ZSET"):
+            self._kind = "zset"
+        keys = node.keys
+        self._list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        self._names = [keys.meta(), keys.starts(), keys.start_lock(self._list_id)]
+        self._me = node.config.node_id
+        self._stopped = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    def is_over(self, idle: float) -> bool:
+        """Whether the spider wants to wait no longer, after *idle* seconds.
+
+        That is scrapy-redis's ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
+        """
+        most = int(getattr(self._spider, "max_idle_time", 0) or 0)
+        return 0 < most <= idle
+
+    def stop(self) -> None:
+        """Take nothing more."""
+        self._stopped.set()
+
+    async def close(self) -> None:
+        """Stop, and wait for what is being taken to be removed."""
+        self.stop()
+        await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        logger.info("start URLs are taken from the %s %r", self._kind, self._key)
+        while not self._stopped.is_set():
+            found = 0
+            try:
+                if self._crawler.engine.running:  # else pipelines may not be open
+                    found = await self._look()
+            except StoreRefused as error:
+                logger.error(  # noqa: TRY400 (the traceback would say nothing more)
+                    "no start URLs are taken from %r any more: %s", self._key, error
+                )
+                return
+            if not found:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PAUSE):
+                        await self._stopped.wait()
+
+    async def _look(self) -> int:
+        (count,) = await self._node.run([Call.command(KINDS[self._kind][0], self._key)])
+        if not count:
+            return 0
+        hold = Call.to(SEED_HOLD, self._names, [self._list_id, self._me, LOCK_MS, 0])
+        ((state, _),) = await self._node.run([hold])
+        if state != b"yours":
+            return 0
+        try:
+            return await self._take()
+        finally:
+            done: list[Argument] = [self._list_id, self._me, GRACE_MS]
+            await self._node.run([Call.to(SEED_DONE, self._names, done)])
+
+    async def _take(self) -> int:
+        (entries,) = await self._node.run([self._read_call()])
+        for entry in entries:
+            for request in self._requests(entry):
+                self._crawler.engine.crawl(request)
+        await self._node.outbox.flush()
+        command = KINDS[self._kind][1]
+        count = [1] if self._kind == "list" else []
+        # By value and not by place: others may put entries in at either end.
+        await self._node.run(
+            [Call.command(command, self._key, *count, entry) for entry in entries]
+        )
+        self._crawler.stats.inc_value("frontier/feed/entries", len(entries))
+        return len(entries)
+
+    def _read_call(self) -> Call:
+        if self._kind == "set":
+            return Call.command("SRANDMEMBER", self._key, self._batch)
+        command = "LRANGE" if self._kind == "list" else "ZREVRANGE"
+        return Call.command(command, self._key, 0, self._batch - 1)
+
+    def _requests(self, entry: bytes) -> list[Request]:
+        try:
+            return self._made(entry)
+        except Exception as error:  # noqa: BLE001 (the spider's own code may raise any)
+            self._crawler.stats.inc_value("frontier/feed/faulty")
+            shown = printable(entry[:200].decode("utf-8", "replace"))
+            logger.error(  # noqa: TRY400 (the traceback would say nothing more)
+                "an entry of %r makes no request and is left out: %r: %s",
+                self._key,
+                shown,
+                printable(str(error)),
+            )
+            return []
+
+    def _made(self, entry: bytes) -> list[Request]:
+        make = getattr(self._spider, "make_request_from_data", None)
+        made = make(entry) if make else request_of(entry.decode(self._encoding))
+        found = list(made) if isinstance(made, Iterable) else [made]
+        for request in found:
+            if not isinstance(request, Request):
+                raise TypeError(f"{request!r} is no request")
+            # What a spider's own method puts into meta is the project's.
+            where, why = self._allowed.refused(
+                request.url, {} if make else request.meta
+            )
+            if where:
+                raise ValueError(f"{where} {why}")
+        if not found:
+            raise ValueError("there is no url in it")
+        return found
+
+
+def request_of(text: str) -> Request:
+    """The request that scrapy-redis makes of *text*, a URL or a JSON object.
+
+    Fetched whether it was seen or not. Of an object, *url*, *method* and *meta*
+    are what they say, and everything else is form data.
+
+    Raises:
+        ValueError: It makes none.
+        TypeError: So it does.
+    """
+    text = text.strip()
+    if not text.startswith("{"):
+        return Request(text, dont_filter=True)
+    given: dict[str, Any] = json.loads(text)
+    url, method = given.pop("url", None), str(given.pop("method", "GET")).upper()
+    meta = given.pop("meta", None) or {}
+    if not isinstance(url, str) or not isinstance(meta, dict):
+        raise TypeError("its url is no text, or its meta no object")
+    if not given:
+        return Request(url, method=method, meta=meta, dont_filter=True)
+    return FormRequest(url, method=method, meta=meta, formdata=given, dont_filter=True)
+
+
+def feed_of(crawler: Crawler, node: Node, spider: Spider) -> StartFeed | None:
+    """The feed of *spider*, if there is to be one.
+
+    That is, if ``REDIS_START_URLS_KEY`` is set or the spider has a ``redis_key``.
+    A spider of scrapy-redis's own is kept from taking entries itself, which
+    would be lost if its node died.
+    """
+    chosen = getattr(spider, "redis_key", None)
+    key = chosen or crawler.settings.get("REDIS_START_URLS_KEY")
+    if not key:
+        return None
+    release(crawler, spider)
+    return StartFeed(crawler, node, spider, str(key) % {"name": spider.name})
+
+
+def release(crawler: Crawler, spider: Spider) -> None:
+    """Keep *spider*, if it is scrapy-redis's, from taking entries and from waiting.
+
+    Whenever it is idle, it would ask the server, in the reactor's time.
+    """
+    if not hasattr(spider, "schedule_next_requests"):
+        return
+    vars(spider)["fetch_data"] = lambda *_: []
+    idle = getattr(type(spider), "spider_idle", None)
+    if idle is not None and idle.__module__ == "scrapy_redis.spiders":
+        handler = spider.spider_idle  # type: ignore[attr-defined]
+        crawler.signals.disconnect(handler, signal=signals.spider_idle)

@@ -1,0 +1,1 @@
+"""Seen sets as files: what one crawl has seen, for the next."""

@@ -1,0 +1,138 @@
+"""The memory budget of the set tier: beyond it, sets are given up.
+
+What always holds:
+
+1.  A set is given up by one script, after which the Bloom tier decides about
+    its URLs; the keys of the old set are deleted later, and whoever comes next
+    goes on with that if this node dies.
+2.  One node looks, the one that holds partition 0. If two think they do, the
+    script lets one of them give up a set.
+3.  The largest sets go first, until a tenth of the budget is free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frontier.seen.seen_set import in_bloom
+from frontier.seen.state import crawl_state, partition_state, state_call
+from frontier.store.client import Call
+from frontier.store.scripts import SEEN_GIVE_UP
+
+if TYPE_CHECKING:
+    from frontier.cluster.lease import Leases
+    from frontier.queue.push import SeenShape
+    from frontier.seen.state import PartitionState, SeenState
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import Patience
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 2.0
+"""Seconds between looks."""
+BATCH = 128
+"""Partitions per round trip."""
+FREE = 0.1
+"""Share of the budget that is free after sets were given up."""
+MAX_KEYS = 200
+"""Keys that are deleted with one call."""
+
+
+class Budget:
+    """Watches the memory of one crawl's sets."""
+
+    def __init__(
+        self,
+        patience: Patience,
+        keys: CrawlKeys,
+        leases: Leases,
+        shape: SeenShape,
+        *,
+        partitions: int,
+        max_bytes: int,
+    ) -> None:
+        self._patience = patience
+        self._keys = keys
+        self._leases = leases
+        self._shape = shape
+        self._partitions = partitions
+        self._max_bytes = max_bytes
+        self._warned = False
+        self.state: SeenState | None = None
+        """As of the last look; ``None`` if this node never looked."""
+
+    async def run(self) -> None:
+        """Keep to the budget, until cancelled."""
+        while True:
+            if 0 in self._leases.held:
+                await self.look()
+            await asyncio.sleep(INTERVAL)
+
+    async def look(self) -> None:
+        """Give up what is above the budget, and delete what was given up."""
+        found = await self._states()
+        total = sum(state.set_bytes for state in found.values())
+        if total > self._max_bytes:
+            self._warn()
+            aim = self._max_bytes * (1 - FREE)
+            for number in sorted(found, key=lambda n: -found[n].set_bytes):
+                if total <= aim:
+                    break
+                total -= found[number].set_bytes
+                found[number] = await self._give_up(number, found[number])
+        for number, state in found.items():
+            if state.old is not None:
+                await self._delete(number, *state.old)
+        self.state = crawl_state(self._shape, list(found.values()))
+
+    async def _states(self) -> dict[int, PartitionState]:
+        found = {}
+        for first in range(0, self._partitions, BATCH):
+            numbers = range(first, min(first + BATCH, self._partitions))
+            calls = [state_call(self._keys.partition(number)) for number in numbers]
+            replies = await self._patience.run(calls)
+            for number, reply in zip(numbers, replies, strict=True):
+                state = partition_state(self._shape, reply)
+                if state is not None:
+                    found[number] = state
+        return found
+
+    async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
+        layout, keys = state.layout, self._keys.partition(number)
+        inside = in_bloom(self._shape, layout)
+        base = self._shape.space.groups
+        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, inside, base])
+        (has_given_up,) = await self._patience.run([call])
+        if not has_given_up:  # its last set is not deleted yet, or it is done
+            return state
+        logger.info("the set of partition %d was given up (%d)", number, layout.count)
+        return replace(
+            state,
+            layout=replace(layout, era=layout.era + 1, buckets=0, count=0),
+            given_up=state.given_up + layout.count,
+            lost_from=inside if state.lost_from is None else state.lost_from,
+            old=(layout.era, layout.buckets or base),
+            set_bytes=0,
+        )
+
+    async def _delete(self, number: int, era: int, buckets: int) -> None:
+        keys = self._keys.partition(number)
+        for first in range(0, buckets, MAX_KEYS):
+            last = min(first + MAX_KEYS, buckets)
+            names = [keys.bucket(era, n) for n in range(first, last)]
+            await self._patience.run([Call.command("UNLINK", *names)])
+        await self._patience.run([Call.command("HDEL", keys.seen, "old")])
+
+    def _warn(self) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "the set tier has reached FRONTIER_SEEN_SET_MAX_BYTES = %d: its "
+                "largest sets are given up, and Bloom decides about their URLs; new "
+                "URLs are lost at the rate of FRONTIER_BLOOM_ERROR_RATE at most "
+                "(see `frontier crawl status`)",
+                self._max_bytes,
+            )

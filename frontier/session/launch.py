@@ -1,0 +1,112 @@
+"""What a node was started by, and with: the run of its launcher, and its seeds.
+
+A crawl that has ended looks the same to a second node of the job that began it,
+which only was slower to start, and to somebody who starts the spider again. What
+tells them apart is known to whoever started them: the *run*. It is what
+``FRONTIER_RUN_ID`` says, as a setting or in the environment; else what launchers
+say that start several processes for one job (`LAUNCHERS`, and scrapyd).
+
+What always holds:
+
+1.  A person who starts a spider in a shell, twice, starts two runs: nothing that
+    stays the same in a shell makes a run.
+2.  Nodes of one run that were started with other seeds, or arguments, count as
+    another one: their seeds are not those that the crawl had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from frontier.errors import ConfigurationError
+from frontier.settings.values import run_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from scrapy import Spider
+
+VARIABLE = "FRONTIER_RUN_ID"
+"""The environment variable, beside the setting of that name."""
+SCRAPYD = "_job"
+"""The spider argument in which scrapyd hands on the id of a job, its ``jobid``."""
+
+
+class Launcher(NamedTuple):
+    """A program that starts several processes for one job."""
+
+    name: str
+    variables: tuple[str, ...]
+    """Of the environment; all of them have to be set."""
+    part: Callable[[str], str] = str
+    """What of each is the job's, and not the process's."""
+    tasks: str = ""
+    """The variable, if there is one, that says how many processes are started."""
+
+
+LAUNCHERS = (
+    Launcher("slurm array", ("SLURM_ARRAY_JOB_ID",)),
+    Launcher("slurm", ("SLURM_JOB_ID", "SLURM_STEP_ID"), tasks="SLURM_STEP_NUM_TASKS"),
+    Launcher(
+        "aws batch",
+        ("AWS_BATCH_JOB_ID",),
+        # a child of an array is <id>:<index>, a node of a parallel job <id>#<index>
+        lambda job: job.partition(":")[0].partition("#")[0],
+    ),
+)
+"""Of Slurm the job alone would not do: a person may start the spider twice in the
+shell of one allocation, which may be a step of one task; but each ``srun`` of several
+tasks is a step of its own."""
+
+
+def run_of(spider: Spider, said: str) -> tuple[str, str]:
+    """The id of the run that *spider* belongs to, and the digest of its seeds.
+
+    *said* is what a setting or the environment says. The id is empty if nobody
+    says what the run is.
+    """
+    job = getattr(spider, SCRAPYD, None)
+    if not said and job and isinstance(job, str):
+        said = f"scrapyd {job}"[:200]
+    return said, start_id(spider)
+
+
+def launched(environment: Mapping[str, str]) -> str:
+    """The run that *environment* tells of; empty if it tells of none.
+
+    Raises:
+        ConfigurationError: ``FRONTIER_RUN_ID`` in it is not an id.
+    """
+    if chosen := environment.get(VARIABLE, ""):
+        try:
+            return run_id(chosen)
+        except ValueError as error:
+            raise ConfigurationError(f"{VARIABLE} = {chosen!r}: {error}") from None
+    for launcher in LAUNCHERS:
+        parts = [environment.get(name, "") for name in launcher.variables]
+        alone = launcher.tasks and environment.get(launcher.tasks, "1") == "1"
+        if all(parts) and not alone:
+            return " ".join([launcher.name, *map(launcher.part, parts)])[:200]
+    return ""
+
+
+def start_id(spider: Spider) -> str:
+    """Digest of what *spider* was started with: its arguments and start URLs.
+
+    Nodes whose spiders have the same one load their seeds once together.
+    """
+    facts = {
+        name: value
+        for name, value in vars(spider).items()
+        if not name.startswith("_") and _is_plain(value)
+    }
+    facts["start_urls"] = list(getattr(spider, "start_urls", ()) or ())
+    text = json.dumps([spider.name, facts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None)

@@ -1,0 +1,509 @@
+"""What the components of one Scrapy process share: its node and its state.
+
+Scrapy builds the scheduler, the middlewares and the extension on their own;
+they meet here, in the one `Connection` of their crawler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from scrapy import signals
+from twisted.logger import globalLogBeginner
+
+from frontier.download.hops import Hops
+from frontier.download.host_concurrency import Allowance
+from frontier.download.lease_guard import Gate
+from frontier.errors import FrontierError, RunOver
+from frontier.node.crawl_limits import described, reason_of
+from frontier.node.node import Node
+from frontier.requests.spider_output import Marks, SpiderOutput
+from frontier.scrapy_internals import (
+    close_now,
+    close_spider,
+    end_with_error,
+    in_progress,
+    is_closing,
+    wake_engine,
+)
+from frontier.session.invocation import fail_program
+from frontier.session.launch import launched, run_of
+from frontier.session.limits import Charged, Counted, limits_of
+from frontier.settings.config import Config
+from frontier.urls.fingerprint import Fingerprints
+from frontier.urls.partition import Places
+from frontier.urls.traps import SETTINGS, STATS, Traps
+from frontier.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.download.browser import BrowserTraffic
+    from frontier.download.raw_exchange import Wire
+    from frontier.model import Stored
+    from frontier.node.owner import Owner
+    from frontier.queue.reserve import Reservation
+    from frontier.warc.batch import Counters
+
+logger = logging.getLogger(__name__)
+
+REFUSED = "frontier_refused"
+"""Why a spider closes whose node cannot take part."""
+FAILED = "frontier_failed"
+"""Why a spider closes whose node cannot go on."""
+DRAINED = "frontier_drained"
+"""Why a spider closes whose node was told to by ``frontier node drain``."""
+REMOVED = "frontier_removed"
+"""Why a spider closes whose node was taken out by ``frontier node remove``."""
+CANCELED = "frontier_canceled"
+"""Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
+INCOMPLETE = "frontier_incomplete"
+"""Why the spiders of a crawl close that has ended but for damaged partitions."""
+RUN_OVER = "frontier_run_over"
+"""Why a spider closes that comes when the crawl of its run has ended."""
+REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
+
+MAX_WAITING = 10_000
+"""Requests in the outbox above which a page with more links waits."""
+URL_SHOWN = 200
+"""Characters of a URL in a line about it."""
+
+_connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
+
+
+def connection_of(crawler: Crawler) -> Connection:
+    """The connection of *crawler*, made when it is first asked for.
+
+    Raises:
+        ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
+    """
+    if crawler not in _connections:
+        _connections[crawler] = Connection(crawler)
+    return _connections[crawler]
+
+
+class Connection:
+    """The node of one crawler, and what its components tell each other."""
+
+    node: Node
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self.config = Config.from_settings(crawler.settings)
+        self._limits = limits_of(crawler.settings, self.config)
+        self._counted: Counted | None = None
+        self._charged: Charged | None = None
+        self._run_id = self.config.run_id or launched(os.environ)
+        self._owner: Owner | None = None
+        self._opened = False
+        self.start_requests: WeakSet[Request] = WeakSet()
+        """Requests that `Spider.start` made."""
+        self.carried = b""
+        """Not empty if the crawl began with what others saw; see `carry_call`."""
+        self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
+        """What each request from the store stands on."""
+        self.sent: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
+        """When each request was sent, in seconds since the Unix epoch."""
+        self.answered: WeakKeyDictionary[Request, Response] = WeakKeyDictionary()
+        """What the download handler gave for it, until the archive has taken that."""
+        self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
+        """Where the exchange of each request is being written."""
+        self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
+        """What crossed the wire for each request; see `frontier.download.handler`."""
+        self.hops = Hops(crawler, self)
+        """Decides which requests may be sent, and to what address."""
+        self.browser: BrowserTraffic | None = None
+        """Listens to the pages of a browser, where one may fetch some."""
+        self.gate: Gate | None = None
+        """Looks at leases before requests are sent; `None` before the crawl is open."""
+        self.starting = False
+        """Whether `Spider.start` may still make requests on this node."""
+        self.start_id = ""
+        """Of this node's start requests; see `start_id` of the spider middlewares."""
+        self.knows_start = asyncio.Event()
+        self.starts_again = False
+        """Whether start requests of a node that is gone are being made again."""
+        self.origins: Any = None
+        """Which request each item came from; see `frontier.pipelines`."""
+        self.traps = Traps(self.config)
+        self.trapped: Counter[str] = Counter()
+        """Links that this node left out, by kind of trap."""
+        self.put_back: WeakSet[Request] = WeakSet()
+        """Requests that this node does not send any more, as it closes."""
+        self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        """Why a page is not read to its end (`frontier.download.pages`)."""
+        self.took_over = False
+        """Whether the project was scrapy-redis's; see `other_schedulers`."""
+
+    def attach(self, owner: Owner) -> None:
+        """Have the node tell *owner* what happens."""
+        self._owner = owner
+
+    async def open(self, spider: Spider) -> None:
+        """Open the node; if it cannot take part, have the spider close at once.
+
+        The engine cannot be stopped from here without a traceback per
+        component, so the spider is closed when everything has been opened.
+        """
+        settings = self._crawler.settings
+        size = settings.getint("CONCURRENT_REQUESTS")
+        self.starting = True
+        if self._owner is None:
+            raise RuntimeError(
+                "a connection is opened by the scheduler it is attached to"
+            )
+        self.allowance = Allowance(self.config, settings, lambda: self.node.share)
+        node = Node(
+            self.config,
+            dict(settings),
+            self._owner,
+            spider=spider.name,
+            inbox_size=2 * size,
+            cap=self.allowance.reserved,
+            host_of=self.allowance.host_of,
+            run_of=run_of(spider, self._run_id),
+            limits=self._limits,
+        )
+        self.node = node
+        try:
+            self.places = Places(self.config, self._address)
+            _ = self.fingerprints  # made, or refused, before the crawl is entered
+            await node.open()
+        except RunOver as over:
+            logger.warning("%s", over)
+            self._close_with(RUN_OVER)
+            return
+        except FrontierError as error:
+            logger.critical("%s", error)
+            self._close_with(REFUSED)
+            self._end_badly()
+            return
+        self._opened = True
+        if node.spending is not None:
+            self._counted = Counted(self._crawler, node.spending)
+        if node.quotas is not None:
+            self._charged = Charged(self._crawler, node.quotas, self.reservations)
+        self._guard()
+
+    def _address(self, host: str) -> str | None:
+        return self.node.addresses.known(host)
+
+    def _guard(self) -> None:
+        """Stand between Scrapy's downloader slots and its handlers."""
+        self.gate = Gate(self._crawler, self)
+
+    def follow_output(
+        self,
+        drop: Callable[[Request], bool] | None,
+        noting: Callable[[Any, Request], Any] | None,
+    ) -> None:
+        """Have *drop*, if any, asked of each request as soon as the spider made it.
+
+        And what each callback yields go through *noting*, if any, before.
+        """
+        watchdog = self.node.watchdog
+        marks = Marks(self.reservations, watchdog) if watchdog is not None else None
+        SpiderOutput(self._crawler, drop, noting, marks)
+
+    def _close_with(self, reason: str) -> None:
+        """Have the spider closed as soon as everything has been opened."""
+
+        def close() -> None:
+            close_now(self._crawler, reason)
+
+        self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
+
+    def _end_badly(self) -> None:
+        """Have the process exit with 1 after the spider is closed.
+
+        ``scrapy crawl`` does so where the crawler has no spider at the end.
+        """
+        fail_program()
+        end_with_error(self._crawler)
+
+    async def close(self) -> None:
+        """Close the node, if it was opened."""
+        if self._opened:
+            self._opened = False
+            self.hops.tell()
+            await self.node.close()
+
+    @property
+    def opened(self) -> bool:
+        """Whether the node takes part in a crawl."""
+        return self._opened
+
+    @functools.cached_property
+    def fingerprints(self) -> Fingerprints:
+        """What makes requests the same to this crawl.
+
+        Raises:
+            ConfigurationError: The rules do not exist, or do not fit the project.
+        """
+        return Fingerprints(
+            self._crawler.request_fingerprinter, self.config.canon_rules
+        )
+
+    @functools.cached_property
+    def workers(self) -> WorkerPool:
+        """Processes for what may take long; none is started before there is a job."""
+        config = self.config
+        pool = WorkerPool(
+            config.worker_processes, config.worker_seconds, config.worker_max_bytes
+        )
+        self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
+        return pool
+
+    async def let_store(self) -> None:
+        """Wait while too many requests wait for the store."""
+        if self._opened and self.node.outbox.pending > MAX_WAITING:
+            await self.node.outbox.flush()
+
+    def in_progress(self) -> set[Request]:
+        """The requests that the engine has not done with."""
+        return in_progress(self._crawler)
+
+    def wake_engine(self) -> None:
+        """Have the engine ask for requests now, if all of it is open."""
+        wake_engine(self._crawler)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the engine waits for what is in progress, and then closes."""
+        return is_closing(self._crawler)
+
+    def holds_requests(self) -> bool:
+        """Whether a request is under way that did not come from the store."""
+        return any(r not in self.reservations for r in self.in_progress())
+
+    def obey(self, order: str) -> None:
+        """Close the spider, once, because an operator wants this node to go."""
+        if self.closing or not self._opened:
+            return
+        reason = REASONS[order]
+        logger.info("an operator wants this node to go: %s", reason)
+        close_spider(self._crawler, reason)
+
+    def end_at(self, limit: str) -> None:
+        """Close the spider because the crawl has ended at *limit*, on all nodes."""
+        crawl_id = self.node.keys.crawl_id
+        logger.warning(
+            "the crawl %s has ended at its limit: %s", crawl_id, described(limit)
+        )
+        if not self.closing and self._opened:
+            reason = reason_of(limit)
+            close_spider(self._crawler, reason)
+
+    def note_aside(self) -> None:
+        """Exit with 1 later: a partition was set aside, which the log tells."""
+        self._end_badly()
+
+    def end_incomplete(self, harmed: str) -> None:
+        """Close the spider: the crawl has ended but for the partitions *harmed*."""
+        crawl_id = self.node.keys.crawl_id
+        logger.error(
+            "the crawl %s has ended incomplete: what is in these partitions was not "
+            "fetched, as keys of theirs are damaged: %s; put them right with frontier "
+            "crawl repair %s, and start the spider again",
+            crawl_id,
+            harmed,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, INCOMPLETE)
+
+    def note_reason(self, reason: str) -> None:
+        """Learn why the spider closes."""
+        if self._counted is not None:
+            self._counted.closing(reason)
+
+    def fail(self, error: BaseException) -> None:
+        """Close the spider because the frontier of this node does not work."""
+        logger.critical("the frontier of this node cannot go on: %s", error)
+        self._end_badly()
+        close_spider(self._crawler, FAILED)
+
+    def note_start_failed(self, error: Exception) -> None:
+        """Say that the crawl has not all of its start requests; exit with 1 later."""
+        logger.warning(  # the error itself is told by Scrapy
+            "the spider's start ended with an error (%s: %s): the crawl goes on with "
+            "the start requests that it has made before, and lacks the others",
+            type(error).__name__,
+            error,
+        )
+        self._end_badly()
+
+    def count(self, stat: str) -> None:
+        """Add one to *stat* of Scrapy's."""
+        self._crawler.stats.inc_value(stat)
+
+    def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
+        """Count links of *page* in a *trap*, such as *url*; tell of the first."""
+        if trap not in self.trapped:
+            name = SETTINGS[trap]
+            limit = self._crawler.settings.get(name)
+            logger.warning(
+                "links over %s = %s are left out, first %s%s; the report counts them",
+                name,
+                limit,
+                _shown(url),
+                f" of {_shown(page)}" if page else "",
+            )
+        self.trapped[trap] += count
+        self._crawler.stats.inc_value(STATS[trap], count)
+
+    def report(self) -> dict[str, Any]:
+        """Figures of this node, for the crawl's report."""
+        stats = self._crawler.stats
+        node = self.node
+        seconds = time.time() - node.opened_at
+        forbidden = stats.get_value("robotstxt/forbidden", 0)  # Scrapy's exceptions
+        statuses = _statuses(stats.get_stats())
+        refused = sum(n for status, n in statuses.items() if _is_error(status))
+        figures: dict[str, Any] = {
+            "opened": node.opened_at,
+            "seconds": round(seconds, 1),
+            "pages": stats.get_value("response_received_count", 0),
+            "requests": stats.get_value("downloader/request_count", 0),
+            "bytes": stats.get_value("downloader/response_bytes", 0),
+            "items": stats.get_value("item_scraped_count", 0),
+            "errors": stats.get_value("downloader/exception_count", 0)
+            - forbidden
+            - self.hops.refused.total()
+            + refused,
+            "statuses": statuses,
+            "forbidden": forbidden,
+            "refused": self.hops.refused.total(),
+            "trapped": self.trapped.total(),
+            "traps": dict(self.trapped),
+            "seen": {
+                tier: stats.get_value(f"frontier/seen/{tier}", 0)
+                for tier in ("recent", "bloom", "set")
+            },
+            "new": stats.get_value("scheduler/enqueued", 0),
+            "local": stats.get_value("frontier/queue/local", 0),
+            "dead": stats.get_value("frontier/queue/dead", 0),
+            "reclaimed": node.reclaimed,
+            "partitions": node.partitions_held,
+        }
+        if node.archive is not None:
+            counters = node.archive.counters
+            figures["archive"] = {
+                "originals": counters.originals,
+                "revisits": counters.revisits,
+                "original_bytes": counters.original_bytes,
+                "revisit_bytes": counters.revisit_bytes,
+                "written_bytes": counters.written_bytes,
+                **dedupe_figures(counters),
+            }
+            figures["shares"] = counters.statistics.report()
+            for name, number in archive_stats(counters).items():
+                stats.set_value(name, number)
+        return figures
+
+
+def _shown(url: str) -> str:
+    return url[:URL_SHOWN] + ("..." if len(url) > URL_SHOWN else "")
+
+
+def _statuses(stats: Mapping[str, Any]) -> dict[str, int]:
+    """How many responses there were of each status, redirects and retries included."""
+    start = "downloader/response_status_count/"
+    return {
+        name.removeprefix(start): count
+        for name, count in stats.items()
+        if name.startswith(start)
+    }
+
+
+def _is_error(status: str) -> bool:
+    """Whether a server that answers so did not give what it has, but may later."""
+    return status == "429" or (len(status) == 3 and status[0] == "5")
+
+
+def dedupe_figures(counters: Counters) -> dict[str, int]:
+    """What deduplication did, as whole numbers."""
+    seen = counters.statistics
+    return {
+        "handled": seen.handled.payloads,
+        "handled_bytes": seen.handled.bytes,
+        "new_payloads": seen.new.payloads,
+        "new_bytes": seen.new.bytes,
+        "exact_url": seen.exact_url.payloads,
+        "exact_url_bytes": seen.exact_url.bytes,
+        "canonical_url": seen.canonical_url.payloads,
+        "canonical_url_bytes": seen.canonical_url.bytes,
+        "digest": seen.digest.payloads,
+        "digest_bytes": seen.digest.bytes,
+        "lookup_us": int(counters.lookup_seconds * 1e6),
+        "unmodified": counters.unmodified,
+        "skipped": counters.skipped,
+        "cdx_asked": counters.cdx.asked,
+        "cdx_found": counters.cdx.found,
+        "cdx_failed": counters.cdx.failed,
+        "cdx_us": int(counters.cdx.seconds * 1e6),
+    }
+
+
+def archive_stats(counters: Counters) -> dict[str, float]:
+    """The same for Scrapy's stats, where they are up to date with each heartbeat."""
+    seen = counters.statistics
+    return {
+        "frontier/archive/originals": counters.originals,
+        "frontier/archive/revisits": counters.revisits,
+        "frontier/archive/revisit_bytes": counters.revisit_bytes,
+        "frontier/archive/written_bytes": counters.written_bytes,
+        "frontier/archive/handled": seen.handled.payloads,
+        "frontier/archive/new": seen.new.payloads,
+        "frontier/archive/exact_url": seen.exact_url.payloads,
+        "frontier/archive/exact_url_bytes": seen.exact_url.bytes,
+        "frontier/archive/canonical_url": seen.canonical_url.payloads,
+        "frontier/archive/canonical_url_bytes": seen.canonical_url.bytes,
+        "frontier/archive/digest": seen.digest.payloads,
+        "frontier/archive/digest_bytes": seen.digest.bytes,
+        "frontier/archive/skipped": counters.skipped,
+        "frontier/archive/cdx_asked": counters.cdx.asked,
+        "frontier/archive/cdx_found": counters.cdx.found,
+        "frontier/archive/cdx_failed": counters.cdx.failed,
+        "frontier/archive/cdx_seconds": round(counters.cdx.seconds, 3),
+        "frontier/archive/lookup_seconds": round(counters.lookup_seconds, 3),
+    }
+
+
+@contextlib.contextmanager
+def one_message() -> Iterator[None]:
+    """Log an error of ours as one line, and keep its traceback out of the log.
+
+    For what runs before the engine does, where raising is the way to stop.
+    """
+    try:
+        yield
+    except FrontierError as error:
+        logger.critical("%s", error)
+        fail_program()
+        for name in ("twisted", "asyncio"):
+            logging.getLogger(name).addFilter(_is_not_ours)
+        if globalLogBeginner._temporaryObserver is not None:  # writes to stderr itself
+            globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
+        raise
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    if record.exc_info and isinstance(record.exc_info[1], FrontierError):
+        return False
+    text = record.getMessage()
+    return not ("Unhandled error in Deferred" in text or "frontier.errors." in text)

@@ -1,0 +1,367 @@
+"""What a setting may be: parsers, each of which returns a value that can work.
+
+What always holds:
+
+1.  A parser takes what a settings file, the command line or `Config.as_settings`
+    may hold, and returns the value in effect, or raises `ValueError` (`TypeError`
+    for what is no such thing at all) with what it must be. Who knows the
+    setting's name adds it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from frontier.files.output_files import mode_of
+from frontier.model import Order
+
+ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
+"""Classes of network addresses; see `frontier.urls.addresses`."""
+TIERS = ("recent", "bloom", "set")
+QUEUE_KEYS = ("host", "domain", "ip", "url")
+RULES = ("mime", "status", "url")
+"""Kinds of rules about what is archived."""
+MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")
+UNNAMED = "-"
+"""The default collection, in a list of names."""
+RESERVED = frozenset({"c", "commit", "frontier", "h", "purge", "rev", "src"})
+"""What keys of the default collection begin with: its digests of a crawl ``alldupes``
+would be those of all crawls of a collection ``h``."""
+CANON_RULES = (
+    "scrapy",
+    "heritrix",
+    "openwayback",
+    "openwayback-key",
+    "surt",
+    "surt-ordinary",
+    "whatwg",
+)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+Parser = Callable[[Any], Any]
+
+
+def shown(value: Any) -> str:
+    """*value* as a message has it: its first 200 characters."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def boolean(value: Any) -> bool:
+    """True or False, also as the words that Scrapy takes for them."""
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in {"1", "true", "yes", "on"}:
+        return True
+    if text in {"0", "false", "no", "off"}:
+        return False
+    raise ValueError("must be True or False")
+
+
+def whole(least: int, most: int) -> Parser:
+    """A parser of whole numbers from *least* to *most*."""
+
+    def parse(value: Any) -> int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError("must be a whole number") from None
+        if isinstance(value, float) and value != number:
+            raise ValueError("must be a whole number")
+        if not least <= number <= most:
+            raise ValueError(f"must be between {least:,} and {most:,}")
+        return number
+
+    return parse
+
+
+def real(above: float, below: float) -> Parser:
+    """A parser of finite numbers between *above* and *below*, exclusive."""
+
+    def parse(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ValueError("must be a number") from None
+        if not (math.isfinite(number) and above < number < below):
+            raise ValueError(f"must be greater than {above:g} and less than {below:g}")
+        return number
+
+    return parse
+
+
+def name(value: Any) -> str:
+    """What may stand in a key or a file's name."""
+    text = str(value)
+    if not NAME.fullmatch(text):
+        raise ValueError(
+            "must be 1 to 100 letters, digits, '.', '_' or '-', "
+            "and begin with a letter or digit"
+        )
+    return text
+
+
+def optional_name(value: Any) -> str:
+    """A name, or nothing."""
+    return name(value) if value else ""
+
+
+def run_id(value: Any) -> str:
+    """What a launcher calls a run, or nothing: one line of at most 200 characters."""
+    text = str(value or "")
+    if len(text) > 200 or not text.isprintable():
+        raise ValueError("must be at most 200 printable characters")
+    return text
+
+
+def directory(value: Any) -> Path:
+    """The path of a directory, which need not be there."""
+    text = os.fspath(value)
+    if not text:
+        raise ValueError("must name a directory")
+    return Path(text)
+
+
+def optional_directory(value: Any) -> Path | None:
+    """The path of a directory, or nothing."""
+    return directory(value) if value else None
+
+
+def file_mode(value: Any) -> str:
+    """A mode as of chmod, in four octal digits; ``0o640`` of Python will do."""
+    text = f"{value:o}" if type(value) is int else str(value)
+    return f"{mode_of(text):04o}"
+
+
+def choice(*choices: str) -> Parser:
+    """A parser of one of *choices*."""
+
+    def parse(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return parse
+
+
+def either(*choices: int) -> Parser:
+    """A parser of one of the numbers *choices*."""
+
+    def parse(value: Any) -> int:
+        number = int(whole(0, max(choices))(value))
+        if number not in choices:
+            raise ValueError(f"must be {' or '.join(map(str, choices))}")
+        return number
+
+    return parse
+
+
+def order(value: Any) -> Order:
+    """An `Order` by its name."""
+    try:
+        return Order(str(value).lower())
+    except ValueError:
+        raise ValueError("must be bfs or dfs") from None
+
+
+def tiers(value: Any) -> tuple[str, ...]:
+    """Tiers of the seen test, in the order in which they are asked."""
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else list(value)
+    names = tuple(str(name).strip() for name in given if str(name).strip())
+    for name in names:
+        if name not in TIERS:
+            raise ValueError(f"has no tier {name!r}; the tiers are {', '.join(TIERS)}")
+    if not names or len(set(names)) != len(names):
+        raise ValueError("must name each tier at most once, and at least one")
+    return tuple(name for name in TIERS if name in names)
+
+
+def queue_key(value: Any) -> str:
+    """A kind of queue key, or the path of a callable that tells it."""
+    if callable(value):
+        value = f"{value.__module__}.{value.__qualname__}"
+    if value in QUEUE_KEYS or PATH.fullmatch(str(value)):
+        return str(value)
+    raise ValueError(
+        f"must be one of {', '.join(QUEUE_KEYS)}, or a module's callable or its path"
+    )
+
+
+def archive_rules(value: Any) -> tuple[str, ...]:
+    """Rules about what is archived, checked but as text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for rule in map(str, given):
+        kind, _, pattern = rule.partition(":")
+        if kind not in RULES or not pattern or re.search(r"\s", pattern):
+            raise ValueError(
+                f"{rule!r} must be one of {', '.join(RULES)}, a colon and a "
+                "pattern without spaces"
+            )
+        if kind == "status" and not re.fullmatch(r"[1-9](xx|[0-9]{2})", pattern):
+            raise ValueError(f"{rule!r} must be like status:404 or status:4xx")
+        if kind == "url":
+            try:
+                re.compile(pattern)
+            except (re.error, OverflowError, RecursionError) as error:
+                raise ValueError(
+                    f"{shown(rule)} is no regular expression: {error}"
+                ) from None
+    return tuple(map(str, given))
+
+
+def warcinfo(value: Any) -> str:
+    """Names and texts, or a JSON object of them, as JSON; or nothing."""
+    try:
+        given = json.loads(value) if isinstance(value, str) and value else value or {}
+    except (ValueError, RecursionError):
+        raise ValueError("must be a dict, or a JSON object") from None
+    if not isinstance(given, Mapping):
+        raise TypeError("must be a dict, or a JSON object")
+    for name, text in given.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", str(name)):
+            raise ValueError(f"has {name!r}, which is no name of a field")
+        if not isinstance(text, str):
+            raise TypeError(f"has {text!r} as {name}, which is no text")
+    return json.dumps(dict(given)) if given else ""
+
+
+def redis_url(value: Any) -> str:
+    """A URL of a Redis server, or nothing."""
+    text = str(value or "")
+    if text and not re.fullmatch(r"(redis|rediss|unix)://\S+", text):
+        raise ValueError("must be a URL, such as redis://host:6379/0")
+    return text
+
+
+def upload_url(value: Any) -> str:
+    """A URL without the slash at its end, or nothing."""
+    text = str(value or "")
+    if text and not re.fullmatch(r"[a-z][a-z0-9+]*://\S+", text):
+        raise ValueError("must be a URL, such as s3://bucket/path")
+    return text.rstrip("/")
+
+
+def addresses(value: Any) -> tuple[str, ...]:
+    """URLs of http or https, between spaces if they are one text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for address in map(str, given):
+        if not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", address):
+            raise ValueError(f"{address!r} must be a URL of http or https")
+        try:
+            urlsplit(address).port  # noqa: B018 - raises where it is none
+        except ValueError as error:
+            raise ValueError(f"{address!r} is no URL: {error}") from None
+    return tuple(map(str, given))
+
+
+def schemes(value: Any) -> tuple[str, ...]:
+    """Schemes of URLs, between commas or spaces if they are one text."""
+    found = tuple(scheme.lower() for scheme in words(value))
+    for scheme in found:
+        if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+            raise ValueError(f"{scheme!r} must be the scheme of a URL, such as ftp")
+    return found
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """Names, between commas or spaces if they are one text."""
+    given = re.split(r"[,\s]+", value) if isinstance(value, str) else map(str, value)
+    return tuple(name for name in given if name)
+
+
+def modules(value: Any) -> tuple[str, ...]:
+    """Dotted names of modules, between spaces if they are one text."""
+    given = value.split() if isinstance(value, str) else list(value)
+    for name in map(str, given):
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"has {name!r}, which is no module's name")
+    return tuple(map(str, given))
+
+
+def class_paths(value: Any) -> tuple[str, ...]:
+    """Dotted paths of classes, between spaces if they are one text."""
+    given = modules(value)
+    for path in given:
+        if "." not in path:
+            raise ValueError(f"has {path!r}, which is no path of a class")
+    return given
+
+
+def without_secrets(url: str) -> str:
+    """*url* without user and password, and without what its query says."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def listed(each: Callable[[str], Any]) -> Parser:
+    """A parser of names between commas, each of which *each* accepts."""
+
+    def parse(value: Any) -> str:
+        given = value if isinstance(value, list | tuple) else str(value).split(",")
+        return ",".join(str(each(str(n).strip())) for n in given if str(n).strip())
+
+    return parse
+
+
+def media_type(text: str) -> str:
+    """A media type or a pattern of one, in lower case."""
+    if not MIME.fullmatch(text):
+        raise ValueError(f"has {text!r}, which is no media type or pattern of one")
+    return text.lower()
+
+
+def statuses(text: str) -> str:
+    """An HTTP status, a class of them as ``2xx``, or ``*`` for all."""
+    if text == "*" or re.fullmatch(r"[1-9]xx", text.lower()):
+        return text.lower()
+    return str(whole(100, 999)(text))
+
+
+def collection(value: Any) -> str:
+    """The name of a collection, or nothing for the default one."""
+    text = optional_name(value)
+    if text in RESERVED:
+        raise ValueError("the keys of the default collection begin with that name")
+    return text
+
+
+def collection_name(text: str) -> str:
+    """A name of a collection, or `UNNAMED`."""
+    return text if text == UNNAMED else collection(name(text))
+
+
+def canon_rules(value: Any) -> str:
+    """The name of a set of rules, or a file that has one."""
+    text = str(os.fspath(value))
+    if text not in CANON_RULES and not text.endswith(".toml"):
+        known = ", ".join(CANON_RULES)
+        raise ValueError(
+            f"must be one of {known}, or a file of rules that ends in .toml"
+        )
+    return text
+
+
+SEEDS = "seeds"
+"""What leaves it to the seeds which addresses are allowed."""
+
+
+def address_classes(value: Any) -> tuple[str, ...]:
+    """Classes of network addresses, sorted; or ``seeds``, or ``all`` of them."""
+    words = value.split() if isinstance(value, str) else [str(word) for word in value]
+    chosen = {word for text in words for word in text.split(",") if word}
+    if chosen == {"all"}:
+        chosen = set(ADDRESSES)
+    if chosen != {SEEDS} and (not chosen or chosen - set(ADDRESSES)):
+        raise ValueError(f"must be 'seeds', 'all', or some of {', '.join(ADDRESSES)}")
+    return tuple(sorted(chosen))

@@ -1,0 +1,275 @@
+"""What is in WARC files, for people: a list of their captures, and one of them whole.
+
+What always holds:
+
+1.  Files are of anybody: memory is bounded whatever they say of themselves, and a
+    file that is cut or damaged gives what it has up to there, and is named.
+2.  Nothing that a terminal would obey leaves `Capture.line` and `shown`; `raw` gives
+    the bytes as they are, and says so.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import re
+import zlib
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import BadWarc
+from frontier.files.input_files import open_input
+from frontier.model import Exchange
+from frontier.warc.content_coding import decoded
+from frontier.warc.payload import body_of
+from frontier.warc.plain_reader import plain_records
+from frontier.warc.reader import BLOCK, http, records
+from frontier.warc.records import target_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+    from pathlib import Path
+
+    from frontier.warc.reader import Found
+
+KINDS = frozenset({"response", "revisit", "resource"})
+"""Records that are captures."""
+BODY_LIMIT = 4 << 20
+"""Bytes of a record that are read to show it."""
+_GZIP = b"\x1f\x8b"
+_TEXT = re.compile(r"text/|application/(?:.*\+)?(?:json|xml|javascript)|.*warc-fields")
+_CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})")
+_LENGTH = re.compile(rb"(?i)\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*(?=\r|\n|$)")
+_LINES = str.maketrans({"\r": None})
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A record of a file, and what a reader asks for first."""
+
+    path: Path
+    offset: int
+    length: int
+    """In the file, in bytes."""
+    kind: str
+    record_id: str
+    url: str
+    date: str
+    status: str
+    """Of the HTTP response; empty if it is none."""
+    mime: str
+
+    def facts(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "file": str(self.path),
+            "offset": self.offset,
+            "length": self.length,
+            "type": self.kind,
+            "record_id": self.record_id,
+            "url": self.url,
+            "date": self.date,
+            "status": int(self.status) if self.status else None,
+            "mime": self.mime,
+        }
+
+    def line(self) -> str:
+        """One line of a list."""
+        words = (
+            f"{self.date:<27}",
+            f"{self.status or '-':>3}",
+            f"{self.mime or '-':<24}",
+            f"{self.kind:<8}",
+            f"{self.path}:{self.offset}",
+            self.url,
+        )
+        return harmless(" ".join(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which captures are listed; what is empty lets all through."""
+
+    url: str = ""
+    """A URL, or a pattern of the shell's, as ``https://example.org/*``."""
+    statuses: frozenset[int] = frozenset()
+    mime: str = ""
+    """A media type, or a pattern of the shell's."""
+
+    def takes(self, capture: Capture) -> bool:
+        """Whether *capture* is listed."""
+        if self.statuses and int(capture.status or 0) not in self.statuses:
+            return False
+        if self.mime and not fnmatch.fnmatchcase(capture.mime.lower(), self.mime):
+            return False
+        url = target_uri(self.url)
+        return not url or capture.url == url or fnmatch.fnmatchcase(capture.url, url)
+
+
+def warcs_in(given: Iterable[Path], unfinished: Callable[[Path], None]) -> list[Path]:
+    """*given* files, and for a directory those in it.
+
+    *unfinished* is told of those in a directory that are still being written.
+    """
+    found = []
+    for path in given:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        for each in sorted(path.iterdir()):
+            if each.name.endswith((".warc.gz", ".warc")):
+                found.append(each)
+            elif each.name.endswith((".warc.gz.open", ".warc.open")):
+                unfinished(each)
+    return found
+
+
+def captures(path: Path, kinds: Collection[str] = KINDS) -> Iterator[Capture]:
+    """The captures in the file *path*, in its order.
+
+    Raises:
+        BadWarc: It is cut or damaged; what is before that was given.
+        OSError: It cannot be read.
+    """
+    for found in _found(path, 0):
+        if not kinds or found.kind in kinds:
+            yield _capture(path, found)
+
+
+def at(path: Path, offset: int) -> Capture:
+    """The record that begins at *offset*.
+
+    Raises:
+        BadWarc: None does.
+        OSError: The file cannot be read.
+    """
+    with closing(_found(path, offset)) as records_there:
+        for found in records_there:
+            return _capture(path, found, offset)
+    raise BadWarc(str(path), offset, "the file ends there")
+
+
+def raw(capture: Capture) -> Generator[bytes, None, None]:
+    """The record as it is, WARC headers first, without the compression of the file.
+
+    Of a file that is not compressed, without the two line ends behind it.
+    """
+    with open_input(capture.path) as file:
+        packed = file.read(2) == _GZIP
+        file.seek(capture.offset)
+        left = capture.length
+        inflate = zlib.decompressobj(31)
+        while left > 0 and (data := file.read(min(BLOCK, left))):
+            left -= len(data)
+            while data:
+                yield inflate.decompress(data, BLOCK) if packed else data
+                data = inflate.unconsumed_tail if packed else b""
+
+
+def shown(capture: Capture) -> Iterator[str]:
+    """The record as lines for a terminal: its heads, and its body if it is text."""
+    data = bytearray()
+    whole = True
+    with closing(raw(capture)) as parts:
+        for part in parts:
+            data += part
+            if len(data) > BODY_LIMIT:
+                whole = False
+                break
+    top, _, block = bytes(data[:BODY_LIMIT]).partition(b"\r\n\r\n")
+    yield from _head(top)
+    yield ""
+    said = _LENGTH.search(top)
+    block = block[: int(said[1])] if said else block
+    mime, body = capture.mime, block
+    if block.startswith(b"HTTP/") or b"msgtype=request" in top:
+        head, gap, body = block.partition(b"\r\n\r\n")
+        yield from _head(head)
+        yield ""
+        if whole and block.startswith(b"HTTP/"):
+            body = _payload(head + gap, block)
+        charset = _CHARSET.search(head.decode("latin-1"))
+    else:
+        mime = _mime(top)
+        charset = None
+    if not body:
+        yield "(no body)"
+    elif not _TEXT.match(mime) and not _is_text(body):
+        yield f"({len(body):,} bytes of {harmless(mime or 'unknown type')}; see --raw)"
+    else:
+        yield from _text(body, charset[1] if charset else "utf-8")
+    if not whole:
+        yield f"(cut after {BODY_LIMIT:,} bytes; see --raw)"
+
+
+def harmless(text: str) -> str:
+    """*text* as one line without anything that a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
+
+
+def _found(path: Path, offset: int) -> Generator[Found, None, None]:
+    with open_input(path) as file:
+        packed = file.read(2) == _GZIP
+        file.seek(offset)
+        blocks = iter(lambda: file.read(BLOCK), b"")
+        yield from (records if packed else plain_records)(str(path), blocks)
+
+
+def _capture(path: Path, found: Found, base: int = 0) -> Capture:
+    headers = found.headers
+    status, mime = "", headers.get("content-type")
+    if mime.startswith("application/http"):
+        status, http_headers, _ = http(found.block)
+        mime = http_headers.get("content-type")
+    return Capture(
+        path,
+        base + found.offset,
+        found.length,
+        found.kind[:40],
+        headers.get("warc-record-id")[:200],
+        headers.get("warc-target-uri").strip("<>"),
+        headers.get("warc-date")[:40],
+        status if len(status) == 3 else "",
+        mime.partition(";")[0].strip()[:100],
+    )
+
+
+def _payload(head: bytes, block: bytes) -> bytes:
+    """The body of an HTTP response, without its codings where they can be undone."""
+    try:
+        body = b"".join(body_of(io.BytesIO(block)))
+    except ValueError:
+        body = block[len(head) :]
+    exchange = Exchange("", 0.0, b"", b"", head, body, 0)
+    return bytes(decoded(exchange).response_body[:BODY_LIMIT])
+
+
+def _head(head: bytes) -> Iterator[str]:
+    for line in head.decode("utf-8", "replace").translate(_LINES).split("\n"):
+        yield harmless(line)
+
+
+def _text(body: bytes, charset: str) -> Iterator[str]:
+    try:
+        text = body.decode(charset, "replace")
+    except (LookupError, ValueError):
+        text = body.decode("utf-8", "replace")
+    for line in text.translate(_LINES).split("\n"):
+        yield harmless(line)
+
+
+def _mime(top: bytes) -> str:
+    found = re.search(rb"(?i)\r\ncontent-type:[ \t]*([^\r\n;]*)", top)
+    return found[1].decode("latin-1").strip() if found else ""
+
+
+def _is_text(body: bytes) -> bool:
+    part = body[:4096]
+    if b"\0" in part:
+        return False
+    try:
+        part.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start > len(part) - 4 and len(part) == 4096
+    return True

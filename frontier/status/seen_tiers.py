@@ -1,0 +1,124 @@
+"""The seen test of a crawl from outside: how full, how wrong, and where it goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.shared_settings import seen_shape
+from frontier.errors import ConfigurationError, KeyDamaged
+from frontier.seen.capacity_plan import error_after, set_bytes
+from frontier.seen.seen_set import checked_shape
+from frontier.seen.state import crawl_state, partition_state, state_call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.queue.push import SeenShape
+    from frontier.seen.bloom import Generation
+    from frontier.seen.state import PartitionState, SeenState
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+BATCH = 128
+"""Partitions per round trip."""
+LATER = 24 * 3600.0
+"""Seconds from now for which a forecast is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The tiers when the crawl has gone on for some time at its mean pace."""
+
+    seconds: float
+    """From now."""
+    urls: int
+    set_bytes: int
+    """As if no set was given up."""
+    bloom_error: float
+    """Chance that the Bloom tier will call a new URL seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The shared tiers of a crawl now, and later."""
+
+    has_set: bool
+    has_bloom: bool
+    native: bool
+    set_bits: int
+    state: SeenState
+    outlook: Outlook | None
+    """``None`` if the crawl is over, or nothing was seen yet."""
+
+
+def look_at_tiers(
+    store: BlockingStore, keys: CrawlKeys, stored: Any, seconds: float
+) -> Tiers | None:
+    """The tiers of the crawl of *keys*, given its *stored* shape.
+
+    *seconds* is for how long an open crawl has lasted, 0 for one that is over.
+    ``None`` if the shape, or what the store has of the tiers, is not this
+    version's.
+    """
+    try:
+        config = checked_shape(stored)
+        shape = seen_shape(config)
+        found = _states(store, keys, shape, config.partitions)
+    except (ConfigurationError, ValueError, TypeError):
+        return None
+    state = crawl_state(shape, found)
+    return Tiers(
+        has_set=shape.has_set,
+        has_bloom=shape.has_bloom,
+        native=shape.native,
+        set_bits=shape.set_bits,
+        state=state,
+        outlook=_outlook(shape, found, state, seconds),
+    )
+
+
+def _states(
+    store: BlockingStore, keys: CrawlKeys, shape: SeenShape, partitions: int
+) -> list[PartitionState]:
+    found = []
+    for first in range(0, partitions, BATCH):
+        numbers = range(first, min(first + BATCH, partitions))
+        calls = [state_call(keys.partition(number)) for number in numbers]
+        replies = store.run(calls, tolerant=True)
+        known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
+        states = (partition_state(shape, reply) for reply in known)
+        found += [state for state in states if state is not None]
+    return found
+
+
+def _outlook(
+    shape: SeenShape,
+    partitions: Sequence[PartitionState],
+    state: SeenState,
+    seconds: float,
+) -> Outlook | None:
+    """Every partition grows as it has until now."""
+    if not seconds or not state.urls:
+        return None
+    growth = 1 + LATER / seconds
+    error, size = 0.0, 0
+    for each in partitions:
+        urls = each.given_up + each.layout.count or each.layout.last
+        share = urls / state.urls
+        if shape.has_set:
+            size += set_bytes(shape.space, urls * growth)
+        if shape.native:
+            error += shape.error_rate * share
+        elif shape.has_bloom:
+            error += _error(shape, urls * growth) * share
+    return Outlook(LATER, round(state.urls * growth), size, error)
+
+
+def _error(shape: SeenShape, urls: float) -> float:
+    made: list[Generation] = []
+    room = 0
+    while room < urls and len(made) < 40:
+        made.append(shape.generation(len(made)))
+        room += made[-1].capacity
+    return error_after(made, urls)

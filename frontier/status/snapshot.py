@@ -1,0 +1,355 @@
+"""A crawl as it looks from outside: its nodes, its queue, its dead letters.
+
+What always holds:
+
+1.  Looking changes nothing: no lease is taken and nobody counts as a node.
+2.  What the store says is not trusted. A value of another type or size than
+    this version writes is left out, and text is made printable; of the crawl
+    itself only its number of partitions must be right.
+3.  A snapshot is not one instant. A node's figures are those of its last
+    heartbeat, and the partitions are looked at one batch after the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.crawls import BY_FINGERPRINT
+from frontier.cluster.ring import Ring
+from frontier.cluster.set_aside import ASIDE, faults_of
+from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
+from frontier.model import Member
+from frontier.queue.item import decode
+from frontier.queue.reserve import Scan, scan_call
+from frontier.settings.values import NAME
+from frontier.status.node_stats import read_reports, sum_of, together
+from frontier.status.seen_tiers import look_at_tiers
+from frontier.status.validate import mapping, printable, text, whole
+from frontier.status.views import (
+    CrawlSnapshot,
+    CrawlSummary,
+    DeadLetter,
+    Harmed,
+    NodeView,
+)
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys, RegistryKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from frontier.status.views import Figures
+    from frontier.store.client import BlockingStore
+
+BATCH = 128
+"""Partitions per round trip."""
+MAX_LETTERS = 5
+"""Dead letters that a snapshot shows."""
+MAX_PARTITIONS = 16384
+DAMAGED = "damaged"
+"""The state of a crawl whose ``meta`` cannot be read."""
+
+
+def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
+    """The crawls of *namespace*, the newest first."""
+    names = store.call(Call.command("SMEMBERS", RegistryKeys(namespace).crawls()))
+    crawl_ids = sorted(name.decode("utf-8", "replace") for name in names)
+    replies = store.run(
+        [
+            call
+            for crawl_id in crawl_ids
+            for call in _summary_calls(CrawlKeys(namespace, crawl_id))
+        ],
+        tolerant=True,
+    )
+    pairs = zip(replies[::2], replies[1::2], strict=True)
+    found = [
+        _summary(crawl_id, meta, nodes)
+        for crawl_id, (meta, nodes) in zip(crawl_ids, pairs, strict=True)
+        if isinstance(meta, KeyDamaged) or meta[0] is not None
+    ]
+    return sorted(found, key=lambda crawl: crawl.created_ms, reverse=True)
+
+
+def newest_crawl(store: BlockingStore, namespace: str) -> str:
+    """The id of the crawl that was created last.
+
+    One of the duplicate filter alone only if there are no others: it is open for
+    ever, and seldom what is meant.
+
+    Raises:
+        UnknownCrawl: There is none.
+    """
+    crawls = list_crawls(store, namespace)
+    if not crawls:
+        raise UnknownCrawl(namespace, "")
+    with_queue = [crawl for crawl in crawls if crawl.kind == "crawl"]
+    return (with_queue or crawls)[0].crawl_id
+
+
+def open_crawl(store: BlockingStore, namespace: str, spider: str) -> str | None:
+    """The crawl that a node of *spider* would join now, if there is one."""
+    key = RegistryKeys(namespace).spider(spider)
+    crawl_id = store.call(Call.command("HGET", key, "open"))
+    return None if crawl_id is None else crawl_id.decode("utf-8", "replace")
+
+
+def crawl_entered(
+    store: BlockingStore,
+    namespace: str,
+    spider: str,
+    node_ids: Collection[str],
+    since: float,
+) -> str | None:
+    """The crawl of *spider* that one of *node_ids* entered after *since*, if any did.
+
+    *since* is seconds since the Unix epoch, on the nodes' clock. Nodes of different
+    spiders may have the same names.
+    """
+    for crawl in list_crawls(store, namespace):
+        if crawl.spider != spider:
+            continue
+        keys = CrawlKeys(namespace, crawl.crawl_id)
+        reports = read_reports(store.call(Call.command("HGETALL", keys.reports())))
+        for node_id in node_ids:
+            if node_id in reports and reports[node_id].opened >= since:
+                return crawl.crawl_id
+    return None
+
+
+def snapshot(
+    store: BlockingStore, namespace: str, crawl_id: str, *, lease_ttl: float = 15.0
+) -> CrawlSnapshot:
+    """What the crawl looks like now.
+
+    *lease_ttl* is the number of seconds after which a silent node counts as dead.
+
+    Raises:
+        UnknownCrawl: There is no such crawl.
+        CodecError: Its number of partitions cannot be read.
+        StoreError: The store does not answer, or with an error.
+    """
+    keys = CrawlKeys(namespace, crawl_id)
+    meta, nodes, shape, members, reports, time, more = replies = store.run(
+        [
+            *_summary_calls(keys),
+            Call.command("HGET", keys.meta(), "shape"),
+            Call.command("HGETALL", keys.nodes()),
+            Call.command("HGETALL", keys.reports()),
+            Call.command("TIME"),
+            Call.command("HMGET", keys.meta(), "removed_ms", "limit", "born", "marked"),
+        ],
+        tolerant=True,
+    )
+    if isinstance(meta, KeyDamaged):
+        raise meta
+    harmed = _harmed_keys(keys, replies)
+    nodes = 0 if isinstance(nodes, KeyDamaged) else nodes
+    members = {} if isinstance(members, KeyDamaged) else members
+    reports = {} if isinstance(reports, KeyDamaged) else reports
+    if meta[0] is None:
+        raise UnknownCrawl(namespace, crawl_id)
+    summary = _summary(crawl_id, meta, nodes)
+    taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+    settings, partitions = _shape(crawl_id, shape)
+    removed, limit, born, marked = more
+    scans, holders, marks, aside = _look(store, keys, partitions)
+    figures = read_reports(reports)
+    views = _views(
+        _beats(members), figures, holders, partitions, taken_ms - lease_ttl * 1000
+    )
+    return CrawlSnapshot(
+        crawl_id=summary.crawl_id,
+        spider=summary.spider,
+        state=summary.state,
+        created_ms=summary.created_ms,
+        finished_ms=summary.finished_ms,
+        taken_ms=taken_ms,
+        shape=settings,
+        partitions=partitions,
+        nodes=views,
+        totals=together(figures.values()),
+        queue=sum_of(Scan, scans),
+        dead_letters=_letters(store, keys, scans),
+        tiers=look_at_tiers(
+            store,
+            keys,
+            mapping(shape),
+            0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
+        ),
+        kind=summary.kind,
+        limit=text(limit).partition(" ")[0],
+        limit_value=whole(text(limit).partition(" ")[2].encode()),
+        removed_ms=whole(removed),
+        lost=sum(mark != born for mark in marks) if born and marked else 0,
+        harmed=(*harmed, *aside),
+    )
+
+
+def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
+    """The crawl's own keys that are damaged, as *replies* tell."""
+    start = keys.meta().removesuffix("meta")
+    bad = [reply for reply in replies if isinstance(reply, KeyDamaged)]
+    reasons = {one.key.removeprefix(start): one.reason for one in bad}
+    return tuple(Harmed(None, *one, aside=False) for one in reasons.items())
+
+
+def _summary_calls(keys: CrawlKeys) -> list[Call]:
+    names = ("state", "spider", "created_ms", "finished_ms", "shape")
+    return [
+        Call.command("HMGET", keys.meta(), *names),
+        Call.command("HLEN", keys.nodes()),
+    ]
+
+
+def _summary(
+    crawl_id: str, meta: Sequence[bytes | None] | KeyDamaged, nodes: int | KeyDamaged
+) -> CrawlSummary:
+    if isinstance(meta, KeyDamaged):
+        return CrawlSummary(printable(crawl_id), "", DAMAGED, 0, 0, 0)
+    state, spider, created, finished, shape = meta
+    is_alone = mapping(shape).get("FRONTIER_QUEUE_KEY") == BY_FINGERPRINT
+    return CrawlSummary(
+        crawl_id=printable(crawl_id),
+        spider=text(spider),
+        state=text(state),
+        created_ms=whole(created),
+        finished_ms=whole(finished),
+        nodes=0 if isinstance(nodes, KeyDamaged) else whole(nodes),
+        kind="dupefilter" if is_alone else "crawl",
+    )
+
+
+def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
+    stored = mapping(value)
+    partitions = whole(stored.get("FRONTIER_PARTITIONS"))
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise CodecError(
+            f"the crawl {printable(crawl_id)} was not created by this version: "
+            "its settings in the store have no number of partitions"
+        )
+    settings = {
+        printable(name): printable(shown) if isinstance(shown, str) else shown
+        for name, shown in stored.items()
+    }
+    return settings, partitions
+
+
+def _look(
+    store: BlockingStore, keys: CrawlKeys, partitions: int
+) -> tuple[list[Scan], Counter[str], list[bytes], list[Harmed]]:
+    """Each partition's scan, how many leases each node holds, each one's mark.
+
+    And which are damaged: their figures and marks are left out.
+    """
+    harmed: list[Harmed] = []
+    scans: list[Scan] = []
+    marks: list[bytes] = []
+    holders: Counter[str] = Counter()
+    for first in range(0, partitions, BATCH):
+        batch = [
+            keys.partition(p) for p in range(first, min(first + BATCH, partitions))
+        ]
+        calls = [scan_call(partition) for partition in batch]
+        calls += [Call.command("HGET", p.lease, "holder") for p in batch]
+        replies = store.run(calls, tolerant=True)
+        for number, reply in enumerate(replies[: len(batch)], first):
+            if isinstance(reply, KeyDamaged) or reply[0] == ASIDE:
+                harmed += _harmed(keys, number, reply)
+                scans.append(Scan())
+                continue
+            figures = [whole(value) for value in reply][: len(fields(Scan))]
+            scans.append(Scan(*figures))
+            marks.append(reply[-1])
+        held = [one for one in replies[len(batch) :] if isinstance(one, bytes) and one]
+        holders.update(map(text, held))
+    return scans, holders, marks, harmed
+
+
+def _harmed(keys: CrawlKeys, number: int, reply: Any) -> list[Harmed]:
+    """What is wrong with a partition, as the *reply* to its scan tells."""
+    if isinstance(reply, KeyDamaged):
+        what = reply.key.removeprefix(keys.partition(number).tag + ":")
+        return [Harmed(number, printable(what), printable(reply.reason), False)]
+    return [
+        Harmed(number, printable(fault.key), printable(fault.reason), True)
+        for fault in faults_of(reply[1])
+    ]
+
+
+def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
+    """Of each node on the membership map, its last beat and its weight."""
+    found = {}
+    for name, value in reply.items():
+        node_id, words = text(name), value[:100].split()
+        if NAME.fullmatch(node_id) and 3 <= len(words) <= 4:
+            found[node_id] = (whole(words[0]), min(whole(words[1]), 1000))
+    return found
+
+
+def _views(
+    beats: Mapping[str, tuple[int, int]],
+    figures: Mapping[str, Figures],
+    holders: Mapping[str, int],
+    partitions: int,
+    oldest_beat: float,
+) -> tuple[NodeView, ...]:
+    live = [
+        Member(node_id, weight)
+        for node_id, (beat, weight) in beats.items()
+        if beat >= oldest_beat
+    ]
+    shares = Ring(live, partitions).shares()
+    views = []
+    for node_id in sorted({*beats, *figures}, key=_natural):
+        if node_id in shares:
+            state = "live" if beats[node_id][1] else "leaving"
+        elif node_id in beats:
+            state = "silent"
+        else:
+            state = "left" if figures[node_id].left else "lost"
+        views.append(
+            NodeView(
+                node_id=node_id,
+                state=state,
+                weight=beats[node_id][1] if node_id in beats else 0,
+                owned=shares.get(node_id, 0),
+                held=holders.get(node_id, 0),
+                figures=figures.get(node_id),
+            )
+        )
+    return tuple(views)
+
+
+def _natural(node_id: str) -> tuple[str, int, str]:
+    """A key that puts node-2 before node-10."""
+    name = node_id.rstrip("0123456789")
+    return (name, len(node_id), node_id)
+
+
+def _letters(
+    store: BlockingStore, keys: CrawlKeys, scans: Sequence[Scan]
+) -> tuple[DeadLetter, ...]:
+    filled = [p for p, scan in enumerate(scans) if scan.dead][:MAX_LETTERS]
+    replies = store.run(
+        [
+            Call.command("LRANGE", keys.partition(p).dead, 0, MAX_LETTERS - 1)
+            for p in filled
+        ],
+        tolerant=True,
+    )
+    known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
+    values = [value for reply in known for value in reply]
+    return tuple(_letter(value) for value in values[:MAX_LETTERS])
+
+
+def _letter(value: bytes) -> DeadLetter:
+    reason, _, rest = value.partition(b"\n")
+    _, _, item = rest.partition(b"\n")
+    try:
+        url = printable(decode(item)["url"])
+    except CodecError:
+        url = ""
+    return DeadLetter(url, text(reason))

@@ -1,0 +1,250 @@
+"""What is seen of a crawl, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frontier.node.crawl_limits import described
+
+if TYPE_CHECKING:
+    from frontier.queue.reserve import Scan
+    from frontier.status.seen_tiers import Tiers
+
+MAX_NAMED = 5
+"""Damaged keys that one line names."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSummary:
+    """A crawl's own data, without those of its nodes and partitions."""
+
+    crawl_id: str
+    spider: str
+    state: str
+    """``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``.
+
+    ``damaged`` if its key cannot be read; then no more is known.
+    """
+    created_ms: int
+    finished_ms: int
+    """Milliseconds since the Unix epoch; 0 while it is open."""
+    nodes: int
+    """Nodes on the membership map."""
+    kind: str = "crawl"
+    """``crawl``, or ``dupefilter``: what a duplicate filter alone has seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFigures:
+    """How many URLs each tier called seen."""
+
+    recent: int = 0
+    bloom: int = 0
+    set: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFigures:
+    """What was written to WARC files; see `frontier.warc.batch.Counters`."""
+
+    originals: int = 0
+    revisits: int = 0
+    original_bytes: int = 0
+    revisit_bytes: int = 0
+    """Payload bytes that were not stored again."""
+    written_bytes: int = 0
+    handled: int = 0
+    """Payloads that were looked up; new ones and the three kinds of hits together."""
+    handled_bytes: int = 0
+    new_payloads: int = 0
+    new_bytes: int = 0
+    exact_url: int = 0
+    exact_url_bytes: int = 0
+    canonical_url: int = 0
+    canonical_url_bytes: int = 0
+    digest: int = 0
+    """Hits of an original from a URL that is not even equivalent."""
+    digest_bytes: int = 0
+    lookup_us: int = 0
+    """Microseconds that the writer threads waited for the index."""
+    unmodified: int = 0
+    skipped: int = 0
+    cdx_asked: int = 0
+    """Payloads that CDX servers were asked for."""
+    cdx_found: int = 0
+    cdx_failed: int = 0
+    cdx_us: int = 0
+    """Microseconds that the writer threads waited for their answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareFigures:
+    """What was looked up and found of a host, or of a media type."""
+
+    handled: int = 0
+    handled_bytes: int = 0
+    hits: int = 0
+    hit_bytes: int = 0
+
+
+Shares = dict[str, dict[str, ShareFigures]]
+"""``hosts`` and ``mimes``: name to its figures, those with most bytes saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a node did since it was started, or what all nodes did."""
+
+    pages: int = 0
+    """Responses that were no redirects, those for robots.txt included."""
+    requests: int = 0
+    bytes: int = 0
+    """Of responses, as they came over the network."""
+    items: int = 0
+    errors: int = 0
+    """Requests that ended without a response though they were allowed, and responses
+    of status 429 or 5xx; each try counts."""
+    forbidden: int = 0
+    """Requests that robots.txt does not allow, and that were not sent."""
+    refused: int = 0
+    """Requests that were not sent: out of scope, or to addresses not connected to."""
+    trapped: int = 0
+    """Links that were not followed because they look like a trap."""
+    new: int = 0
+    """URLs that were new and therefore queued."""
+    local: int = 0
+    """Requests that could not be stored and stayed on their node."""
+    dead: int = 0
+    reclaimed: int = 0
+    """Requests of dead nodes that were put back."""
+    partitions: int = 0
+    """Leases held at the last heartbeat; of nodes that have left, too."""
+    opened: float = 0.0
+    """Seconds since the Unix epoch, on the node's clock; the first one's."""
+    seconds: float = 0.0
+    """How long the node ran; of all, from the first start to the last report."""
+    rate: float = 0.0
+    """Pages per second, from the first start to the last report."""
+    seen: SeenFigures = field(default_factory=SeenFigures)
+    archive: ArchiveFigures = field(default_factory=ArchiveFigures)
+    shares: Shares = field(default_factory=dict)
+    traps: dict[str, int] = field(default_factory=dict)
+    """The same by kind of trap, as `frontier.urls.traps` names them."""
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Responses by HTTP status; each try counts, redirects too."""
+    busy_seconds: float = 0.0
+    """For how long a callback, or something else, has blocked the node by now."""
+    busy_url: str = ""
+    """Of that callback's page; empty if no callback blocks it."""
+    left: bool = False
+    """Whether it is the last report of a node that closed by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node of a crawl, live or not."""
+
+    node_id: str
+    state: str
+    """``live``, ``leaving`` (it closes, and owns nothing any more), ``silent`` (no
+    heartbeat for longer than a lease), ``lost`` (the others took it off the map for
+    that) or ``left``."""
+    weight: int
+    """0 if it is not on the map."""
+    owned: int
+    """Partitions that are the node's according to the ring of live nodes."""
+    held: int
+    """Partitions that it has the lease of."""
+    figures: Figures | None
+    """``None`` if it has not reported, or nothing that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that was given up."""
+
+    url: str
+    """Empty if the request cannot be decoded."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Harmed:
+    """A key that is damaged."""
+
+    partition: int | None
+    """``None`` if it is the crawl's own."""
+    key: str
+    """What follows the tag of the partition, or the crawl."""
+    reason: str
+    aside: bool
+    """Whether its partition is set aside; if not, no node has found it yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlSnapshot:
+    """Everything that the report of a crawl is made of."""
+
+    crawl_id: str
+    spider: str
+    state: str
+    created_ms: int
+    finished_ms: int
+    taken_ms: int
+    """When it was looked at, on the store's clock."""
+    shape: dict[str, Any]
+    """The settings that all nodes share."""
+    partitions: int
+    nodes: tuple[NodeView, ...]
+    totals: Figures
+    queue: Scan
+    """The sum of all partitions."""
+    dead_letters: tuple[DeadLetter, ...]
+    """The first few."""
+    tiers: Tiers | None = None
+    """The shared tiers of the seen test; ``None`` if they cannot be read."""
+    kind: str = "crawl"
+    """``crawl``, or ``dupefilter``: it has no nodes and no queue, and never ends."""
+    limit: str = ""
+    """The limit that it ended at: ``pages``, ``items``, ``errors``, ``bytes`` or
+    ``time``."""
+    limit_value: int = 0
+    """That limit; milliseconds of the time."""
+    removed_ms: int = 0
+    """When its queues and its seen-set were removed; 0 if they were not."""
+    lost: int = 0
+    """Partitions without the crawl's mark: the store has lost what was in them."""
+    harmed: tuple[Harmed, ...] = ()
+    """Damaged keys: of partitions, which are set aside, and of the crawl."""
+
+    @property
+    def harm(self) -> str:
+        """What is damaged, in one line; empty if nothing is."""
+        if not self.harmed:
+            return ""
+        named = [
+            f"{one.key}: {one.reason}"
+            if one.partition is None
+            else f"partition {one.partition} ({one.key}: {one.reason})"
+            for one in self.harmed[:MAX_NAMED]
+        ]
+        left = len(self.harmed) - MAX_NAMED
+        more = f" and {left:,} more" if left > 0 else ""
+        return (
+            f"damaged keys: {', '.join(named)}{more}; what is in these partitions is "
+            f"not fetched; frontier crawl repair {self.crawl_id} puts them right"
+        )
+
+    @property
+    def ended_at(self) -> str:
+        """That it has ended at a limit, and which, for people; else empty."""
+        if not self.limit:
+            return ""
+        limit = described(f"{self.limit} {self.limit_value}")
+        return f"has ended at its limit: {limit}"
+
+    @property
+    def seconds(self) -> float:
+        """How long the crawl has lasted, or did."""
+        return max(0, (self.finished_ms or self.taken_ms) - self.created_ms) / 1000

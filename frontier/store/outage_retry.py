@@ -1,0 +1,242 @@
+"""Waiting for a store that does not answer, with one line in the log for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from frontier.node.set_aside import SettingAside
+    from frontier.queue.push import Push
+    from frontier.store.client import Call, Store
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+ROOMY = 5.0
+"""Seconds after the last refusal when a full store is said to have room again.
+
+Until then something is refused again: heartbeats need memory too.
+"""
+
+
+QUIET = 1.0
+"""Seconds without a failure after which a cluster is said to answer again: the
+others do while one of its servers is away."""
+
+
+class Patience:
+    """Runs calls on a store, however long it takes to answer.
+
+    *revive* is called, once at a time, while it does not: it must not raise.
+    """
+
+    def __init__(
+        self, store: Store, revive: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._store = store
+        self._revive = revive
+        self._reviving: asyncio.Task[None] | None = None
+        self._since: float | None = None
+        self._failed_at = 0.0
+        self._full_since: float | None = None
+        self._refused_at = 0.0
+        self._examine: Callable[[], Awaitable[None]] | None = None
+        self._examined = 0
+        self._examining: asyncio.Task[None] | None = None
+        self.aside: SettingAside | None = None
+        """Who sets a partition aside that has a damaged key."""
+        self.changed: float | None = None
+        """When the store was last compared with what is known of it."""
+        self.outages = 0
+        """How often the store went away."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether keys of several partitions may meet in one call."""
+        return self._store.alone
+
+    @property
+    def may_lose(self) -> bool:
+        """Whether what one server forgets may be counted on by what another keeps."""
+        return not self.alone and not self._store.copies
+
+    async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+        """Run *calls*; again and again while the store does not answer.
+
+        A call may thus happen twice: only for calls that may. With *copied* they are
+        not over before there are the copies that the store is told to wait for.
+        """
+        delay = FIRST_DELAY
+        while True:
+            try:
+                return await self.once(calls, copied=copied)
+            except StoreUnavailable:
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LONGEST_DELAY)
+
+    async def some(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+        """Run *calls* once; what a server did not answer is `StoreUnavailable`.
+
+        Raises:
+            StoreUnavailable: None of them did.
+        """
+        return await self.once(calls, partial=True, copied=copied)
+
+    async def once(
+        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
+    ) -> list[Any]:
+        """Run *calls*, for which twice would be wrong.
+
+        Raises:
+            StoreUnavailable: It is not known whether they happened.
+        """
+        if not calls:
+            return []
+        await self._compare()
+        try:
+            options = {"partial": True} if partial else {}
+            if copied:
+                options["copied"] = True
+            replies = await self._store.run(calls, **options)
+        except StoreFull as error:
+            self._note_full(error)
+            raise
+        except StoreUnavailable as error:
+            self.note_silence(error)
+            self._try_to_revive()
+            raise
+        for reply in replies if partial else ():
+            if isinstance(reply, StoreUnavailable):
+                self.note_silence(reply)
+                return replies
+        if self._full_since is not None:
+            self._note_room(self._full_since)
+        if self._since is not None:
+            self._note_answer(self._since)
+        return replies
+
+    def note_silence(self, error: StoreUnavailable) -> None:
+        """Say, once until it answers again, that the store, or a server, does not."""
+        self._failed_at = time.monotonic()
+        if self._since is None:
+            self._since = self._failed_at
+            self.outages += 1
+            logger.warning("%s; waiting for it", error)
+
+    async def parts(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+        """As `some`, but where no server answers, no call is answered."""
+        try:
+            return await self.some(calls, copied=copied)
+        except StoreUnavailable as error:
+            return [error] * len(calls)
+
+    def _note_answer(self, since: float) -> None:
+        now = time.monotonic()
+        if not self.alone and (now - self._failed_at < QUIET or self._store.hangs):
+            return
+        self._since = None
+        waited = (now if self.alone else self._failed_at) - since
+        logger.warning(
+            "the store at %s answers again after %.1f s", self._store.where, waited
+        )
+
+    def _note_full(self, error: StoreFull) -> None:
+        self._refused_at = time.monotonic()
+        if self._full_since is None:
+            self._full_since = self._refused_at
+            self.outages += 1
+            logger.error(
+                "%s; the crawl pauses, and goes on by itself once the server's "
+                "maxmemory is raised (CONFIG SET maxmemory), or other keys on it are "
+                "deleted; maxmemory-policy must stay noeviction",
+                error,
+            )
+
+    def _note_room(self, since: float) -> None:
+        if time.monotonic() - self._refused_at > ROOMY:
+            waited = self._refused_at - since
+            self._full_since = None
+            logger.warning(
+                "the store at %s has memory again after %.1f s",
+                self._store.where,
+                waited,
+            )
+
+    def on_change(self, examine: Callable[[], Awaitable[None]]) -> None:
+        """Have *examine* be awaited before anything is sent to a changed store.
+
+        It must see to outages by itself, and not raise.
+        """
+        self._examine = examine
+        self._examined = self._store.changes
+        self._store.watched = True
+
+    def doubt(self) -> None:
+        """Compare before the next call: something that the store had is not there."""
+        self._store.doubt()
+
+    def stop(self) -> None:
+        """Compare no more: nothing is to be done with what would come of it."""
+        self._examine = None
+        if self._examining is not None:
+            self._examining.cancel()
+
+    async def set_aside(self, partition: int, key: str, reason: str) -> None:
+        """Set *partition* aside, as its *key* is damaged.
+
+        Raises:
+            KeyDamaged: There is nobody who can.
+        """
+        error = KeyDamaged(self._store.where, key, reason)
+        if self.aside is None:
+            raise error
+        while True:
+            try:
+                await self.aside.set_aside(partition, error)
+            except StoreUnavailable as silence:
+                self.note_silence(silence)
+                await asyncio.sleep(FIRST_DELAY)
+            else:
+                return
+
+    async def hold(self, partition: int, pushes: Sequence[Push]) -> bool:
+        """Hold *pushes* in *partition*, if it is set aside; return whether it is."""
+        if self.aside is None:
+            raise RuntimeError("a push is held without anybody who holds it")
+        while True:
+            try:
+                return await self.aside.hold(partition, pushes)
+            except StoreUnavailable as silence:
+                self.note_silence(silence)
+                await asyncio.sleep(FIRST_DELAY)
+
+    async def _compare(self) -> None:
+        while self._examine is not None and self._examined != self._store.changes:
+            if self._examining is None:
+                done = self._do_examine(self._examine, self._store.changes)
+                self._examining = asyncio.create_task(done)
+            await asyncio.shield(self._examining)
+
+    async def _do_examine(
+        self, examine: Callable[[], Awaitable[None]], changes: int
+    ) -> None:
+        try:
+            await examine()
+            self._examined = changes
+            self.changed = time.monotonic()
+        finally:
+            self._examining = None
+
+    def _try_to_revive(self) -> None:
+        if self._revive is None:
+            return
+        if self._reviving is None or self._reviving.done():
+            self._reviving = asyncio.ensure_future(self._revive())

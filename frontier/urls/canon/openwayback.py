@@ -1,0 +1,108 @@
+"""OpenWayback's ``AggressiveUrlCanonicalizer``: its two functions.
+
+They are not the same: `canonicalize` keeps scheme and port, and is much like
+Heritrix's default; `key` is what its CDX files are sorted by.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+from frontier.urls.canon.heritrix import ANY, FLAGS, fixup_query
+from frontier.urls.canon.usable_uri import fixed, with_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STEPS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (chooser, re.compile(expression, FLAGS))
+    for chooser, expression in (
+        ("@", rf"(?:https?|ftps?)://([^/]+@){ANY}*"),
+        ("/www", rf"https?://(www[0-9]*\.)[^/]*/{ANY}+"),
+        ("phpsessid=", rf"{ANY}+(phpsessid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
+        ("jsessionid=", rf"{ANY}*(jsessionid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
+        (
+            "aspsessionid",
+            rf"{ANY}+(aspsessionid[a-zA-Z]{{8}}=[a-zA-Z]{{24}}&?){ANY}*",
+        ),
+        (".aspx", rf"{ANY}*/(\([0-9a-z]{{24}}\)/)[^?]+\.aspx{ANY}*"),
+        (".aspx", rf"{ANY}*/(\((?:[a-z]\([0-9a-z]{{24}}\))+\)/)[^?]+\.aspx{ANY}*"),
+        ("sid=", rf"{ANY}+(sid=[0-9a-zA-Z]{{32}}&?){ANY}*"),
+        (
+            "cftoken=",
+            rf"{ANY}+(cfid=[^&]+&cftoken=[^&]+(?:&jsessionid=[^&]+)?&?){ANY}*",
+        ),
+    )
+)
+_SCHEMES = ("http://", "https://", "ftp://", "ftps://", "mms://", "rtsp://", "wais://")
+_PORTS = {
+    "http://": ":80",
+    "https://": ":443",
+    "ftp://": ":21",
+    "mms://": ":1755",
+    "rtsp://": ":554",
+}
+_WWW = re.compile(r"www[0-9]*\.", re.ASCII)
+_SLASHES = re.compile("//+")
+_ALLOWED_PATH = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'():@&=+$,;/"
+)
+
+
+def canonicalize(url: str) -> str:
+    """``canonicalize``: lower case, no user, www, session ids or empty query."""
+    url = url.lower()
+    for chooser, pattern in _STEPS:
+        if chooser in url:
+            found = pattern.fullmatch(url)
+            if found is not None:
+                url = url[: found.start(1)] + url[found.end(1) :]
+    return fixup_query(url)
+
+
+def key(url: str, rules: Callable[[str], str] | None = None) -> str:
+    """``urlStringToKey``: without the scheme, unescaped where that is possible.
+
+    *rules* of a site are applied to what `canonicalize` made.
+
+    Raises:
+        InvalidURL: OpenWayback would throw a URIException.
+    """
+    if url.startswith("dns:"):
+        return url
+    search = canonicalize(url)
+    if rules is not None:
+        search = rules(search)
+    scheme = next((name for name in _SCHEMES if search.startswith(name)), "")
+    search = search.removeprefix(scheme)
+    scheme = scheme or "http://"
+    if "/" not in search:
+        search += "/"
+    first = fixed(scheme + search)
+    again = with_path(first, _reescaped(first.path))
+    parts = fixed(_unescaped(str(again)))
+    path = _SLASHES.sub("/", parts.path.replace("%20", "+"))
+    host = _unescaped(parts.host)
+    host = _WWW.sub("", host, count=1) if _WWW.match(host) else host
+    port = "" if parts.port == _PORTS.get(scheme) else parts.port
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{host}{port}{path}{query}"
+
+
+def _unescaped(text: str) -> str:
+    """LaxURI.decode: every ``%xx``, as UTF-8, and ``+`` as a space; no errors."""
+    if "+" in text:
+        text = text.replace("+", " ")
+    if "%" not in text:
+        return text
+    return unquote_to_bytes(text).decode("utf-8", "replace")
+
+
+def _reescaped(path: str) -> str:
+    """``setPath(getPath())``."""
+    return "".join(
+        chr(byte) if byte in _ALLOWED_PATH else f"%{byte:02X}"
+        for byte in _unescaped(path).encode("utf-8", "replace")
+    )

@@ -1,0 +1,284 @@
+r"""Rule sets of one's own: TOML files.
+
+::
+
+    name = "mine"
+    base = "heritrix"              # a named set; or steps = ["heritrix.usable"]
+
+    [[rule]]
+    site = "com,example)/shop"     # pages whose SURT begins so; or match = 'regex'
+    from = 2020-01-01              # valid from this day on
+    until = 2024-01-01             # and up to the day before this one
+    strip = 'session=[0-9a-f]+&?'  # what to take out
+
+    [[rule]]
+    regex = '(https?://)m\\.(.*)'   # all of the URL has to match; $1 is a group
+    replace = '$1www.$2'
+
+    [[rule]]
+    transcode = '&q=([^&]+)'       # the first group, escaped anew
+    source = "ISO-8859-1"
+    target = "UTF-8"
+
+The rules come first, in their order, then the steps of the base; each is applied
+once. Where a rule has neither ``site`` nor ``match`` it is for every URL.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime as dt
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import frontier.urls.canon.regex_rules as configured
+from frontier.errors import InvalidURL, RulesBroken
+from frontier.files.input_files import read_input
+from frontier.urls.canon.regex_safety import cautious, longest
+from frontier.urls.canon.surt import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    Step = Callable[[str], str]
+
+MAX_BYTES = 1 << 20
+"""Of a rule file."""
+MAX_LINE = 4_000
+"""Characters of a line: what is read for a key of many parts grows as their square."""
+MAX_RULES = 1_000
+LEAST_URL = 256
+"""Characters of a URL that each expression has to take in short time."""
+KINDS = ("strip", "regex", "transcode")
+_WHERE = ("site", "match")
+_KEYS = {*KINDS, *_WHERE, "from", "until", "replace", "source", "target"}
+_TOP = {"name", "base", "steps", "rule"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The tables of the rule file *path*, checked.
+
+    Raises:
+        RulesBroken: It cannot be read, or something in it cannot be.
+    """
+    try:
+        data = read_input(path, MAX_BYTES)
+    except OSError as error:
+        raise RulesBroken(str(path), 0, error.strerror or str(error)) from None
+    try:
+        text = data.decode("utf-8")
+        _require_short_lines(str(path), text)
+        given = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise RulesBroken(str(path), line, "is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        raise RulesBroken(str(path), line, f"is no TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a huge number, or a deep array
+        raise RulesBroken(str(path), 0, f"is no TOML: {error}") from None
+    _Checker(str(path), text).check(given)
+    return given
+
+
+def _require_short_lines(path: str, text: str) -> None:
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MAX_LINE:
+            raise RulesBroken(
+                path, number, f"has a line of more than {MAX_LINE:,} characters"
+            )
+
+
+def recorded(where: str, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The rules of a set that an archive has, with days again where it has text.
+
+    *given* has ``name``, ``steps`` and ``rules``, as `RuleSet.as_json` has them.
+
+    Raises:
+        RulesBroken: Something in it cannot be.
+    """
+    rules = given.get("rules", [])
+    if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
+        raise RulesBroken(where, 0, "its rules are no list of tables")
+    made = [dict(rule) for rule in rules]
+    for rule in made:
+        for key in ("from", "until"):
+            if key in rule:
+                try:
+                    rule[key] = dt.date.fromisoformat(rule[key])
+                except (TypeError, ValueError):
+                    raise RulesBroken(where, 0, f"{key} is no day") from None
+    top = {"name": given.get("name"), "steps": given.get("steps"), "rule": made}
+    _Checker(where, "").check(top)
+    return tuple(made)
+
+
+def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
+    """Whether *rule* is in effect on *day*."""
+    since, until = rule.get("from"), rule.get("until")
+    return (since is None or since <= day) and (until is None or day < until)
+
+
+def kind_of(rule: Mapping[str, Any]) -> str:
+    """Which of `KINDS` *rule* is."""
+    return next(kind for kind in KINDS if kind in rule)
+
+
+def step_of(rule: Mapping[str, Any]) -> Step:
+    """The function that *rule*, which `read` has checked, makes of URLs."""
+    act = _act(rule)
+    if "match" in rule:
+        pattern = re.compile(rule["match"])
+        return _short(
+            rule["match"], lambda url: act(url) if pattern.search(url) else url
+        )
+    if "site" in rule:
+        prefix = rule["site"]
+        return lambda url: act(url) if _surt(url).startswith(prefix) else url
+    return act
+
+
+def _surt(url: str) -> str:
+    try:
+        return key_of(url)
+    except InvalidURL:
+        return ""
+
+
+def _act(rule: Mapping[str, Any]) -> Step:
+    if "strip" in rule:
+        return _short(rule["strip"], configured.strip(re.compile(rule["strip"])))
+    if "regex" in rule:
+        step = configured.regex(re.compile(rule["regex"]), rule["replace"])
+        return _short(rule["regex"], step, whole=True)
+    pattern = re.compile(rule["transcode"])
+    step = configured.transcode(pattern, rule["source"], rule["target"])
+    return _short(rule["transcode"], step)
+
+
+def _short(pattern: str, step: Step, *, whole: bool = False) -> Step:
+    """*step*, of URLs that *pattern* does not take too long for."""
+    most = longest(pattern, whole=whole)
+
+    def checked(url: str) -> str:
+        if len(url) > most:
+            raise InvalidURL(url, f"{pattern[:80]!r} takes too long for its length")
+        return step(url)
+
+    return checked
+
+
+class _Checker:
+    """Finds what is wrong with a file, and the line where it is."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path = path
+        self._lines = text.splitlines()
+        self._starts = [
+            number
+            for number, line in enumerate(self._lines, 1)
+            if line.split("#")[0].replace(" ", "").startswith("[[rule]]")
+        ]
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        for key in given:
+            if key not in _TOP:
+                self._fail(0, key, f"has no {key!r}; there are {_list(_TOP)}")
+        name = given.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            self._fail(0, "name", "needs a name of letters, digits, '.', '_' and '-'")
+        if ("base" in given) == ("steps" in given):
+            self._fail(0, "base", "needs either a base or steps")
+        rules = given.get("rule", [])
+        if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
+            self._fail(0, "rule", "writes its rules as [[rule]]")
+        if len(rules) > MAX_RULES:
+            self._fail(0, "rule", f"has more than {MAX_RULES:,} rules")
+        for number, rule in enumerate(rules):
+            self._check_rule(number, rule)
+        for later, rule in enumerate(rules):
+            for earlier in range(later):
+                self._check_overlap(earlier, rules[earlier], later, rule)
+
+    def _check_rule(self, number: int, rule: Mapping[str, Any]) -> None:
+        at = number + 1
+        for key in rule:
+            if key not in _KEYS:
+                self._fail(at, key, f"has no {key!r}; a rule has {_list(_KEYS)}")
+        kinds = [kind for kind in KINDS if kind in rule]
+        if len(kinds) != 1:
+            self._fail(at, "", f"needs one of {', '.join(KINDS)}")
+        if all(key in rule for key in _WHERE):
+            self._fail(at, "match", "has both a site and a match")
+        for key in (*kinds, *_WHERE, "replace", "source", "target"):
+            if key in rule and not isinstance(rule[key], str):
+                self._fail(at, key, f"needs text as {key}")
+        for key in (*kinds, "match"):
+            if key in rule:
+                self._check_pattern(at, key, rule[key])
+        needs = {"regex": ("replace",), "transcode": ("source", "target")}
+        for key in needs.get(kinds[0], ()):
+            if key not in rule:
+                self._fail(at, kinds[0], f"needs a {key} beside {kinds[0]}")
+        for key in ("source", "target"):
+            if key in rule and not _is_charset(rule[key]):
+                self._fail(at, key, f"knows no character set {rule[key]!r}")
+        if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
+            self._fail(at, "transcode", "needs a group: what is escaped anew")
+        for key in ("from", "until"):
+            if key in rule and type(rule[key]) is not dt.date:
+                self._fail(at, key, f"needs a day as {key}, like 2020-01-31")
+        if "from" in rule and "until" in rule and rule["from"] >= rule["until"]:
+            self._fail(at, "until", "ends before it begins")
+
+    def _check_pattern(self, at: int, key: str, text: str) -> None:
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            self._fail(at, key, f"has no regular expression: {error}")
+        reason = cautious(text)
+        if reason is not None:
+            self._fail(at, key, f"has an expression that may never end: {reason}")
+        most = longest(text, whole=key == "regex")
+        if most < LEAST_URL:
+            reason = f"takes too long for URLs of more than {most} characters"
+            self._fail(at, key, f"has an expression that {reason}")
+
+    def _check_overlap(
+        self, earlier: int, one: Mapping[str, Any], later: int, two: Mapping[str, Any]
+    ) -> None:
+        same = ("site", "match", *KINDS)
+        if any(one.get(key) != two.get(key) for key in same):
+            return
+        first, last = dt.date.min, dt.date.max
+        if max(one.get("from", first), two.get("from", first)) < min(
+            one.get("until", last), two.get("until", last)
+        ):
+            line = self._starts[earlier] if earlier < len(self._starts) else 0
+            self._fail(later + 1, "from", f"overlaps with the rule of line {line}")
+
+    def _fail(self, rule: int, key: str, reason: str) -> None:
+        first = 1 if self._lines else 0
+        begin = self._starts[rule - 1] if 0 < rule <= len(self._starts) else first
+        end = self._starts[rule] if rule < len(self._starts) else len(self._lines) + 1
+        for number in range(begin, end):
+            if key and re.match(rf"\s*{re.escape(key)}\s*=", self._lines[number - 1]):
+                begin = number
+                break
+        raise RulesBroken(self._path, begin, reason)
+
+
+def _is_charset(name: str) -> bool:
+    """Whether *name* is a character set, and not ``zlib`` or ``rot13``."""
+    try:
+        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
+    except (LookupError, ValueError):
+        return False
+
+
+def _list(names: set[str]) -> str:
+    return ", ".join(sorted(names))

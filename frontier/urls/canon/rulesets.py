@@ -1,0 +1,312 @@
+"""The rule sets: named steps, composed as data.
+
+What always holds:
+
+1.  A rule set is the names of its steps, in their order; each is applied once.
+2.  A URL of one rule set has one canonical form, whoever asks: nothing here
+    reads a clock, the network or a setting.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from w3lib.url import canonicalize_url
+
+import frontier.urls.canon.heritrix as heritrix
+import frontier.urls.canon.openwayback as openwayback
+import frontier.urls.canon.rule_files as files
+import frontier.urls.canon.surt as surt
+import frontier.urls.canon.whatwg as whatwg
+from frontier.errors import ConfigurationError, InvalidURL, RulesBroken
+from frontier.urls.canon.usable_uri import usable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Step = Callable[[str], str]
+
+SCRAPY = "scrapy"
+"""The rules that are Scrapy's own."""
+SUFFIX = ".toml"
+"""What names a file of rules."""
+VERSION = 1
+"""Of the steps' meaning: greater when the form of any URL changes."""
+
+
+def _scrapy(url: str) -> str:
+    """w3lib's canonicalize_url, as Scrapy's fingerprinter uses it."""
+    try:
+        return str(canonicalize_url(url))
+    except ValueError as error:
+        raise InvalidURL(url, str(error)) from None
+
+
+STEPS: dict[str, Step] = {
+    "scrapy.canonicalize": _scrapy,
+    "heritrix.usable": usable,
+    "heritrix.lowercase": heritrix.lowercase,
+    "heritrix.strip-userinfo": heritrix.strip_userinfo,
+    "heritrix.strip-www": heritrix.strip_www,
+    "heritrix.strip-wwwn": heritrix.strip_wwwn,
+    "heritrix.strip-session-ids": heritrix.strip_session_ids,
+    "heritrix.strip-session-cfids": heritrix.strip_session_cfids,
+    "heritrix.fixup-query": heritrix.fixup_query,
+    "heritrix.strip-extra-slashes": heritrix.strip_extra_slashes,
+    "openwayback.canonicalize": openwayback.canonicalize,
+    "openwayback.key": openwayback.key,
+    "commons.google": lambda url: surt.url_of(url, None),
+    "commons.aggressive": lambda url: surt.url_of(url, surt.AGGRESSIVE),
+    "commons.ordinary": lambda url: surt.url_of(url, surt.ORDINARY),
+    "commons.non-massaging": lambda url: surt.url_of(url, surt.NON_MASSAGING),
+    "commons.key": surt.key_of,
+    "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
+    "whatwg.standard": whatwg.standard,
+}
+"""Name to function: each says which rule of which system it is."""
+
+KEYS = frozenset({"openwayback.key", "commons.key", "commons.ordinary-key"})
+"""Steps that make a key to sort by, and no URL."""
+
+_DEFAULT = (
+    "heritrix.lowercase",
+    "heritrix.strip-userinfo",
+    "heritrix.strip-wwwn",
+    "heritrix.strip-session-ids",
+    "heritrix.strip-session-cfids",
+    "heritrix.fixup-query",
+)
+
+
+_AT_ONCE = {_DEFAULT: heritrix.default}
+"""Steps one after the other that one function does faster, and the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Steps under a name."""
+
+    name: str
+    steps: tuple[str, ...]
+    about: str
+    rules: tuple[Mapping[str, Any], ...] = ()
+    """Of a file: what comes before the steps; see `frontier.urls.canon.rule_files`."""
+    _functions: list[Step] = field(default_factory=list, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._functions.extend(map(files.step_of, self.rules))
+        steps = list(self.steps)
+        while steps:
+            for many, function in _AT_ONCE.items():
+                if tuple(steps[: len(many)]) == many:
+                    self._functions.append(function)
+                    del steps[: len(many)]
+                    break
+            else:
+                self._functions.append(STEPS[steps.pop(0)])
+
+    def apply(self, url: str) -> str:
+        """The canonical form of *url*.
+
+        Raises:
+            InvalidURL: The original refuses it.
+        """
+        for function in self._functions:
+            url = function(url)
+        return url
+
+    def one_by_one(self) -> list[tuple[str, Step]]:
+        """What `apply` does, with a name for each: rules of a file, then steps."""
+        rules = [
+            (f"rule {number}, {files.kind_of(rule)}", files.step_of(rule))
+            for number, rule in enumerate(self.rules, 1)
+        ]
+        return rules + [(name, STEPS[name]) for name in self.steps]
+
+    @property
+    def statement(self) -> str:
+        """What an archive says of them: name, version and digest."""
+        return f"{self.name}; version={VERSION}; sha256={self.digest}"
+
+    @property
+    def makes_keys(self) -> bool:
+        """Whether a form is a key to sort by, and no URL."""
+        return bool(KEYS & set(self.steps))
+
+    def as_json(self) -> str:
+        """All that decides what it does, in one spelling."""
+        facts: dict[str, Any] = {"name": self.name, "steps": list(self.steps)}
+        facts["version"] = VERSION
+        if self.rules:
+            facts["rules"] = list(map(dict, self.rules))
+        return json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `as_json`, in hex."""
+        return hashlib.sha256(self.as_json().encode()).hexdigest()
+
+
+NAMED = {
+    one.name: one
+    for one in (
+        RuleSet(
+            "scrapy",
+            ("scrapy.canonicalize",),
+            "Scrapy's fingerprinter: query sorted, escapes normal, no fragment",
+        ),
+        RuleSet(
+            "heritrix",
+            ("heritrix.usable", *_DEFAULT),
+            "Heritrix's fix-up, then its default rules: no www, no session ids",
+        ),
+        RuleSet(
+            "openwayback",
+            ("openwayback.canonicalize",),
+            "OpenWayback's canonicalize: like Heritrix, with scheme and port",
+        ),
+        RuleSet(
+            "openwayback-key",
+            ("openwayback.key",),
+            "OpenWayback's urlStringToKey: the key of its CDX files",
+        ),
+        RuleSet(
+            "surt",
+            ("commons.key",),
+            "webarchive-commons' aggressive SURT: the key of today's CDX files",
+        ),
+        RuleSet(
+            "surt-ordinary",
+            ("commons.ordinary-key",),
+            "its conservative form: www, case, session ids and order stay",
+        ),
+        RuleSet(
+            "whatwg",
+            ("whatwg.standard",),
+            "the URL Standard, as browsers serialize it",
+        ),
+    )
+}
+"""The sets that have a name of ours."""
+
+_IN_VECTORS = {
+    "heritrix.default": _DEFAULT,
+    "heritrix.UsableURI+default": ("heritrix.usable", *_DEFAULT),
+    "heritrix.LowercaseRule": ("heritrix.lowercase",),
+    "heritrix.StripUserinfoRule": ("heritrix.strip-userinfo",),
+    "heritrix.StripWWWRule": ("heritrix.strip-www",),
+    "heritrix.StripWWWNRule": ("heritrix.strip-wwwn",),
+    "heritrix.StripSessionIDs": ("heritrix.strip-session-ids",),
+    "heritrix.StripSessionCFIDs": ("heritrix.strip-session-cfids",),
+    "heritrix.FixupQueryString": ("heritrix.fixup-query",),
+    "heritrix.StripExtraSlashes": ("heritrix.strip-extra-slashes",),
+    "openwayback.aggressive.canonicalize": ("openwayback.canonicalize",),
+    "openwayback.aggressive.urlStringToKey": ("openwayback.key",),
+    "commons.UsableURI": ("heritrix.usable",),
+    "commons.basic(google)": ("commons.google",),
+    "commons.aggressive": ("commons.aggressive",),
+    "commons.ordinary": ("commons.ordinary",),
+    "commons.nonmassaging": ("commons.non-massaging",),
+    "commons.surtkey": ("commons.key",),
+    "urlcanon.whatwg": ("whatwg.standard",),
+}
+"""Names that the test vectors of the originals use."""
+
+
+def label_of(name: str) -> str:
+    """What a crawl notes of its rules: equal labels, equal canonical forms."""
+    rules = named(name)
+    return "w3lib" if name == SCRAPY else f"{rules.name}@{rules.digest[:16]}"
+
+
+@lru_cache(maxsize=1024)
+def host_of_origin(origin: str, rules: str) -> str | None:
+    """Host and port, unless it is the scheme's, of pages of *origin* by *rules*.
+
+    *origin* is the part of a URL before its path. ``None`` if the rules refuse
+    it. Slash pages have the host of the others, though Heritrix's rules keep
+    their ``www``: a host is asked from one queue.
+    """
+    try:
+        form = named(rules).apply(f"{origin}/x")
+    except InvalidURL:
+        return None
+    if "://" in form:
+        return None if rules == SCRAPY else form.partition("://")[2].partition("/")[0]
+    key, bracket, _ = form.partition(")")
+    if bracket:
+        host, colon, port = key.partition(":")
+        return ".".join(reversed(host.split(","))) + colon + port
+    return form.partition("/")[0]
+
+
+@lru_cache(maxsize=256)
+def named(name: str) -> RuleSet:
+    """The rule set *name*: one of ours, a file, a step's name, or one of the vectors'.
+
+    Of a file it has the rules that are valid today, for as long as the process
+    lives.
+
+    Raises:
+        ConfigurationError: There is none.
+        RulesBroken: The file cannot be used.
+    """
+    if name.endswith(SUFFIX):
+        return _of_file(Path(name))
+    if name in NAMED:
+        return NAMED[name]
+    if name in _IN_VECTORS:
+        return RuleSet(name, _IN_VECTORS[name], "as in the vectors of its original")
+    if name in STEPS:
+        return RuleSet(name, (name,), "one step")
+    known = ", ".join(NAMED)
+    raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
+
+
+def of_json(text: str, where: str) -> RuleSet:
+    """The set that *text* is, as `RuleSet.as_json` has it; *where* is for messages.
+
+    Nothing in it is trusted. Its rules are those that were valid when the crawl
+    began, so all of them are in effect, whatever day it is.
+
+    Raises:
+        RulesBroken: It is none, or its steps are not those of this version.
+    """
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RulesBroken(where, 0, f"its rules are not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise RulesBroken(where, 0, "its rules are no JSON object")
+    if given.get("version") != VERSION:
+        made_by = str(given.get("version"))[:20]
+        reason = f"its rules have version {made_by} of the steps; this is {VERSION}"
+        raise RulesBroken(where, 0, reason)
+    steps = given.get("steps")
+    if not isinstance(steps, list) or not set(map(str, steps)) <= set(STEPS):
+        raise RulesBroken(where, 0, f"steps = {str(steps)[:200]}: not all are known")
+    rules = files.recorded(where, given)
+    return RuleSet(given["name"], tuple(steps), f"of {where}", rules)
+
+
+def _of_file(path: Path) -> RuleSet:
+    given = files.read(path)
+    steps = given.get("steps")
+    if steps is None:
+        base = given["base"]
+        if base not in NAMED:
+            known = ", ".join(NAMED)
+            raise RulesBroken(str(path), 0, f"base = {base!r} is none of {known}")
+        steps = NAMED[base].steps
+    if not isinstance(steps, list | tuple) or not set(map(str, steps)) <= set(STEPS):
+        known = ", ".join(STEPS)
+        raise RulesBroken(str(path), 0, f"steps = {steps!r}: there are {known}")
+    today = dt.datetime.now(dt.UTC).date()
+    rules = tuple(r for r in given.get("rule", ()) if files.valid_on(r, today))
+    return RuleSet(given["name"], tuple(steps), f"of {path}", rules)

@@ -1,0 +1,235 @@
+"""webarchive-commons' canonicalizers: Google's rules, and the Internet Archive's.
+
+Their sort-friendly keys are what CDX indexes are sorted by today.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from frontier.urls.canon.escapes import escape_once, minimal_escape, unescape_repeatedly
+from frontier.urls.canon.handyurl import NO_PORT, HandyURL, host_to_surt, parse
+from frontier.urls.canon.heritrix import ANY, FLAGS
+from frontier.urls.canon.hosts import lenient_ascii
+
+_DOTS = re.compile(r"\.{2,}")
+_DIGITS = re.compile("[0-9]+")
+_OCTAL = re.compile(r"(0[0-7]*)(\.[0-7]+)?(\.[0-7]+)?(\.[0-7]+)?")
+_DECIMAL = re.compile(r"([1-9][0-9]*)(\.[0-9]+)?(\.[0-9]+)?(\.[0-9]+)?")
+_WWW = re.compile(r"(?:www[0-9]*\.)+")
+_LARGEST_LONG = 2**63 - 1
+_PORTS = {"http": 80, "https": 443}
+_EASY = re.compile(
+    r"(https?)://([A-Za-z][A-Za-z0-9]*+(?:[.-][A-Za-z0-9]++)*+)(?::([0-9]{1,5}))?+"
+    r"(/[!-\"$&->@-~]*+)?+(?:\?([!-\"$&-~]*+))?+"
+)
+"""What Google's rules leave as it is, but for dot segments: most URLs of the web."""
+_PATH_SESSIONS = tuple(
+    re.compile(expression, FLAGS)
+    for expression in (
+        rf"{ANY}*/(\((?:[a-z]\([0-9a-z]{{24}}\))+\)/)[^?]+\.aspx{ANY}*",
+        rf"{ANY}*/(\([0-9a-z]{{24}}\)/)(?:[^?]+\.aspx{ANY}*)",
+    )
+)
+_QUERY_SESSIONS = tuple(
+    (guard, re.compile(rf"({ANY}*)(?:{expression})(?:&({ANY}*))?", FLAGS))
+    for guard, expression in (
+        ("jsessionid=", "jsessionid=[0-9a-zA-Z]{32}"),
+        ("phpsessid=", "phpsessid=[0-9a-zA-Z]{32}"),
+        ("sid=", "sid=[0-9a-zA-Z]{32}"),
+        ("aspsessionid", "aspsessionid[a-zA-Z]{8}=[a-zA-Z]{24}"),
+        ("cftoken=", "cfid=[^&]+&cftoken=[^&]+"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Which of the Internet Archive's rules hold, as ``CanonicalizeRules`` has them."""
+
+    massage_host: bool = True
+    strip_user: bool = True
+    path_rules: bool = True
+    """Lower case, no session ids, no trailing slash."""
+    query_rules: bool = True
+    """Lower case, no session ids, sorted."""
+
+
+AGGRESSIVE = Profile()
+NON_MASSAGING = Profile(massage_host=False)
+ORDINARY = Profile(
+    massage_host=False, strip_user=False, path_rules=False, query_rules=False
+)
+
+
+def google(url: HandyURL) -> None:
+    """BasicURLCanonicalizer: escapes undone and made once, dots, IPv4, no fragment."""
+    if url.opaque is not None:
+        return
+    url.fragment = None
+    if url.user is not None:
+        url.user = minimal_escape(url.user)
+    if url.password is not None:
+        url.password = minimal_escape(url.password)
+    if url.query is not None:
+        url.query = minimal_escape(url.query)
+    host = _without_stray_dots(lenient_ascii(unescape_repeatedly(url.host)))
+    url.host = ip_of(host) or escape_once(host.lower())
+    url.path = escape_once(normal_path(unescape_repeatedly(url.path)))
+
+
+def archive(url: HandyURL, profile: Profile) -> None:
+    """IAURLCanonicalizer, with the rules of *profile*."""
+    if url.opaque is not None:
+        return
+    url.scheme = url.scheme.lower()
+    url.host = url.host.lower()
+    if profile.massage_host:
+        url.host = massage_host(url.host)
+    if profile.strip_user:
+        url.user = url.password = None
+    if url.port == _PORTS.get(url.scheme, 0):
+        url.port = NO_PORT
+    if profile.path_rules:
+        path = strip_path_session_id(url.path.lower())
+        url.path = path[:-1] if len(path) > 1 and path.endswith("/") else path
+    query = url.query
+    if query is not None:
+        if profile.query_rules:
+            query = reorder_query(strip_query_session_id(query).lower())
+        url.query = query or None
+
+
+def url_of(text: str, profile: Profile | None) -> str:
+    """*text* by Google's rules, and by those of *profile* if there is one."""
+    url = parse(text)
+    google(url)
+    if profile is not None:
+        archive(url, profile)
+    return str(url)
+
+
+def key_of(text: str, profile: Profile = AGGRESSIVE) -> str:
+    """WaybackURLKeyMaker: the sort-friendly key of *text*."""
+    if not text:
+        return "-"
+    if text.startswith(("filedesc", "warcinfo")):
+        return text
+    if text.startswith("dns:"):
+        return f"{host_to_surt(text[4:])})"
+    easy = _EASY.fullmatch(text)
+    if easy is not None:
+        path = easy[4] or "/"
+        if "/." not in path and "//" not in path:
+            return _easy_key(easy, path, profile)
+    url = parse(text)
+    if url.opaque is not None:  # what comes after "(", if there is one
+        _, bracket, key = url.opaque.partition("(")
+        return key if bracket else text
+    google(url)
+    archive(url, profile)
+    return url.surt()
+
+
+def _easy_key(parts: re.Match[str], path: str, profile: Profile) -> str:
+    """The same for a URL that has nothing to be parsed or escaped."""
+    scheme, host, given, _, query = parts.groups()
+    host = host.lower()
+    if profile.massage_host and host.startswith("www"):
+        host = massage_host(host)
+    port = ""
+    if given is not None and int(given) != _PORTS[scheme]:
+        port = f":{int(given)}"
+    if profile.path_rules:
+        path = strip_path_session_id(path.lower())
+        path = path[:-1] if len(path) > 1 and path.endswith("/") else path
+    if query and profile.query_rules:
+        query = reorder_query(strip_query_session_id(query).lower())
+    end = f"?{query}" if query else ""
+    return f"{host_to_surt(host)}{port}){path}{end}"
+
+
+def normal_path(path: str) -> str:
+    """*path* without ``.``, ``..`` and empty segments; the last may be empty."""
+    if "/." not in path and "//" not in path:
+        return path if path.startswith("/") else _from_first_slash(path)
+    kept: list[str] = []
+    for segment in path.split("/")[1:]:
+        if segment == ".":
+            continue
+        if segment == ".." and kept:
+            kept.pop()
+        else:
+            kept.append(segment)
+    if not kept:
+        return "/"
+    return "/" + "".join(f"{one}/" for one in kept[:-1] if one) + kept[-1]
+
+
+def _from_first_slash(path: str) -> str:
+    return "/" + path.partition("/")[2]
+
+
+def _without_stray_dots(host: str) -> str:
+    if "." not in host:
+        return host
+    host = host.strip(".")
+    return _DOTS.sub(".", host) if ".." in host else host
+
+
+def ip_of(host: str) -> str | None:
+    """The IPv4 address that *host* means as a number, in octal or in decimal."""
+    if not host or not host[0].isdigit():
+        return None
+    if _DIGITS.fullmatch(host):
+        number = int(host) if len(host) < len(str(_LARGEST_LONG)) + 1 else -1
+        if not 0 <= number <= _LARGEST_LONG:
+            return None
+        number &= 0xFFFFFFFF
+        return ".".join(str(number >> shift & 0xFF) for shift in (24, 16, 8, 0))
+    for pattern, base in ((_OCTAL, 8), (_DECIMAL, 10)):
+        found = pattern.fullmatch(host)
+        if found is not None:
+            octets = [int(g.lstrip("."), base) if g else 256 for g in found.groups()]
+            if max(octets) > 0xFF:
+                return None
+            return ".".join(map(str, octets))
+    return None
+
+
+def massage_host(host: str) -> str:
+    """*host* without ``www.`` or ``www<digits>.`` before it, however often."""
+    found = _WWW.match(host)
+    return host[found.end() :] if found else host
+
+
+def strip_path_session_id(path: str) -> str:
+    """*path* without what ASP.NET puts there in parentheses."""
+    if ".aspx" not in path.lower():
+        return path
+    for pattern in _PATH_SESSIONS:
+        found = pattern.fullmatch(path)
+        if found is not None:
+            path = path[: found.start(1)] + path[found.end(1) :]
+    return path
+
+
+def strip_query_session_id(query: str) -> str:
+    """*query* without session ids of Java, PHP, ASP and ColdFusion."""
+    low = query.lower()
+    for guard, pattern in _QUERY_SESSIONS:
+        if guard in low:
+            found = pattern.fullmatch(query)
+            if found is not None:
+                query = found[1] + (found[2] or "")
+    return query
+
+
+def reorder_query(query: str) -> str:
+    """The arguments of *query* by name, and by value where names are equal."""
+    if "&" not in query:
+        return query
+    arguments = [argument.partition("=") for argument in query.split("&")]
+    arguments.sort()  # (name, "" or "=", value): none before an empty one
+    return "&".join(map("".join, arguments))

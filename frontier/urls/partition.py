@@ -1,0 +1,175 @@
+"""Where a request is queued: its queue key, and the partition that owns it.
+
+What always holds:
+
+1.  Requests with one fingerprint and one origin have one place, on every node
+    and in every command, so that the seen test of one partition decides.
+2.  A place is a function of the URL and of settings stored with the crawl; with
+    the queue key ``ip`` also of the address that the crawl once noted for the
+    host, which it keeps.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy.utils.misc import load_object
+
+from frontier.errors import ConfigurationError
+from frontier.requests.stored_request import MAX_HOST, host_of, origin_of, queue_key
+from frontier.settings.values import QUEUE_KEYS
+from frontier.urls.canon.rulesets import SCRAPY, host_of_origin
+from frontier.urls.seen_hash import partition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontier.settings.config import Config
+
+logger = logging.getLogger(__name__)
+
+DOWNLOAD_SLOT = "download_slot"
+"""Where Scrapy keeps the slot of a request, in its ``meta``."""
+MAX_PLACES = 10_000
+"""Origins whose places are kept in memory."""
+SPREAD = ("url", "fingerprint")
+"""Queue keys that spread URLs; each partition has one queue then."""
+
+
+class Place(NamedTuple):
+    """Where a request is queued."""
+
+    queue_key: str
+    partition: int
+
+
+class Places:
+    """Tells places by the settings of a crawl.
+
+    *address* tells the address that the crawl has noted of a host, or ``None``
+    if it has none yet; only the queue key ``ip`` needs it.
+
+    Raises:
+        ConfigurationError: The queue key is a callable that cannot be imported.
+    """
+
+    def __init__(
+        self, config: Config, address: Callable[[str], str | None] | None = None
+    ) -> None:
+        self._kind = config.queue_key
+        self._rules = config.canon_rules
+        self._partitions = config.partitions
+        self._shards = config.host_shards
+        self._address = address or (lambda _: None)
+        self._places: dict[str, tuple[Place, ...]] = {}
+        self._is_spread = self._kind in SPREAD
+        self._own = None
+        if self._kind not in QUEUE_KEYS and not self._is_spread:
+            self._own = _load(self._kind)
+        self._has_failed = False
+
+    def of(self, url: str, fingerprint: bytes) -> Place | None:
+        """The place of a request, or ``None`` if its host's address is not noted."""
+        if self._is_spread:
+            return Place("*", partition_of(fingerprint.hex(), self._partitions))
+        origin = url
+        if self._own is None:
+            origin = url = self._canonical(origin_of(url))
+        places = self._places.get(origin)
+        if places is None:
+            key = self._key(url)
+            if key is None:
+                return None
+            places = self._remember(origin, key)
+        if self._shards == 1:
+            return places[0]
+        return places[int.from_bytes(fingerprint[-4:]) % self._shards]
+
+    def queue_key_of_slot(self, place: Place, url: str, slot: object) -> str:
+        """The queue key of a request at *place* whose ``meta`` names its *slot*.
+
+        The slots of a host have a delay each, and one waits for no other. So each
+        has a queue, in the partition of the host; but not where the host is divided
+        or URLs are spread, nor if the slot is the host's own or no name of a queue.
+        """
+        is_own = self._is_spread or self._shards > 1 or slot == host_of(url)
+        is_name = isinstance(slot, str) and len(slot) <= MAX_HOST and slot.isprintable()
+        if is_own or not is_name:
+            return place.queue_key
+        return f"{place.queue_key}~{slot}"
+
+    def _canonical(self, origin: str) -> str:
+        """*origin* with the host that the crawl's rules give its pages."""
+        if self._rules == SCRAPY:
+            return origin
+        host = host_of_origin(origin, self._rules)
+        return origin if host is None else f"{origin.partition('://')[0]}://{host}"
+
+    def _key(self, url: str) -> str | None:
+        if self._own is not None:
+            return self._of_own(url)
+        if self._kind == "ip":
+            return self._address(host_of(url))
+        return queue_key(url, self._kind)
+
+    def _of_own(self, url: str) -> str:
+        """What the user's callable says; the host if that is no name of a queue."""
+        assert self._own is not None  # noqa: S101 (for mypy)
+        reason = "is no text of 1 to 255 printable characters"
+        try:
+            key = self._own(url)
+            if isinstance(key, str) and 0 < len(key) <= MAX_HOST and key.isprintable():
+                return key
+        except Exception as error:  # noqa: BLE001 (the user's code may raise anything)
+            reason = f"raised {error!r}"
+        if not self._has_failed:
+            self._has_failed = True
+            logger.error(
+                "FRONTIER_QUEUE_KEY = %s: for %s its result %s; "
+                "the host is used, here and wherever that happens again",
+                self._kind,
+                url[:MAX_HOST],
+                reason,
+            )
+        return queue_key(url, "host")
+
+    def _remember(self, origin: str, key: str) -> tuple[Place, ...]:
+        if len(self._places) >= MAX_PLACES:
+            self._places.clear()
+        places = tuple(shards_of(key, self._shards, self._partitions))
+        if self._shards == 1:
+            places = (Place(key, places[0].partition),)
+        self._places[origin] = places
+        return places
+
+
+def shards_of(host: str, shards: int, partitions: int) -> Iterator[Place]:
+    """The places of the shards of *host*, as far from each other as may be.
+
+    So no partition has two before each has one, and nodes have as many of them
+    as of the partitions, but for the luck of the draw.
+    """
+    first = partition_of(host, partitions)
+    for number in range(shards):
+        partition = (first + number * partitions // shards) % partitions
+        yield Place(f"{host}#{number}", partition)
+
+
+def host_of_shard(queue_key: str) -> str:
+    """The host of which *queue_key* is a shard."""
+    return queue_key.rpartition("#")[0]
+
+
+def _load(path: str) -> Callable[[str], object]:
+    try:
+        found = load_object(path)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"FRONTIER_QUEUE_KEY = {path!r}: is neither one of "
+            f"{', '.join(QUEUE_KEYS)} nor the path of a callable: {error}"
+        ) from None
+    if not callable(found):
+        raise ConfigurationError(f"FRONTIER_QUEUE_KEY = {path!r}: cannot be called")
+    made: Callable[[str], object] = found
+    return made

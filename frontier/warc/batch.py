@@ -1,0 +1,476 @@
+"""Writing a batch of exchanges: digest, look up, append, sync, index.
+
+What always holds:
+
+1.  A digest enters the index after its response is on disk, never before; and
+    a `Stored` is returned after both, or while the index does not answer. (With
+    fsync ``close``, "on disk" means handed to the operating system: it survives
+    this process, not a power cut.)
+2.  A revisit refers to what the index knew, to a response that it is yet to be
+    told of, or to one before it in the same batch. Such a one precedes it in the
+    file, or is in a file closed before: a file cut off at any record never has a
+    revisit without its original.
+3.  A batch is written whole, in order. What an `OSError` leaves half done is
+    rolled back and written again.
+
+Each batch costs one lookup, one sync (or one per exchange, as told) and one
+addition to the index. A disk that fails is asked again, after 0.1 s and then ever
+later up to 2 s, until it works or the archive is stopped. An index is, too, for
+`INDEX_PATIENCE`; then responses are stored as originals without it, and it is told of
+them when it answers again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from frontier.dedupe.cdx_lookup import Asked
+from frontier.dedupe.digest import labelled
+from frontier.dedupe.digest_index import Entry
+from frontier.dedupe.match_keys import URL_KEY
+from frontier.dedupe.revisit_candidate import Item, Rules
+from frontier.dedupe.statistics import Statistics
+from frontier.dedupe.url_history import past_of
+from frontier.errors import StoreUnavailable, WriterStopped
+from frontier.model import Original, Stored
+from frontier.warc.content_coding import decoded
+from frontier.warc.records import target_uri, warc_date
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from frontier.dedupe.cdx_lookup import CdxServers
+    from frontier.dedupe.digest_index import Index
+    from frontier.dedupe.url_history import History, Past
+    from frontier.model import Exchange, Outlinks
+    from frontier.warc.cdxj_sidecar import Listing
+    from frontier.warc.disk_space import Room
+    from frontier.warc.file_rotation import WarcWriter
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 2.0
+"""Seconds between two attempts: at first, and at most."""
+INDEX_PATIENCE = 1.0
+"""Seconds for which an index that fails is waited for."""
+UNTOLD_BATCH = 500
+"""Originals that it is told of in one call."""
+MOST_UNTOLD = 100_000
+"""Originals that are kept to tell the index of, while it does not answer."""
+
+T = TypeVar("T")
+
+
+class Fsync(StrEnum):
+    """When records are forced to disk."""
+
+    RECORD = "record"
+    BATCH = "batch"
+    CLOSE = "close"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What was written. Only the writer thread changes them; anyone may read."""
+
+    exchanges: int = 0
+    originals: int = 0
+    """Payloads that might have been revisits and were stored in full."""
+    revisits: int = 0
+    original_bytes: int = 0
+    """Payload bytes of the originals, before compression."""
+    revisit_bytes: int = 0
+    """Payload bytes that the revisits left out, before compression."""
+    conserved_bytes: int = 0
+    """By how much smaller the revisits' records are than their originals'."""
+    records: int = 0
+    """Of all types, the warcinfo records included."""
+    written_bytes: int = 0
+    """Compressed, as in the files."""
+    lookup_seconds: float = 0.0
+    """Time spent waiting for the index's answers to lookups."""
+    unmodified: int = 0
+    """304s that we asked for; revisits, too, but of no payload that was sent."""
+    skipped: int = 0
+    """Captures of which nothing was written, within the blackout period."""
+    statistics: Statistics = field(default_factory=Statistics)
+    cdx: Asked = field(default_factory=Asked)
+    """What the CDX servers were asked for."""
+
+
+class BatchWriter:
+    """Writes batches of exchanges with one `WarcWriter` and one `Index`.
+
+    *policy* overrides that of *rules*; a payload that is empty is never looked up.
+    *prepare* may change each exchange before. What URLs answered goes into
+    *history*, if there is one. *servers* are asked for what *index* does not know.
+    Once *stopping* is set, nothing is waited for any more.
+    """
+
+    def __init__(
+        self,
+        writer: WarcWriter,
+        index: Index,
+        crawl_id: str,
+        stopping: threading.Event,
+        *,
+        fsync: str = Fsync.BATCH,
+        policy: Callable[[Exchange], bool] | None = None,
+        prepare: Callable[[Exchange], Exchange] | None = None,
+        rules: Rules | None = None,
+        history: History | None = None,
+        listing: Listing | None = None,
+        servers: CdxServers | None = None,
+        room: Room | None = None,
+    ) -> None:
+        self.counters = Counters()
+        if servers is not None:
+            self.counters.cdx = servers.asked
+        self.blocked = False
+        """Whether an `OSError` is being waited out."""
+        self.unindexed = 0
+        """How many originals on disk the index was never told of."""
+        self._writer = writer
+        self._index = index
+        self._crawl_id = crawl_id
+        self._stopping = stopping
+        self._fsync = Fsync(fsync)
+        self._prepare = prepare
+        self._rules = rules or Rules()
+        self._policy = policy or self._rules.policy
+        self._history = history
+        self._listing = listing
+        self._servers = servers
+        self._room = room
+        self._index_given_up = False
+        self.is_silent: Callable[[], bool] = lambda: False
+        """Whether the index is known not to answer, so that it is not asked."""
+        self._away_since: float | None = None
+        self._ask_again = 0.0
+        self._untold: dict[str, tuple[Entry, Original]] = {}
+        self._past_untold: list[Past] = []
+
+    def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
+        """Store *exchanges* and return, for each, where it is.
+
+        Raises:
+            WriterStopped: The disk failed and *stopping* is set.
+        """
+        exchanges = [decoded(x) if x.made is not None else x for x in exchanges]
+        if self._prepare is not None:
+            exchanges = [self._prepare(exchange) for exchange in exchanges]
+        items = [self._rules.weigh(exchange, self._policy) for exchange in exchanges]
+        known = self._lookup(items)
+        known |= self._ask_servers(items, known)
+        stored = self._store(items, known)
+        self._add(items, stored)
+        self._count(items, stored)
+        return stored
+
+    def write_outlinks(self, found: Sequence[tuple[Outlinks, Stored]]) -> None:
+        """Write a record of its links for each page of *found*.
+
+        Raises:
+            WriterStopped: The disk failed and *stopping* is set.
+        """
+        size = sum(len(url) for links, _ in found for url, _ in links.links)
+        attempt = 0
+        while True:
+            try:
+                if attempt:
+                    self._writer.rollback()
+                self._claim(size)
+                for links, page in found:
+                    self._writer.append_outlinks(links, page)
+                self._settle()
+            except OSError as error:
+                self._wait_for_disk(attempt, error)
+                attempt += 1
+            else:
+                break
+        if attempt:
+            self._disk_works_again()
+        self._count_written()
+
+    def _lookup(self, items: list[Item]) -> dict[str, Original]:
+        digests = list(dict.fromkeys(key for item in items for key in item.keys))
+        if not digests:
+            return {}
+        self.tell()
+        known = self._ask(lambda: self._timed_lookup(digests)) or {}
+        for digest in digests if self._untold else ():
+            if digest in self._untold:
+                known.setdefault(digest, self._untold[digest][1])
+        return known
+
+    def _ask_servers(
+        self, items: list[Item], known: dict[str, Original]
+    ) -> dict[str, Original]:
+        """What CDX servers have of that which the index does not know."""
+        if self._servers is None or self._stopping.is_set():
+            return {}
+        asked = [
+            (item, item.wanted())
+            for item in items
+            if item.eligible and item.found(known)[1] is None
+        ]
+        answers = self._servers.lookup([wanted for _, wanted in asked])
+        return {
+            key: answers[wanted][1]
+            for item, wanted in asked
+            if wanted in answers
+            for key in item.keys
+            if item.further.get(key, item.digest_hex) == answers[wanted][0]
+        }
+
+    def _timed_lookup(self, digests: list[str]) -> dict[str, Original]:
+        asked = time.perf_counter()
+        try:
+            return self._index.lookup(digests)
+        finally:
+            self.counters.lookup_seconds += time.perf_counter() - asked
+
+    def _store(self, items: list[Item], known: dict[str, Original]) -> list[Stored]:
+        """Append *items* and settle them, however often it takes."""
+        stored: list[Stored] = []
+        attempt = 0
+        size = sum(len(x.exchange.response_body) for x in items) if self._room else 0
+        while True:
+            try:
+                if attempt:
+                    self._writer.rollback()
+                    while stored and not self._writer.keeps(stored[-1]):
+                        undone = stored.pop()
+                        if self._listing is not None:
+                            self._listing.forget(undone)
+                if not stored:
+                    self._claim(size)
+                self._append(items, known, stored)
+                self._settle()
+            except OSError as error:
+                self._wait_for_disk(attempt, error)
+                attempt += 1
+            else:
+                break
+        if attempt:
+            self._disk_works_again()
+        return stored
+
+    def _disk_works_again(self) -> None:
+        self.blocked = False
+        logger.info("WARC files in %s are written again", self._writer.directory)
+
+    def _claim(self, size: int) -> None:
+        """Have room for *size* bytes; or close the file, so that it can be moved."""
+        if self._room is not None:
+            try:
+                self._room.claim(size)
+            except OSError:
+                self._writer.close()
+                raise
+
+    def _append(
+        self, items: list[Item], known: dict[str, Original], stored: list[Stored]
+    ) -> None:
+        """Write what *stored* lacks of *items*, and add it to *stored*."""
+        originals = dict(known)
+        for position, item in enumerate(items):
+            if position >= len(stored):
+                stored.append(self._append_one(item, *item.found(originals)))
+            if item.eligible and stored[position].original is None:
+                made = self._original(item, stored[position])
+                for key in item.keys:
+                    originals.setdefault(key, made)
+
+    def _append_one(self, item: Item, digest: str, original: Original | None) -> Stored:
+        exchange = item.exchange
+        if original is not None and self._is_blacked_out(exchange, original):
+            date = warc_date(exchange.started)
+            return Stored("", 0, 0, "", date, labelled(digest), original)
+        stored = self._writer.append(exchange, digest, original)
+        if self._fsync is Fsync.RECORD:
+            self._writer.sync()
+        if self._listing is not None:
+            self._listing.note(exchange, stored)
+        return stored
+
+    def _is_blacked_out(self, exchange: Exchange, original: Original) -> bool:
+        if not self._rules.blackout or original.url != target_uri(exchange.url):
+            return False
+        since = exchange.started - datetime.fromisoformat(original.date).timestamp()
+        return since < self._rules.blackout
+
+    def _original(self, item: Item, stored: Stored) -> Original:
+        url = target_uri(item.exchange.url)
+        return Original(url, stored.date, self._crawl_id, stored.length, minted=True)
+
+    def _settle(self) -> None:
+        if self._fsync is Fsync.CLOSE:
+            self._writer.flush()
+        else:
+            self._writer.sync()
+
+    def _add(self, items: list[Item], stored: list[Stored]) -> None:
+        new = [
+            (item, at)
+            for item, at in zip(items, stored, strict=True)
+            if item.eligible and at.original is None
+        ]
+        entries = [self._entry(item, at) for item, at in new]
+        if entries and self._ask(lambda: self._add_all(entries)) is None:
+            for (item, at), entry in zip(new, entries, strict=True):
+                self._keep(item.keys, entry, self._original(item, at))
+        history = self._history
+        if history is not None:
+            past = [
+                each
+                for item, at in zip(items, stored, strict=True)
+                if item.eligible and (each := self._past(item, at)) is not None
+            ]
+            if past and self._ask(lambda: history.add(past)) is None:
+                self._past_untold = [*self._past_untold, *past][-MOST_UNTOLD:]
+
+    def _entry(self, item: Item, at: Stored) -> Entry:
+        url = target_uri(item.exchange.url)
+        key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
+        return Entry(item.digest_hex, at.date, url, at.length, key)
+
+    def _past(self, item: Item, at: Stored) -> Past | None:
+        original = at.original or self._original(item, at)
+        return past_of(item.exchange, item.digest_hex, at, original)
+
+    def _add_all(self, entries: list[Entry]) -> bool:
+        self._index.add(entries)
+        return True
+
+    def _keep(self, keys: Sequence[str], entry: Entry, original: Original) -> None:
+        """Have the index be told of *entry* later; or never, if there are too many."""
+        if self._index_given_up or len(self._untold) >= MOST_UNTOLD:
+            self.unindexed += 1
+            return
+        for key in keys:
+            self._untold.setdefault(key, (entry, original))
+
+    @property
+    def owes(self) -> bool:
+        """Whether the index is to be told of something when it answers again."""
+        return bool(self._untold or self._past_untold)
+
+    def tell(self) -> None:
+        """Tell the index of what it has missed, if it answers again."""
+        if not self.owes:
+            return
+        entries = self._entries_untold()
+        past, history = self._past_untold, self._history
+
+        def add_all() -> bool:
+            for first in range(0, len(entries), UNTOLD_BATCH):
+                self._index.add(entries[first : first + UNTOLD_BATCH])
+            if past and history is not None:
+                history.add(past)
+            return True
+
+        if self._ask(add_all):
+            self._untold.clear()
+            self._past_untold = []
+            logger.warning("the index was told of %d payloads", len(entries))
+
+    def end(self) -> None:
+        """Tell the index of the rest, or count what it was not told of."""
+        self._ask_again = 0.0
+        self.tell()
+        self.unindexed += len(self._entries_untold())
+        self._untold.clear()
+
+    def _entries_untold(self) -> list[Entry]:
+        return list({id(entry): entry for entry, _ in self._untold.values()}.values())
+
+    def _ask(self, call: Callable[[], T]) -> T | None:
+        """Return what *call* returns; ``None`` if the index does not answer in time.
+
+        One that has not is asked again now and then, and not waited for.
+        """
+        attempt, began = 0, time.monotonic()
+        away = self._away_since is not None
+        if away and began < self._ask_again:
+            return None
+        if self.is_silent() and not self._stopping.is_set():
+            self._give_up_for_now(began)
+            return None
+        while not self._index_given_up:
+            try:
+                answer = call()
+            except StoreUnavailable as error:
+                if attempt == 0 and not away:
+                    logger.warning("the archive waits for its index: %s", error)
+                self._index_given_up = self._stopping.is_set()
+                now = time.monotonic()
+                if away or now - began >= INDEX_PATIENCE:
+                    self._give_up_for_now(now)
+                    return None
+                self._stopping.wait(_delay(attempt))
+                attempt += 1
+            else:
+                if attempt or away:
+                    logger.info("the archive's index answers again")
+                    self._away_since = None
+                return answer
+        return None
+
+    def _give_up_for_now(self, now: float) -> None:
+        self._ask_again = now + LONGEST_DELAY
+        if self._away_since is None:
+            self._away_since = now
+            logger.warning(
+                "payloads are stored as originals, without the index, until it "
+                "answers; then it is told of them"
+            )
+
+    def _wait_for_disk(self, attempt: int, error: OSError) -> None:
+        directory = self._writer.directory
+        if attempt == 0:
+            self.blocked = True
+            logger.error(
+                "WARC files in %s cannot be written: %s; trying again, and nothing "
+                "more is fetched until it works",
+                directory,
+                error,
+            )
+        if self._stopping.is_set():
+            raise WriterStopped(f"WARC files in {directory} cannot be written: {error}")
+        self._stopping.wait(_delay(attempt))
+
+    def _count(self, items: list[Item], stored: list[Stored]) -> None:
+        counters = self.counters
+        for item, at in zip(items, stored, strict=True):
+            size = len(item.exchange.response_body)
+            if item.eligible:
+                counters.statistics.note(item.exchange, at.original)
+            if item.exchange.unmodified is not None:
+                counters.unmodified += 1
+            elif not at.file:
+                counters.skipped += 1
+            elif at.original is not None:
+                counters.revisits += 1
+                counters.revisit_bytes += size
+                counters.conserved_bytes += max(0, at.original.length - at.length)
+            elif item.eligible:
+                counters.originals += 1
+                counters.original_bytes += size
+        counters.exchanges += len(items)
+        self._count_written()
+
+    def _count_written(self) -> None:
+        self.counters.records = self._writer.tally.records
+        self.counters.written_bytes = self._writer.tally.bytes
+
+
+def _delay(attempt: int) -> float:
+    return float(min(FIRST_DELAY * 2 ** min(attempt, 10), LONGEST_DELAY))

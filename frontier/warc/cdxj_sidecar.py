@@ -1,0 +1,211 @@
+"""An index beside each WARC file: CDXJ lines, written when the file is closed.
+
+What always holds:
+
+1.  A ``<name>.cdxj`` lists every response and revisit of its file, sorted; it gets
+    its name after its last byte is on disk.
+2.  It is there before its file gets its final name, so that no kill leaves a
+    closed file without one (only an index that could not be written does).
+3.  What could not be written, as on a full disk, is tried again with the next index;
+    half of one is never left.
+4.  What was rolled back is not listed. A file may be closed in the middle of a
+    batch, so lines are noted as captures are appended.
+
+The lines are made as captures are written. Most wait on disk, sorted in runs, in
+files without a name: of a file of 1 GB they would take hundreds of MB of memory. A
+file whose node has died is read once, when it is repaired.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import tempfile
+from collections import defaultdict
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING
+
+from frontier.cdx import cdxj_fields as notes
+from frontier.cdx.declared_rules import meta_line
+from frontier.cdx.keys import key_under, sort_key
+from frontier.cdx.lines import REVISIT, Line, line_of
+from frontier.cdx.methods import GET, Asked, asked, paired
+from frontier.files.input_files import open_input
+from frontier.files.output_files import FILE_MODE, creating
+from frontier.warc.file_rotation import OPEN
+from frontier.warc.reader import records
+from frontier.warc.records import (
+    escaped,
+    is_resource,
+    resource_type,
+    target_uri,
+)
+from frontier.warc.selection import mime_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from frontier.model import Exchange, Stored
+    from frontier.urls.canon.rulesets import RuleSet
+
+SUFFIX = ".cdxj"
+BLOCK = 1 << 20
+RUN = 20_000
+"""Lines of a file that wait in memory before most of them go to disk."""
+YOUNG = 1_000
+"""The last of them, which stay: more than a batch that may be rolled back."""
+
+
+class Listing:
+    """Collects the lines of open files; belongs to the writer's thread."""
+
+    def __init__(
+        self,
+        rules: RuleSet | None = None,
+        *,
+        directory: Path | None = None,
+        run: int = RUN,
+        mode: int = FILE_MODE,
+    ) -> None:
+        """Keys are by *rules*, which the index then says; without, they are pywb's.
+
+        About *run* lines of a file wait in memory; the others are in *directory*.
+        """
+        self._rules = rules
+        self._mode = mode
+        self._directory = directory
+        self._run = run
+        self._lines: dict[str, list[bytes]] = defaultdict(list)
+        self._runs: dict[str, list[IO[bytes]]] = defaultdict(list)
+        self._owed: list[Path] = []
+        """Closed files whose index could not be written yet."""
+
+    def note(self, exchange: Exchange, stored: Stored) -> None:
+        """Remember a capture that was appended."""
+        if not stored.file:
+            return
+        url = target_uri(exchange.url)
+        mime = mime_of(exchange.response_head) or "unk"
+        status = str(exchange.status) if exchange.status else ""
+        if is_resource(exchange):  # has no status
+            mime = resource_type(exchange).partition(";")[0].strip() or "unk"
+            status = ""
+        how = GET
+        if exchange.made is None:
+            how = asked(exchange.request_head, exchange.request_body)
+        line = Line(
+            key=self._key(how.filed(url)),
+            timestamp="".join(filter(str.isdigit, stored.date))[:14],
+            url=url,
+            mime=REVISIT if stored.original is not None else mime,
+            status=status,
+            digest=stored.payload_digest,
+            length=stored.length,
+            offset=stored.offset,
+            filename=stored.file,
+            notes=_notes(exchange, stored, mime, how),
+            asked=how,
+        )
+        lines = self._lines[stored.file]
+        lines.append(line.encode())
+        if len(lines) >= self._run + YOUNG:
+            with contextlib.suppress(OSError):  # of a full disk; they stay here then
+                self._runs[stored.file].append(self._on_disk(sorted(lines[:-YOUNG])))
+                del lines[:-YOUNG]
+
+    def forget(self, stored: Stored) -> None:
+        """Leave the last capture out, because it was rolled back."""
+        if stored.file:
+            self._lines[stored.file].pop()
+
+    def write(self, path: Path) -> None:
+        """Write the index of *path*, a whole file that is still called ``.open``.
+
+        Raises:
+            OSError: It cannot be written, or *path* not read.
+            BadWarc: *path* was not written here, and is damaged.
+        """
+        for owed in self._owed[:]:
+            self._write(owed)
+            self._owed.remove(owed)
+            self.drop(owed)
+        self._write(path)
+
+    def _write(self, path: Path) -> None:
+        final = path.with_name(path.name.removesuffix(OPEN))
+        lines = self._lines.get(final.name)
+        made = sorted(lines if lines is not None else self._read(path, final.name))
+        head = [] if self._rules is None else [meta_line(self._rules) + b"\n"]
+        runs = self._runs.get(final.name, [])
+        for run in runs:
+            run.seek(0)
+        beside = beside_of(final)
+        unfinished = beside.with_name(beside.name + OPEN)
+        try:
+            with open(unfinished, "wb", opener=creating(self._mode)) as file:
+                file.writelines(head)
+                file.writelines(heapq.merge(*runs, made))
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(beside)
+        except OSError:
+            unfinished.unlink(missing_ok=True)  # half an index, on a full disk mostly
+            raise
+
+    def drop(self, path: Path) -> None:
+        """Forget the lines of *path*, which has its final name, if it has its index."""
+        if path.name in self._lines and not beside_of(path).exists():
+            self._owed.append(path)
+            return
+        self._lines.pop(path.name, None)
+        for run in self._runs.pop(path.name, ()):
+            run.close()
+
+    def _on_disk(self, lines: list[bytes]) -> IO[bytes]:
+        file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 (`drop` does)
+        try:
+            file.writelines(lines)
+        except OSError:
+            file.close()
+            raise
+        return file
+
+    def _key(self, url: str) -> str:
+        return sort_key(url) if self._rules is None else key_under(self._rules, url)
+
+    def _read(self, path: Path, name: str) -> Iterator[bytes]:
+        with open_input(path) as file:
+            blocks = iter(lambda: file.read(BLOCK), b"")
+            for found, how in paired(records(name, blocks)):
+                line = line_of(found, name, how)
+                if line is not None:
+                    noted = notes.notes_of(found)
+                    if how is not GET:  # the answer to a form is no page
+                        noted = noted._replace(date="", title="")
+                    key = self._key(how.filed(line.url))
+                    line = replace(line, key=key, notes=noted)
+                    yield line.encode()
+
+
+def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.Notes:
+    """What `cdxj_fields.notes_of` finds in the record, without reading it."""
+    title, original = None, stored.original
+    if is_resource(exchange):
+        kind, body = resource_type(exchange), exchange.response_body
+        title = notes.title_of_resource(kind, bytes(body[: notes.TITLE_REACH]))
+        return notes.make(stored.date, title)
+    is_page = exchange.status == 200 and mime in notes.HTML and how is GET
+    if is_page and exchange.unmodified is None:
+        body = exchange.response_body if original is None else b""
+        title = notes.title_in(exchange.response_head + body[: notes.TITLE_REACH])
+    if original is None:
+        return notes.make(stored.date, title)
+    refers_to = escaped(original.url)
+    return notes.make(stored.date, title, refers_to, original.date)
+
+
+def beside_of(path: Path) -> Path:
+    """Where the index of the WARC file *path* is."""
+    return path.with_name(path.name.removesuffix(".gz").removesuffix(".warc") + SUFFIX)

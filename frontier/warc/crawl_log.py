@@ -1,0 +1,315 @@
+"""A log of every attempt to fetch, in the format of Heritrix's ``crawl.log``.
+
+A WARC file has what was answered. What was not, because a name does not resolve, a
+server refuses, or robots.txt forbids it, is only here. One line of twelve columns,
+of Heritrix 3's ``UriProcessingFormatter``::
+
+    time  status  size  URL  hops  via  mime  #thread  begin+ms  digest  seed  notes
+
+What always holds:
+
+1.  A file is called ``<name>.crawl.log.open`` until its last byte is on disk, and is
+    locked by its writer. A file without that suffix never changes again.
+2.  The line of an attempt is with the operating system before the attempt is told to
+    be done: a node that is killed has lost no line. It is forced to disk when the
+    file is closed, so a power cut may take the last ones; the records, it does not.
+3.  A disk that takes nothing costs no crawl: lines wait in memory, at most
+    `WAITING`; how many are lost beyond is said.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import re
+from dataclasses import dataclass
+from io import FileIO
+from typing import TYPE_CHECKING
+
+from frontier.dedupe.digest import labelled
+from frontier.files.input_files import descriptor_of
+from frontier.files.output_files import FILE_MODE, creating
+from frontier.model import Attempt
+from frontier.warc.file_rotation import OPEN, file_name, safe_name, sync_directory
+from frontier.warc.records import target_uri, warc_date
+from frontier.warc.selection import mime_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from frontier.model import Exchange, Found, Stored
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".crawl.log"
+MAX_BYTES = 100_000_000
+"""Of a file, after which the next is begun: some 400,000 lines."""
+WAITING = 100_000
+"""Lines that wait for a disk that takes nothing."""
+_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.crawl\.log\.open")
+_BLOCK = 1 << 16
+_TRUNCATED = {"length": "lenTrunc", "time": "timeTrunc"}
+"""Reason of WARC-Truncated to Heritrix's annotation."""
+_NO_HEAD = {"time": -4}
+"""The same to Heritrix's code for what had no HTTP head; else its connection broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a line says; the columns are in this order but for the time."""
+
+    ended: float
+    """Seconds since the Unix epoch at which it was over."""
+    status: int
+    """Of HTTP, or one of Heritrix's ``FetchStatusCodes``, which are below 0."""
+    size: int
+    """Of the body, in bytes; -1 if none came."""
+    url: str
+    found: Found | None
+    mime: str
+    started: float
+    """Seconds since the Unix epoch; 0 if nothing was sent."""
+    digest: str
+    notes: tuple[str, ...]
+
+    def encode(self) -> bytes:
+        """The line, with its line feed."""
+        found = self.found
+        began = "-"
+        if self.started:
+            digits = re.sub(r"[^0-9]", "", warc_date(self.started))[:17]
+            began = f"{digits}+{max(0, round((self.ended - self.started) * 1000))}"
+        size = str(self.size) if self.size >= 0 else "-"
+        hops, via, seed = (
+            (found.hops, found.via, found.seed or self.url) if found else ("", "", "")
+        )
+        words = [
+            f"{warc_date(self.ended)[:23]}Z",
+            f"{self.status:>5}",
+            f"{size:>10}",
+            *map(_word, (self.url, hops or "", via, self.mime)),
+            "#001",
+            began,
+            *map(_word, (self.digest, seed)),
+            _word(",".join(self.notes)),
+        ]
+        return f"{' '.join(words)}\n".encode("ascii", "replace")
+
+
+def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
+    """What there is to say of *given*, which was *stored*, if it was."""
+    if isinstance(given, Attempt):
+        return Entry(
+            given.ended,
+            given.status,
+            given.size,
+            given.url,
+            given.found,
+            given.mime,
+            given.started,
+            "",
+            given.notes,
+        )
+    notes = [*given.notes]
+    if stored is not None and stored.original is not None:
+        is_304 = given.unmodified is not None
+        notes.append(f"warcRevisit:{'notModified' if is_304 else 'digest'}")
+        if not stored.file:
+            notes.append("unwritten")
+    if given.truncated:
+        notes.append(_TRUNCATED.get(given.truncated, f"{given.truncated}Trunc"))
+    return Entry(
+        given.started + max(0, given.fetch_ms) / 1000,
+        given.status or _NO_HEAD.get(given.truncated or "", -3),
+        len(given.response_body),
+        given.url,
+        given.found,
+        mime_of(given.response_head) or "unknown",
+        given.started,
+        labelled(stored.payload_digest.rpartition(":")[2]) if stored else "",
+        tuple(notes),
+    )
+
+
+class CrawlLog:
+    """Appends lines to a series of files of one node; belongs to one thread.
+
+    Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``.
+    *closed* is told the path of each.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        crawl_id: str,
+        node_id: str,
+        clock: Callable[[], float],
+        closed: Callable[[Path], None] = lambda _: None,
+        *,
+        max_bytes: int = MAX_BYTES,
+        mode: int = FILE_MODE,
+    ) -> None:
+        self._mode = mode
+        self._directory = directory
+        self._crawl_id = crawl_id
+        self._node_id = node_id
+        self._clock = clock
+        self._closed = closed
+        self._max_bytes = max_bytes
+        self._serial = 0
+        self._file: FileIO | None = None
+        self._path = directory
+        self._size = 0
+        self._waiting: list[bytes] = []
+        self._lost = 0
+        self._failing = False
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Append *entries*; where the disk takes nothing they wait for the next."""
+        self._waiting += [entry.encode() for entry in entries]
+        beyond = len(self._waiting) - WAITING
+        if beyond > 0:
+            self._lost += beyond
+            del self._waiting[:beyond]
+        try:
+            self._flush()
+        except OSError as error:
+            if not self._failing:
+                logger.warning(
+                    "the crawl log in %s cannot be written: %s; its lines wait",
+                    self._directory,
+                    error,
+                )
+            self._failing = True
+        else:
+            self._failing = False
+
+    def close(self) -> None:
+        """Write what waits, close the file, and say what is lost."""
+        try:
+            self._flush()
+            self._finish()
+        except OSError as error:
+            self._lost += len(self._waiting)
+            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
+                "a crawl log in %s is left open, for the next start to close: %s",
+                self._directory,
+                error,
+            )
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+        if self._lost:
+            logger.error("%d lines of the crawl log are lost", self._lost)
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        file = self._file or self._begin()
+        data = memoryview(b"".join(self._waiting))
+        try:
+            while data:
+                data = data[file.write(data) or 0 :]
+        except OSError:
+            os.ftruncate(file.fileno(), self._size)  # whole lines, or none of these
+            file.seek(self._size)
+            raise
+        self._size = file.tell()
+        self._waiting = []
+        if self._size >= self._max_bytes:
+            self._finish()
+
+    def _begin(self) -> FileIO:
+        while True:
+            name = file_name(self._crawl_id, self._clock(), self._serial, self._node_id)
+            self._serial += 1
+            path = self._directory / (name.removesuffix(".warc.gz") + SUFFIX + OPEN)
+            try:
+                file = FileIO(path, "x+", opener=creating(self._mode))
+            except FileExistsError:
+                continue
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file, self._path, self._size = file, path, 0
+            return file
+
+    def _finish(self) -> None:
+        if self._file is None:
+            return
+        os.fsync(self._file.fileno())
+        final = self._path.with_name(self._path.name.removesuffix(OPEN))
+        self._path.rename(final)
+        sync_directory(self._directory)
+        self._file.close()
+        self._file = None
+        self._closed(final)
+
+
+def repair_logs(directory: Path) -> list[Path]:
+    """Close the logs in *directory* whose writer died, each after its last whole line.
+
+    Those of live nodes are locked, and left alone.
+
+    Raises:
+        OSError: A file or the directory cannot be read or changed.
+    """
+    closed = []
+    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
+        if not _NAME.fullmatch(path.name):
+            continue
+        try:
+            descriptor = descriptor_of(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+            continue
+        with FileIO(descriptor, "r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            final = path.with_name(path.name.removesuffix(OPEN))
+            if final.exists():
+                logger.error("%s cannot be closed: %s exists", path, final.name)
+                continue
+            size = _whole(file)
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+            if size:
+                path.rename(final)
+                closed.append(final)
+            else:
+                path.unlink()
+    if closed:
+        sync_directory(directory)
+    return closed
+
+
+def logs_of(directory: Path, crawl_id: str) -> list[Path]:
+    """The closed logs in *directory*; with *crawl_id* only those of that crawl."""
+    begin = re.escape(safe_name(crawl_id)) if crawl_id else ".+"
+    name = re.compile(rf"{begin}-[0-9]{{17}}-[0-9]{{5,}}-.+\.crawl\.log")
+    return [p for p in sorted(directory.glob(f"*{SUFFIX}")) if name.fullmatch(p.name)]
+
+
+def _whole(file: FileIO) -> int:
+    """Up to where *file* has whole lines."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - _BLOCK)
+        file.seek(begin)
+        at = (file.read(end - begin) or b"").rfind(b"\n")
+        if at >= 0:
+            return begin + at + 1
+        end = begin
+    return 0
+
+
+def _word(text: str) -> str:
+    """*text* as a column: without blanks; ``-`` if it is empty."""
+    return target_uri(text) if text else "-"

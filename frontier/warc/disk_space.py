@@ -1,0 +1,91 @@
+"""How much a directory of WARC files may take, apart from what its disk can.
+
+What always holds:
+
+1.  Nothing is begun that would leave less than *min_free* bytes of the disk, or
+    make the directory's files more than *max_bytes*, unless there are none, for
+    what is larger would wait for ever. What has no room is an `OSError`, which the
+    archive waits out like that of a full disk.
+2.  The limit on free bytes is looked at each time. That on the files is exact to
+    what other nodes write into the directory in `INTERVAL` seconds, and to the
+    framing of records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from typing import TYPE_CHECKING
+
+from frontier.warc.crawl_log import SUFFIX
+from frontier.warc.file_rotation import OPEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INTERVAL = 5.0
+"""Seconds after which the files are counted again."""
+
+
+class Room:
+    """What *directory* may take; a limit of 0 is none."""
+
+    def __init__(self, directory: Path, min_free: int = 0, max_bytes: int = 0) -> None:
+        self._directory = directory
+        self._min_free = min_free
+        self._max_bytes = max_bytes
+        self._taken = 0
+        self._due = 0.0
+
+    def claim(self, size: int) -> None:
+        """Take *size* bytes, or raise.
+
+        Raises:
+            OSError: There is no room for them now.
+        """
+        with contextlib.suppress(FileNotFoundError):  # the writer makes it again
+            if self._min_free:
+                self._leave_free(size)
+            if self._max_bytes:
+                self._keep_below(size)
+
+    def _leave_free(self, size: int) -> None:
+        disk = os.statvfs(self._directory)
+        free = disk.f_bavail * disk.f_frsize
+        if free - size < self._min_free:
+            raise OSError(
+                errno.ENOSPC,
+                f"{free:,} bytes are free, of which FRONTIER_WARC_MIN_FREE_BYTES "
+                f"leaves {self._min_free:,}",
+            )
+
+    def _keep_below(self, size: int) -> None:
+        if time.monotonic() >= self._due or self._taken + size > self._max_bytes:
+            self._taken = self._count()
+            self._due = time.monotonic() + INTERVAL
+        if self._taken and self._taken + size > self._max_bytes:
+            raise OSError(
+                errno.EDQUOT,
+                f"its files have {self._taken:,} bytes, and "
+                f"FRONTIER_WARC_MAX_TOTAL_BYTES is {self._max_bytes:,}",
+            )
+        self._taken += size
+
+    def _count(self) -> int:
+        """The bytes of all files in the directory, whoever wrote them.
+
+        But not of crawl logs that are being written: nobody can send those away.
+        """
+        total = 0
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                try:
+                    if entry.name.endswith(f"{SUFFIX}{OPEN}"):
+                        continue
+                    if entry.is_file(follow_symlinks=False):
+                        total += entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    continue  # it was sent away meanwhile
+        return total

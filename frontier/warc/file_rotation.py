@@ -1,0 +1,432 @@
+"""WARC files: append, rotate, close.
+
+What always holds:
+
+1.  A file is called ``<name>.open`` until its last byte is on disk. A file
+    without that suffix is whole and never changes again.
+2.  While a process writes a file it holds an exclusive `fcntl.flock` on it.
+    An ``.open`` file that can be locked has lost its writer.
+3.  No file is ever overwritten: ``.open`` files are created exclusively, and
+    only their creator may take the name without the suffix.
+4.  A file begins with a warcinfo record, which is on disk before anything
+    follows it. The records of one exchange are neighbours in one file.
+5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
+    last `flush` or `sync` left it; nothing is appended before that has worked.
+
+6.  `WarcWriter.before_closing` is called for each file when its last byte is on
+    disk and before it gets its final name, again if that name fails; then, once,
+    `WarcWriter.on_closed`. What they raise is logged and changes nothing.
+
+Nothing here knows threads: a writer belongs to one thread at a time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+from dataclasses import dataclass
+from io import FileIO
+from typing import TYPE_CHECKING
+
+from isal import isal_zlib
+
+from frontier.dedupe.digest import labelled
+from frontier.files.output_files import FILE_MODE, creating, make_directory
+from frontier.model import Stored
+from frontier.warc import records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from frontier.model import Exchange, Original, Outlinks
+    from frontier.warc.records import Record
+
+logger = logging.getLogger(__name__)
+
+OPEN = ".open"
+"""Suffix of a file that is being written, or whose writer died."""
+
+COMPRESSION_LEVEL = 2
+"""Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""
+_GZIP = 31  # gzip framing with the largest window; writes mtime 0
+_WRITE_SIZE = 1 << 20
+_UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
+_NAME_LIMIT = 100
+_NAME_DIGITS = 17  # to the millisecond
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a writer has put into its files, without what was rolled back."""
+
+    bytes: int = 0
+    """Compressed, warcinfo records included."""
+    records: int = 0
+
+
+class WarcFile:
+    """One ``.open`` file, locked by this process."""
+
+    def __init__(self, directory: Path, name: str, mode: int = FILE_MODE) -> None:
+        """Create *name* in *directory*, locked and empty.
+
+        Raises:
+            FileExistsError: The name is taken, or was taken away at once by a
+                `repair` that saw the file before it was locked.
+            OSError: The directory cannot be written to.
+        """
+        self.name = name
+        self.size = 0
+        """Where the next record goes."""
+        self.kept = 0
+        """What `rollback` leaves."""
+        self.published = False
+        """Whether the file has its final name; nothing may be added to it."""
+        self._final = directory / name
+        self._path = directory / f"{name}{OPEN}"
+        self._file = FileIO(self._path, "x+", opener=creating(mode))
+        try:
+            self._claim()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def write(self, record: Record) -> int:
+        """Append *record* as one gzip member and return the member's length."""
+        start = self.size
+        for block in compress(record):
+            view = memoryview(block)
+            while view:
+                written = self._file.write(view) or 0
+                self.size += written
+                view = view[written:]
+        return self.size - start
+
+    def flush(self) -> None:
+        """Hand everything to the operating system; `rollback` spares it now."""
+        self.kept = self.size  # the file has no buffer of its own
+
+    def sync(self) -> None:
+        """Wait until everything is on disk."""
+        os.fsync(self._file.fileno())
+        self.flush()
+
+    def rollback(self) -> None:
+        """Cut off what was written since the last `flush` or `sync`."""
+        os.ftruncate(self._file.fileno(), self.kept)
+        self._file.seek(self.kept)
+        self.size = self.kept
+
+    def publish(self, ready: Callable[[Path], None]) -> None:
+        """Put everything on disk, then drop the suffix and the lock.
+
+        In between *ready* is called with the path that the file still has.
+        """
+        self.sync()
+        if not self.published:  # a second call repeats what failed, not this
+            ready(self._path)
+            self._path.rename(self._final)
+            self.published = True
+        sync_directory(self._final.parent)
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Drop the lock and leave the file to `repair`."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Delete the file."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileExistsError(f"{self._path} is being repaired") from None
+        if os.fstat(self._file.fileno()).st_nlink == 0:
+            raise FileExistsError(f"{self._path} was removed by a repair")
+        if self._final.exists():
+            self._path.unlink()
+            raise FileExistsError(f"{self._final} exists")
+
+
+class WarcWriter:
+    """Appends exchanges to a series of WARC files of one node.
+
+    Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.warc.gz`` and
+    closed once they have *max_bytes* or more, or were begun *max_seconds* ago if
+    that is not 0. With *metadata* each exchange gets a record of how it was found.
+    *clock* gives seconds since the Unix epoch, for names, ages and
+    the dates of warcinfo records.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        crawl_id: str,
+        node_id: str,
+        max_bytes: int,
+        warcinfo_fields: Mapping[str, str],
+        clock: Callable[[], float],
+        max_seconds: float = 0,
+        *,
+        block_digest: bool = True,
+        metadata: bool = False,
+        rules: str = "",
+        mode: int = FILE_MODE,
+    ) -> None:
+        self._mode = mode
+        self._block_digest = block_digest
+        self._metadata = metadata
+        self._rules = rules
+        self.directory = directory
+        self.before_closing: list[Callable[[Path], None]] = []
+        """Called with the ``.open`` path of each file whose last byte is on disk."""
+        self.on_closed: list[Callable[[Path], None]] = []
+        """Called with the path of each file after it was closed, in this thread."""
+        self.tally = Tally()
+        self._crawl_id = crawl_id
+        self._node_id = node_id
+        self._max_bytes = max_bytes
+        self._max_seconds = max_seconds
+        self._begun = 0.0
+        self._warcinfo_fields = dict(warcinfo_fields)
+        self._clock = clock
+        self._serial = 0
+        self._file: WarcFile | None = None
+        self._warcinfo_id = ""
+        self._warcinfo_end = 0
+        self._kept_tally = Tally()
+
+    def append(
+        self, exchange: Exchange, digest_hex: str, original: Original | None = None
+    ) -> Stored:
+        """Write *exchange*, as a revisit of *original* if there is one.
+
+        It is on disk after the next `sync`, and not before.
+
+        Raises:
+            OSError: Call `rollback`, then try again.
+            ValueError: *original* is given and the payload is empty.
+        """
+        if self._file is not None and self._is_full(self._file):
+            self.close()
+        file = self._file or self._open()
+        response, *request = records.capture(
+            exchange,
+            digest_hex,
+            self._warcinfo_id,
+            self._crawl_id,
+            original,
+            block_digest=self._block_digest,
+        )
+        offset = file.size
+        length = self._write(file, response)
+        for each in request:
+            self._write(file, each)
+        if self._metadata:
+            about = records.metadata(
+                exchange,
+                response.record_id,
+                digest_hex,
+                self._warcinfo_id,
+                block_digest=self._block_digest,
+            )
+            if about is not None:
+                self._write(file, about)
+        return Stored(
+            file=file.name,
+            offset=offset,
+            length=length,
+            record_id=response.record_id,
+            date=records.warc_date(exchange.started),
+            payload_digest=labelled(digest_hex),
+            original=original,
+            url=records.target_uri(exchange.url),
+        )
+
+    def append_outlinks(self, found: Outlinks, page: Stored) -> None:
+        """Write the links of *page*, which was appended before.
+
+        The file is never changed for it, so that `rollback` undoes all that was
+        written so since the last `sync`.
+
+        Raises:
+            OSError: Call `rollback`, then try again.
+        """
+        if self._file is not None and self._file.published:
+            self.close()
+        file = self._file or self._open()
+        about = records.outlinks(
+            found, page, self._warcinfo_id, block_digest=self._block_digest
+        )
+        self._write(file, about)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system; `rollback` spares it now."""
+        if self._file is not None:
+            self._file.flush()
+        self._keep()
+
+    def sync(self) -> None:
+        """Wait until everything is on disk."""
+        if self._file is not None:
+            self._file.sync()
+        self._keep()
+
+    def rollback(self) -> None:
+        """Undo what was appended since the last `flush` or `sync`.
+
+        Raises:
+            OSError: Call it again before anything else.
+        """
+        if self._file is not None:
+            self._file.rollback()
+        self.tally = Tally(self._kept_tally.bytes, self._kept_tally.records)
+
+    def keeps(self, stored: Stored) -> bool:
+        """Whether `rollback` would spare the record that *stored* is about."""
+        file = self._file
+        if file is None or stored.file != file.name:
+            return True
+        return stored.offset + stored.length <= file.kept
+
+    def close(self) -> None:
+        """Put everything on disk and close the file; `append` opens another."""
+        if self._file is not None:
+            file = self._file
+            file.publish(lambda path: tell(self.before_closing, path))
+            self._file = None
+            self._keep()
+            self.announce(self.directory / file.name)
+        self._keep()
+
+    def seconds_left(self) -> float | None:
+        """How long the file may stay open; ``None`` without a file or a limit."""
+        if self._file is None or not self._max_seconds:
+            return None
+        return max(0.0, self._begun + self._max_seconds - self._clock())
+
+    def announce(self, path: Path) -> None:
+        """Tell `on_closed` of a file that was closed, here or by `repair`."""
+        tell(self.on_closed, path)
+
+    def abandon(self) -> None:
+        """Leave the file as it is, for `repair`."""
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+
+    def _is_full(self, file: WarcFile) -> bool:
+        """Whether the next exchange goes into another file.
+
+        A file with a warcinfo record alone, after a rollback, is never full.
+        """
+        full = file.size >= self._max_bytes or self.seconds_left() == 0
+        return (full and file.size > self._warcinfo_end) or file.published
+
+    def _open(self) -> WarcFile:
+        make_directory(self.directory, self._mode)
+        file = self._create()
+        try:
+            moment = records.warc_date(self._clock())
+            info = records.warcinfo(file.name, moment, self._warcinfo_fields)
+            self._write(file, info)
+            if self._rules:
+                self._write(file, records.rules(info.record_id, moment, self._rules))
+            file.sync()
+            sync_directory(self.directory)
+        except BaseException:
+            file.discard()
+            raise
+        self._keep()
+        self._warcinfo_id = info.record_id
+        self._warcinfo_end = file.size
+        self._begun = self._clock()
+        self._file = file
+        return file
+
+    def _create(self) -> WarcFile:
+        while True:
+            name = file_name(self._crawl_id, self._clock(), self._serial, self._node_id)
+            self._serial += 1
+            try:
+                return WarcFile(self.directory, name, self._mode)
+            except FileExistsError:
+                continue  # the next serial is free, or the one after it
+
+    def _write(self, file: WarcFile, record: Record) -> int:
+        length = file.write(record)
+        self.tally.bytes += length
+        self.tally.records += 1
+        return length
+
+    def _keep(self) -> None:
+        self._kept_tally = Tally(self.tally.bytes, self.tally.records)
+
+
+def tell(listeners: Iterable[Callable[[Path], None]], path: Path) -> None:
+    """Call *listeners* with *path*, a file whose last byte is on disk.
+
+    What one of them raises is logged, and changes nothing.
+    """
+    for told in listeners:
+        try:
+            told(path)
+        except OSError as error:
+            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
+                "%s is whole, but what belongs to it cannot be written: %s", path, error
+            )
+        except Exception:
+            logger.exception("%s is whole, but what belongs to it failed", path)
+
+
+def compress(record: Record) -> Iterator[bytes]:
+    """Yield *record* as one gzip member, in blocks of bounded size.
+
+    One member per record is what WARC 1.1 (annex D.2) recommends, so that a
+    reader can start at any record.
+    """
+    compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
+    if sum(map(len, record.parts)) <= _WRITE_SIZE:  # one call instead of four
+        yield compressor.compress(b"".join(record.parts)) + compressor.flush()
+        return
+    ready: list[bytes] = []
+    size = 0
+    for part in record.parts:
+        for start in range(0, len(part), _WRITE_SIZE):
+            ready.append(compressor.compress(part[start : start + _WRITE_SIZE]))
+            size += len(ready[-1])
+            if size >= _WRITE_SIZE:
+                yield b"".join(ready)
+                ready, size = [], 0
+    ready.append(compressor.flush())
+    yield b"".join(ready)
+
+
+def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
+    """Return the name of a WARC file; it is a plain name whatever the ids are."""
+    digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))[:_NAME_DIGITS]
+    return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}.warc.gz"
+
+
+def safe_name(text: str) -> str:
+    """Return *text* with all but ``A-Z a-z 0-9 . _ -`` replaced by ``_``.
+
+    A dot or hyphen at the start is replaced too, so that no name is hidden or
+    reads like an option, and the name is cut to 100 characters.
+    """
+    return _UNSAFE.sub("_", text)[:_NAME_LIMIT] or "_"
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until the names in *directory* are on disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

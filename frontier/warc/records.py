@@ -1,0 +1,415 @@
+"""WARC/1.1 records, as bytes.
+
+An exchange becomes a ``response`` or ``revisit`` record and a ``request`` record,
+in this order: pywb and cdxj-indexer join them only if the second names the first
+in WARC-Concurrent-To. Heads and bodies go into the block byte for byte; only the
+values of WARC headers are escaped, because they must stay on their line. Section
+numbers are those of WARC 1.1 (ISO 28500:2017).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+from uuid import UUID
+
+from frontier.dedupe.digest import labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frontier.model import Body, Exchange, Original, Outlinks, Stored
+
+PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+CONFORMS_TO = (
+    "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+)
+NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
+"""Of all record ids. To change it is to break every WARC-Refers-To."""
+
+RULES_URN = "urn:frontier:canonicalization"
+"""WARC-Target-URI of the record of the canonicalization rules."""
+
+FRAMING = "X-Frontier-Framing"
+"""The header that says what of a response is not as its head says it is."""
+MADE_BY = "X-Frontier-Made-By"
+"""The header that says what made a document that no server sent."""
+OCTETS = "application/octet-stream"
+"""The type of a block of which none is known."""
+MAX_HEAD = 32_000
+"""Bytes of a head, WARC's or HTTP's: FastWARC 2.0 reads 32,768, and no file further."""
+MAX_URL = 15_000
+"""Characters of a target URI: a record's headers may name two."""
+_MAX_VALUE = 500
+"""Characters of what a server, or another tool, has written into a header."""
+
+_SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
+_URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
+_URI = re.compile(r"[\x21-\x7e]+")
+_NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
+_FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_CODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
+_CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
+"""Hop letter to Heritrix's name for a context that is not known."""
+_LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One WARC record, ready to be compressed."""
+
+    record_id: str
+    """``<urn:uuid:...>``."""
+    parts: tuple[Body, ...]
+    """Joined, they are the record with the two CRLFs that end it."""
+
+
+def record_id(url: str, date: str, digest_hex: str) -> str:
+    """Return the id of the response captured from *url* at *date*.
+
+    It follows from what the index knows about an original, so that a revisit
+    can name the record it refers to. Two responses share an id only if they are
+    of one URL, one microsecond and one payload.
+    """
+    return _identify("response", escaped(url), date, digest_hex)
+
+
+def target_uri(url: str) -> str:
+    """Return *url* as records and indexes have it: escaped, without a fragment.
+
+    With the slash that is asked for where a URL has no path (RFC 9110, section
+    4.2.3): pywb does not find ``http://host`` by itself.
+
+    A fragment is not sent to the server: two URLs that differ in it alone are one
+    resource (RFC 9110, section 4.2.5), and replay tools look it up without.
+    Heritrix, warcprox and Browsertrix record none. To apply it twice is to apply
+    it once.
+    """
+    return escaped(_NO_PATH.sub(r"\1/", url.partition("#")[0]))
+
+
+def escaped(url: str) -> str:
+    """Return *url* with all but printable ASCII percent-encoded.
+
+    A URI in a header has no whitespace (section 5.14), and the fields of an
+    index value end at a space. The URL of an original is only escaped: other
+    tools, and this one before 0.6, have recorded fragments, and a revisit names
+    its original as that is named.
+    """
+    return url if _URI.fullmatch(url) else quote(url, _URI_SAFE, "utf-8", _SURROGATES)
+
+
+def is_too_long(url: str) -> bool:
+    """Whether no record may have *url* as its target; see `MAX_URL`."""
+    # Escaped, a character takes up to twelve: none is needed to be sure of a short one.
+    return len(url) * 12 > MAX_URL and len(target_uri(url)) > MAX_URL
+
+
+def warc_date(seconds: float) -> str:
+    """Return *seconds* since the Unix epoch as a WARC-Date in microseconds.
+
+    WARC 1.1 (section 5.4) allows one to nine digits of a fraction.
+    """
+    whole, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
+    moment = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
+    return f"{moment}.{microseconds:06}Z"
+
+
+def crawl_urn(crawl_id: str) -> str:
+    """Return the WARC-Refers-To-Container of the originals of a crawl."""
+    return f"urn:crawl:{quote(crawl_id, safe='', errors=_SURROGATES)}"
+
+
+def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
+    r"""Return the record that opens the file *file_name* (section 6.2).
+
+    *fields* come after ``software``, ``format`` and ``conformsTo``, or in place
+    of them. A line break in a value is written as ``\r`` or ``\n``.
+    """
+    lines = {
+        "software": software(),
+        "format": "WARC File Format 1.1",
+        "conformsTo": CONFORMS_TO,
+        **{_FIELD_NAME.sub("_", name): text for name, text in fields.items()},
+    }
+    block = "".join(
+        f"{name}: {text.translate(_LINE_BREAKS)}\r\n" for name, text in lines.items()
+    ).encode("utf-8", "backslashreplace")
+    identifier = _identify("warcinfo", file_name, date)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Filename", file_name),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    return _record("warcinfo", identifier, headers, block)
+
+
+def rules(warcinfo_id: str, date: str, text: str) -> Record:
+    """Return the record of the canonicalization rules in effect, JSON *text*.
+
+    A metadata record (section 6.6) about the file's warcinfo record. Its target is
+    a URN, which indexers pass over: cdxj-indexer 1.5 and what builds on it make a
+    line with the key ``-`` of a metadata record without a target, and fail at it.
+    """
+    identifier = _identify("rules", warcinfo_id)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Target-URI", RULES_URN),
+        ("WARC-Refers-To", warcinfo_id),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/json"),
+    ]
+    return _record("metadata", identifier, headers, text.encode("utf-8"))
+
+
+def capture(
+    exchange: Exchange,
+    digest_hex: str,
+    warcinfo_id: str,
+    crawl_id: str,
+    original: Original | None = None,
+    *,
+    block_digest: bool = True,
+) -> tuple[Record, ...]:
+    """Return the response record of *exchange* and its request record.
+
+    What has no HTTP head becomes a resource record (section 6.4), with the bytes that
+    were received. What no server sent becomes one, too, of the document, and has no
+    request record: what was sent for it, if anything, is not known. The first is a
+    revisit of *original* if there is one. *digest_hex* is that of the body, as the
+    index spells it. Of a 304 that we asked for, it is the original's, and the block
+    is empty: a replay tool that finds the 304's head there serves the 304 (pywb
+    2.10), and one that finds nothing the original. Without *block_digest* the records
+    have none; it is optional (section 5.8), and takes as long as that of the payload.
+
+    A block whose HTTP head is longer than `MAX_HEAD` is of the type `OCTETS`, so that
+    readers that go by the type, as FastWARC does, do not end at that record.
+
+    Raises:
+        ValueError: *original* is given and the payload is empty.
+    """
+    date = warc_date(exchange.started)
+    url = target_uri(exchange.url)
+    kind = "response" if original is None else "revisit"
+    of = _http("response", exchange.response_head)
+    if is_resource(exchange):
+        kind, of = "resource", resource_type(exchange)
+    request_id = _identify("request", url, date, digest_hex)
+    identifier = _identify(kind, url, date, digest_hex)
+    common = [("WARC-Date", date), ("WARC-Target-URI", url)]
+    if exchange.ip:
+        common.append(("WARC-IP-Address", exchange.ip))
+    common += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
+    if exchange.cipher_suite:
+        common.append(("WARC-Cipher-Suite", exchange.cipher_suite))
+    common.append(("WARC-Warcinfo-ID", warcinfo_id))
+    request = [
+        *common,
+        ("WARC-Concurrent-To", identifier),
+        ("Content-Type", _http("request", exchange.request_head)),
+    ]
+    response = [
+        *common,
+        ("WARC-Payload-Digest", labelled(digest_hex)),
+        *_completeness(exchange, digest_hex, crawl_id, original),
+        *([(FRAMING, exchange.framing)] if exchange.framing else []),
+        *([(MADE_BY, exchange.made.by)] if exchange.made else []),
+        ("Content-Type", of),
+    ]
+    asked = (exchange.request_head, exchange.request_body)
+    body = exchange.response_body if original is None else b""
+    head = exchange.response_head if exchange.unmodified is None else b""
+    if exchange.made is not None:
+        return (_record(kind, identifier, response, body, digested=block_digest),)
+    return (
+        _record(kind, identifier, response, head, body, digested=block_digest),
+        _record("request", request_id, request, *asked, digested=block_digest),
+    )
+
+
+def is_resource(exchange: Exchange) -> bool:
+    """Whether *exchange* becomes a resource record."""
+    if exchange.made is not None:
+        return True
+    return not (exchange.response_head or exchange.unmodified)
+
+
+def resource_type(exchange: Exchange) -> str:
+    """The Content-Type of *exchange*'s resource record.
+
+    It is the document's, unless the body has a coding that was not undone: a
+    resource record has no place to say so.
+    """
+    head = exchange.response_head
+    coding, found = _CODING.search(head), _TYPE.search(head)
+    coded = coding is not None and coding[1].strip().lower() not in {b"", b"identity"}
+    said = found[1].strip().decode("latin-1") if found and not coded else ""
+    value = _one_line(said)
+    return value if 0 < len(value) <= _MAX_VALUE else OCTETS
+
+
+def metadata(
+    exchange: Exchange,
+    response: str,
+    digest_hex: str,
+    warcinfo_id: str,
+    *,
+    block_digest: bool = True,
+) -> Record | None:
+    """Return the record of how *exchange* came to be; ``None`` if nothing is known.
+
+    *response* is the id of the response or revisit record. Type and fields are those
+    of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
+    and ``sourceTag``; then ``fetchTimeMs``. Of a document that no server sent, the
+    ``status`` that its maker tells and the URL that was ``requested``, if it is of
+    another, come before that. Indexers pass over records of this type
+    (pywb 2.10, cdxj-indexer 1.5).
+    """
+    lines = []
+    found = exchange.found
+    if found is not None and found.is_seed:
+        lines.append("seed: ")
+    elif found is not None:
+        facts = {
+            "via": escaped(found.via),
+            "hopsFromSeed": found.hops or "",
+            "sourceTag": escaped(found.seed),
+        }
+        lines += [f"{name}: {value}" for name, value in facts.items() if value]
+    if exchange.made is not None:
+        lines.append(f"status: {exchange.status}")
+        if target_uri(exchange.made.requested) != target_uri(exchange.url):
+            lines.append(f"requested: {escaped(exchange.made.requested)}")
+    if exchange.fetch_ms >= 0:
+        lines.append(f"fetchTimeMs: {exchange.fetch_ms}")
+    if not lines:
+        return None
+    date, url = warc_date(exchange.started), target_uri(exchange.url)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Target-URI", url),
+        ("WARC-Concurrent-To", response),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("metadata", url, date, digest_hex)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
+
+
+def outlinks(
+    found: Outlinks, page: Stored, warcinfo_id: str, *, block_digest: bool = True
+) -> Record:
+    """Return the record of the links of *page*, its second of type metadata.
+
+    Lines are those of Heritrix 3's ``MetadataRecordBuilder`` with
+    ``writeMetadataOutlinks``: URL, hop letter, and the context of the link, which a
+    spider does not tell: the constant of its ``LinkContext`` for none. It counts what
+    is left out in its crawl log, as ``dol:N``; here it is ``outlinksLeftOut``.
+    """
+    lines = [
+        f"outlink: {url} {letter} {_CONTEXTS.get(letter, _CONTEXTS['L'])}"
+        for url, letter in dict.fromkeys(
+            (target_uri(url), letter) for url, letter in found.links
+        )
+    ]
+    if found.left_out:
+        lines.append(f"outlinksLeftOut: {found.left_out}")
+    headers = [
+        ("WARC-Date", page.date),
+        ("WARC-Target-URI", page.url),
+        ("WARC-Concurrent-To", page.record_id),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("outlinks", page.record_id)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
+
+
+def software() -> str:
+    """Return this package's name, and its version where it is installed."""
+    try:
+        return f"frontier-crawl/{version('frontier-crawl')}"
+    except PackageNotFoundError:
+        return "frontier-crawl"
+
+
+def _completeness(
+    exchange: Exchange, digest_hex: str, crawl_id: str, original: Original | None
+) -> list[tuple[str, str]]:
+    """Return the headers that say what the block lacks, and where it is.
+
+    A revisit that leaves the payload out shall say ``WARC-Truncated: length``
+    (section 6.7.2). WARC-Refers-To is written for originals that we wrote: an id
+    can be computed for any capture, but other tools draw theirs by lot.
+    """
+    if original is None:
+        reason = exchange.truncated
+        return [("WARC-Truncated", reason)] if reason else []
+    if exchange.unmodified is not None:
+        headers = [("WARC-Profile", NOT_MODIFIED)]
+    elif exchange.response_body:
+        headers = [("WARC-Profile", PROFILE), ("WARC-Truncated", "length")]
+    else:
+        raise ValueError(f"an empty payload cannot be a revisit: {exchange.url}")
+    headers += [
+        ("WARC-Refers-To-Target-URI", escaped(original.url)),
+        ("WARC-Refers-To-Date", original.date),
+    ]
+    if original.minted or original.crawl_id == crawl_id:
+        refers_to = record_id(original.url, original.date, digest_hex)
+        headers.append(("WARC-Refers-To", refers_to))
+    if original.crawl_id != crawl_id:
+        container = original.source or crawl_urn(original.crawl_id)
+        if len(container) <= _MAX_VALUE:
+            headers.append(("WARC-Refers-To-Container", container))
+    return headers
+
+
+def _http(kind: str, head: bytes) -> str:
+    return OCTETS if len(head) > MAX_HEAD else f"application/http; msgtype={kind}"
+
+
+def _record(
+    kind: str,
+    identifier: str,
+    headers: list[tuple[str, str]],
+    *block: Body,
+    digested: bool = True,
+) -> Record:
+    if digested:
+        digest = hashlib.sha256()
+        for part in block:
+            digest.update(part)
+        headers.append(("WARC-Block-Digest", labelled(digest.hexdigest())))
+    size = sum(map(len, block))
+    lines = [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
+    head = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n"
+        f"{''.join(lines)}"
+        f"Content-Length: {size}\r\n\r\n"
+    )
+    parts = (head.encode(), *(part for part in block if part), b"\r\n\r\n")
+    return Record(identifier, parts)
+
+
+def _one_line(value: str) -> str:
+    return value if value.isprintable() else escaped(value)
+
+
+def _identify(*facts: str) -> str:
+    """A UUID of version 5 (RFC 9562, section 5.5), made without the objects."""
+    name = NAMESPACE.bytes + " ".join(facts).encode("utf-8")
+    made = bytearray(hashlib.sha1(name, usedforsecurity=False).digest()[:16])
+    made[6] = made[6] & 0x0F | 0x50
+    made[8] = made[8] & 0x3F | 0x80
+    x = made.hex()
+    return f"<urn:uuid:{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}>"

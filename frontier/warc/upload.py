@@ -1,0 +1,179 @@
+"""Closed WARC files, copied to object storage.
+
+What always holds:
+
+1.  A file is there under its name only if the storage has said that it has all
+    of its bytes; else it is sent again, now or at the next start.
+2.  Where a file has an index beside it, that is there before the file is.
+3.  A file is removed here, its index first, only after that, and only if it was
+    asked for.
+4.  Nothing here delays the archive: an ack means that a record is on *this*
+    machine's disk.
+
+Which files are still to be sent is not written down anywhere: it is asked of
+the storage at the start, by name and size.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError
+from frontier.settings.values import without_secrets
+from frontier.warc.cdxj_sidecar import beside_of
+from frontier.warc.file_rotation import sync_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 60.0
+"""Seconds between two attempts: at first, and at most."""
+LAST_TRIES = 2
+"""Attempts after a failed one that a node which closes still makes, at once."""
+
+_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.(?:warc\.gz|crawl\.log)")
+
+
+class Uploader:
+    """Sends closed files to *url* in a thread of its own, one at a time.
+
+    *url* is any that fsspec knows. Nothing is lost if the process is killed: the
+    next start on *directory* sends what is missing.
+
+    Raises:
+        ConfigurationError: fsspec, or its part for this kind of URL, is not
+            installed, or the URL is none.
+    """
+
+    def __init__(self, url: str, directory: Path, *, remove: bool = False) -> None:
+        self.sent = 0
+        """Files that are there because of this uploader."""
+        self._url = without_secrets(url)  # for messages
+        self._remove = remove
+        try:
+            from fsspec.core import url_to_fs
+
+            self._storage, self._root = url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise ConfigurationError(
+                f"FRONTIER_WARC_UPLOAD = {self._url!r}: {error}"
+            ) from None
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._queue = deque(
+            path for path in sorted(directory.glob("*")) if _NAME.fullmatch(path.name)
+        )
+        self._thread = threading.Thread(
+            target=self._run, name="frontier-upload", daemon=True
+        )
+        self._thread.start()
+
+    def add(self, path: Path) -> None:
+        """Send the file at *path*, which is closed."""
+        with self._changed:
+            self._queue.append(path)
+            self._changed.notify()
+
+    def close(self) -> list[Path]:
+        """Send what is left; return what could not be sent, for the next start."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify()
+        self._thread.join()
+        left = list(self._queue)
+        if left:
+            logger.error(
+                "%d WARC files could not be sent to %s; the next start of a node on "
+                "their directory sends them: %s",
+                len(left),
+                self._url,
+                ", ".join(path.name for path in left),
+            )
+        return left
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closing.is_set())
+                if not self._queue:
+                    return
+                path = self._queue[0]
+            if not self._send(path):
+                return
+            self._queue.popleft()
+
+    def _send(self, path: Path) -> bool:
+        """Send *path*, however often it takes; return whether it is there."""
+        attempt, tries_left = 0, LAST_TRIES
+        while True:
+            try:
+                self._put(path)
+            except FileNotFoundError as error:
+                if path.exists():
+                    failure: Exception = error  # it is the storage that lacks it
+                else:
+                    return True  # another node of this machine was quicker
+            except Exception as error:  # noqa: BLE001 (each storage has its own)
+                failure = error
+            else:
+                if attempt:
+                    logger.info("WARC files are sent to %s again", self._url)
+                return True
+            if attempt == 0:
+                logger.warning(
+                    "%s cannot be sent to %s: %r; trying again",
+                    path.name,
+                    self._url,
+                    failure,
+                )
+            delay = min(FIRST_DELAY * 2**attempt, LONGEST_DELAY)
+            if self._closing.wait(delay):
+                if tries_left == 0:
+                    return False
+                tries_left -= 1
+            attempt += 1
+
+    def _put(self, path: Path) -> None:
+        index = beside_of(path)
+        if index.exists():
+            self._copy(index)
+        if self._copy(path):
+            self.sent += 1
+            logger.info("%s was sent to %s", path.name, self._url)
+        if self._remove:
+            index.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            sync_directory(path.parent)
+
+    def _copy(self, path: Path) -> bool:
+        """Have the file at *path* there; return whether it was sent for that."""
+        size = path.stat().st_size
+        target = f"{self._root.rstrip('/')}/{path.name}"
+        if self._size(target) == size:
+            return False
+        try:
+            self._storage.put_file(str(path), target)
+        except FileNotFoundError:  # no directory: object storage needs none
+            path.stat()
+            self._storage.makedirs(self._root, exist_ok=True)
+            self._storage.put_file(str(path), target)
+        found = self._size(target)
+        if found != size:
+            raise OSError(f"{found} bytes arrived of {size}")
+        return True
+
+    def _size(self, target: str) -> int | None:
+        self._storage.invalidate_cache()
+        try:
+            facts: dict[str, Any] = self._storage.info(target)
+        except FileNotFoundError:
+            return None
+        size = facts.get("size")
+        return int(size) if size is not None else None

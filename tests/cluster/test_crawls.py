@@ -1,0 +1,295 @@
+import pytest
+
+from frontier.cluster import crawls
+from frontier.cluster.crawls import (
+    StartLock,
+    cancel_call,
+    carry_call,
+    enter,
+    finish,
+    retire,
+)
+from frontier.cluster.membership import Membership
+from frontier.errors import ConfigurationError, RunOver
+from frontier.model import Member
+
+SHAPE = {
+    "FRONTIER_PARTITIONS": 64,
+    "FRONTIER_BLOOM_ERROR_RATE": 0.001,
+    "FRONTIER_SEEN_TIERS": ["bloom", "set"],
+    "REQUEST_FINGERPRINTER_CLASS": "scrapy.utils.request.RequestFingerprinter",
+}
+TTL = 60.0
+
+
+@pytest.fixture
+def open_crawl(store, unique):
+    """Enter the crawl of a spider in a namespace of the test's own."""
+
+    def open_crawl(
+        crawl_id="", spider="site", shape=SHAPE, run=store.run, run_id="", seeds="s"
+    ):
+        return enter(run, unique, spider, crawl_id, shape, (run_id, seeds))
+
+    return open_crawl
+
+
+async def end(store, keys, spider="site"):
+    assert await finish(store.run, keys, ttl=TTL) is True
+    await retire(store.run, keys.namespace, spider, keys.crawl_id)
+
+
+async def test_the_first_opens_and_the_others_join(open_crawl, db, unique):
+    ids = [(await open_crawl()).crawl_id for _ in range(3)]
+
+    assert ids == ["site-1"] * 3
+    assert db("SMEMBERS", f"{unique}:crawls") in ({b"site-1"}, [b"site-1"])
+
+
+async def test_spiders_have_crawls_of_their_own(open_crawl):
+    assert (await open_crawl(spider="a")).crawl_id == "a-1"
+    assert (await open_crawl(spider="b")).crawl_id == "b-1"
+
+
+async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
+    open_crawl, store
+):
+    keys = await open_crawl()
+    assert await open_crawl() == keys
+    await end(store, keys)
+
+    assert (await open_crawl()).crawl_id == "site-2"
+
+
+async def test_a_crawl_whose_ender_died_before_it_made_room_is_followed(
+    open_crawl, store
+):
+    keys = await open_crawl()
+    assert await finish(store.run, keys, ttl=TTL) is True  # ... and kill -9
+
+    assert (await open_crawl()).crawl_id == "site-2"
+
+
+async def test_a_late_retirement_does_not_close_the_next_crawl(open_crawl, store):
+    first = await open_crawl()
+    await end(store, first)
+    await open_crawl()
+    await retire(store.run, first.namespace, "site", first.crawl_id)
+
+    assert (await open_crawl()).crawl_id == "site-2"
+
+
+async def test_a_named_crawl_is_opened_and_joined_by_its_name(open_crawl):
+    assert (await open_crawl("mine")).crawl_id == "mine"
+    assert (await open_crawl("mine", spider="other")).crawl_id == "mine"
+    assert (await open_crawl()).crawl_id == "site-1"
+
+
+async def test_a_named_crawl_that_has_ended_is_refused(open_crawl, store):
+    await end(store, await open_crawl("mine"))
+
+    with pytest.raises(
+        ConfigurationError, match=r"FRONTIER_CRAWL_ID = 'mine'.*finished"
+    ):
+        await open_crawl("mine")
+
+
+async def test_a_node_that_comes_late_has_nothing_to_do_if_its_run_is_over(
+    open_crawl, store
+):
+    await end(store, await open_crawl(run_id="job 7"))
+
+    with pytest.raises(RunOver, match=r"site-1 of the run 'job 7' .*\(finished\)"):
+        await open_crawl(run_id="job 7")
+    assert (await open_crawl(run_id="job 8")).crawl_id == "site-2"
+    with pytest.raises(RunOver):  # another crawl is open, but not its own
+        await open_crawl(run_id="job 7")
+
+
+async def test_nodes_of_several_runs_are_in_the_crawl_that_is_open(open_crawl, store):
+    keys = await open_crawl(run_id="job 7")
+    assert await open_crawl(run_id="job 8") == keys
+    assert await open_crawl() == keys
+    await end(store, keys)
+
+    for run_id in ("job 7", "job 8"):
+        with pytest.raises(RunOver):
+            await open_crawl(run_id=run_id)
+
+
+async def test_a_node_of_the_run_with_other_seeds_has_them_to_do(open_crawl, store):
+    await end(store, await open_crawl(run_id="job 7"))
+
+    assert (await open_crawl(run_id="job 7", seeds="others")).crawl_id == "site-2"
+
+
+async def test_a_named_crawl_of_the_same_run_is_over_and_not_refused(open_crawl, store):
+    await end(store, await open_crawl("mine", run_id="job 7"))
+
+    with pytest.raises(RunOver):
+        await open_crawl("mine", run_id="job 7")
+    with pytest.raises(ConfigurationError, match="'mine': this crawl is finished"):
+        await open_crawl("mine", run_id="job 8")
+    assert (await open_crawl("other", run_id="job 7")).crawl_id == "other"
+
+
+async def test_a_run_whose_crawl_was_canceled_is_over(open_crawl, store):
+    keys = await open_crawl(run_id="job 7")
+    await store.run([cancel_call(keys, ttl=TTL)])
+
+    with pytest.raises(RunOver, match="canceled"):
+        await open_crawl(run_id="job 7")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FRONTIER_PARTITIONS", 32),
+        ("FRONTIER_BLOOM_ERROR_RATE", 0.01),
+        ("FRONTIER_SEEN_TIERS", ["set"]),
+        ("REQUEST_FINGERPRINTER_CLASS", "mine.Own"),
+    ],
+)
+async def test_a_node_of_another_shape_is_told_which_setting(open_crawl, name, value):
+    await open_crawl()
+
+    with pytest.raises(ConfigurationError) as caught:
+        await open_crawl(shape={**SHAPE, name: value})
+    assert str(caught.value).startswith(f"{name} = {value!r}, but the crawl site-1 ")
+    assert repr(SHAPE[name]) in str(caught.value)
+
+
+async def test_a_crawl_is_ended_once(open_crawl, store):
+    keys = await open_crawl()
+
+    assert await finish(store.run, keys, ttl=TTL) is True
+    assert await finish(store.run, keys, ttl=TTL) is False
+
+
+async def test_a_busy_node_keeps_the_crawl_open_as_long_as_it_lives(
+    open_crawl, store, db
+):
+    keys = await open_crawl()
+    node = Membership(store.run, keys, Member("a", 1), 64, ttl=TTL)
+    await node.beat(busy=True, report=None)
+    assert await finish(store.run, keys, ttl=TTL) is None
+
+    await node.beat(busy=False, report=None)
+    other = Membership(store.run, keys, Member("b", 1), 64, ttl=TTL)
+    await other.beat(busy=True, report=None)
+    assert await finish(store.run, keys, ttl=TTL) is None
+
+    db("HSET", keys.nodes(), "b", "1000 1 1")  # b was busy and died
+    assert await finish(store.run, keys, ttl=TTL) is True
+
+
+def test_sixteen_that_open_at_once_are_in_one_crawl(in_threads, open_crawl):
+    async def one(number, run):
+        return (await open_crawl(run=run)).crawl_id
+
+    assert set(in_threads(16, one)) == {"site-1"}
+
+
+def test_sixteen_that_follow_a_finished_crawl_are_in_one_crawl(in_threads, open_crawl):
+    async def one(number, run):
+        keys = await open_crawl(run=run)
+        await crawls.finish(run, keys, ttl=TTL)
+        return keys.crawl_id
+
+    in_threads(1, one)
+
+    async def follow(number, run):
+        return (await open_crawl(run=run)).crawl_id
+
+    assert set(in_threads(16, follow)) == {"site-2"}
+
+
+def test_of_sixteen_that_end_a_crawl_one_has_ended_it(in_threads, open_crawl):
+    async def one(number, run):
+        return (await open_crawl(run=run)), number
+
+    keys, _ = in_threads(1, one)[0]
+
+    async def end_it(number, run):
+        return await finish(run, keys, ttl=TTL)
+
+    assert sorted(in_threads(16, end_it)) == [False] * 15 + [True]
+
+
+@pytest.fixture
+def lock(store, crawl):
+    """Make a node's lock on a seed list."""
+
+    def lock(node="a", start_id="list", run=store.run, ttl=TTL):
+        return StartLock(run, crawl, start_id, node, ttl=ttl)
+
+    return lock
+
+
+async def test_one_node_loads_a_seed_list(lock):
+    a, b = lock("a"), lock("b")
+
+    assert await a.acquire() == "yours"
+    assert await b.acquire() == "taken"
+    assert await a.acquire() == "yours"
+    await a.done()
+    assert await b.acquire() == await a.acquire() == "done"
+
+
+async def test_a_seed_list_whose_loader_died_is_loaded_by_another_one(
+    lock, until, db, crawl
+):
+    assert await lock("a", ttl=0.03).acquire() == "yours"
+    await until(lambda: not db("EXISTS", crawl.start_lock("list")))
+
+    assert await lock("b").acquire() == "yours"
+    assert await lock("a").acquire() == "taken"
+
+
+async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
+    lock, store, crawl
+):
+    a, b = lock("a"), lock("b")
+    await a.acquire()
+    assert a.carried == b""
+
+    await store.run([carry_call(crawl)])
+    await store.run([carry_call(crawl)])  # the first one holds
+
+    assert (await a.acquire(), await b.acquire()) == ("yours", "taken")
+    assert a.carried == b.carried
+    assert len(a.carried) == 16
+
+
+async def test_another_seed_list_is_another_lock(lock):
+    await lock("a", "one").acquire()
+
+    assert await lock("b", "two").acquire() == "yours"
+
+
+def test_of_thirty_two_that_start_at_once_one_loads_the_seeds(in_threads, lock):
+    async def one(number, run):
+        return await lock(f"n{number}", run=run).acquire()
+
+    assert sorted(in_threads(32, one)) == ["taken"] * 31 + ["yours"]
+
+
+async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(open_crawl, store):
+    keys = await open_crawl("mine")
+    node = Membership(store.run, keys, Member("a", 1), 64, ttl=TTL)
+    await node.beat(busy=True, report=None)
+
+    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[1, 1]]
+
+    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[2, 1]]
+    assert (await node.beat(busy=False, report=None)).state == "canceled"
+    assert await finish(store.run, keys, ttl=TTL) is None
+    with pytest.raises(ConfigurationError, match="'mine': this crawl is canceled"):
+        await open_crawl("mine")
+
+
+async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store):
+    keys = await open_crawl()
+    await end(store, keys)
+
+    assert await store.run([cancel_call(keys, ttl=TTL)]) == [[0, 0]]

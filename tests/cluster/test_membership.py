@@ -1,0 +1,208 @@
+import json
+
+import pytest
+
+from frontier.cluster.membership import Membership
+from frontier.model import Member
+
+TTL = 60.0
+
+
+@pytest.fixture
+def join(store, crawl):
+    """Make a node's place among the nodes; it joins with its first beat."""
+
+    def join(name, weight=1, run=store.run):
+        return Membership(run, crawl, Member(name, weight), 64, ttl=TTL)
+
+    return join
+
+
+@pytest.fixture
+def silence(db, crawl):
+    """Make a node's last beat long ago."""
+
+    def silence(name):
+        rest = db("HGET", crawl.nodes(), name).split(b" ", 1)[1]
+        db("HSET", crawl.nodes(), name, b"1000 " + rest)
+        db("HDEL", crawl.meta(), "swept_ms")  # the next beat looks for the dead
+
+    return silence
+
+
+async def beat(*nodes, busy=False):
+    for node in nodes:
+        view = await node.beat(busy=busy, report=None)
+    return view
+
+
+async def test_a_join_raises_the_epoch_once(join):
+    a, b = join("a"), join("b")
+
+    assert (await beat(a)).epoch == 1
+    assert (await beat(a)).epoch == 1
+    assert (await beat(b)).epoch == 2
+    assert (await beat(a, b, a)).epoch == 2
+
+
+async def test_a_leave_raises_the_epoch_once(join):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+
+    assert await b.leave({}) == 1
+    assert await b.leave({}) == 1
+    view = await beat(a)
+    assert view.epoch == 3
+    assert view.members == (Member("a", 1),)
+
+
+async def test_a_death_raises_the_epoch_once_whoever_finds_it(join, silence):
+    a, b, c = join("a"), join("b"), join("c")
+    await beat(a, b, c)
+    silence("c")
+
+    assert (await beat(a)).epoch == 4
+    view = await beat(b, a)
+    assert view.epoch == 4
+    assert {m.node_id for m in view.members} == {"a", "b"}
+
+
+async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
+    join, silence, db, crawl
+):
+    a, b = join("a"), join("b")
+    await beat(a, b, a)
+    silence("b")
+    seconds, _ = db("TIME")
+    db("HSET", crawl.meta(), "swept_ms", int(seconds) * 1000 + 900)
+    view = await beat(a)
+    assert view.epoch == 2
+    assert {m.node_id for m in view.members} == {"a", "b"}
+
+    db("HSET", crawl.meta(), "swept_ms", int(seconds) * 1000 - 2000)
+    view = await beat(a)
+    assert view.epoch == 3
+    assert view.members == (Member("a", 1),)
+    assert int(db("HGET", crawl.meta(), "swept_ms")) > 10**12
+    assert (await beat(b)).members == (Member("a", 1), Member("b", 1))
+    assert (a.rank, b.rank) == (0, 1)
+
+
+async def test_a_change_of_weight_raises_the_epoch(join):
+    await beat(join("a"), join("b"))
+    view = await beat(join("a", weight=3))
+
+    assert view.epoch == 3
+    assert set(view.members) == {Member("a", 3), Member("b", 1)}
+
+
+async def test_a_node_that_was_thought_dead_joins_again(join, silence):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    silence("b")
+    await beat(a)
+
+    assert (await beat(b)).epoch == 4
+    await beat(a)
+    assert a.ring.owners == b.ring.owners
+
+
+async def test_a_late_node_that_nobody_missed_has_changed_nothing(join, silence):
+    a = join("a")
+    await beat(a)
+    silence("a")
+
+    assert (await beat(a)).epoch == 1
+
+
+async def test_nodes_that_know_the_same_epoch_have_the_same_ring(join, silence):
+    nodes = [
+        join(name, weight) for name, weight in zip("dbca", (1, 2, 1, 3), strict=True)
+    ]
+    await beat(*nodes)
+    await beat(*nodes)
+    rings = {node.ring.owners for node in nodes}
+    assert len(rings) == 1
+    assert set(rings.pop()) == set("abcd")
+
+    silence("d")
+    await beat(*nodes[1:])
+    await beat(*nodes[1:])
+    rings = {node.ring.owners for node in nodes[1:]}
+    assert len(rings) == 1
+    assert set(rings.pop()) == set("abc")
+
+
+async def test_a_ring_is_swapped_and_never_changed(join):
+    a = join("a")
+    before = a.ring
+    await beat(a)
+    first = a.ring
+    await beat(a)
+
+    assert before.owners == ()
+    assert a.ring is first
+    await beat(join("b"), a)
+    assert a.ring is not first
+    assert set(first.owners) == {"a"}
+
+
+async def test_a_beat_tells_the_crawls_state(join, db, crawl):
+    a = join("a")
+
+    assert (await beat(a)).state == "open"
+    db("HSET", crawl.meta(), "state", "finished")
+    assert (await beat(a)).state == "finished"
+
+
+async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl):
+    a = join("a")
+    await a.beat(busy=False, report={"pages": 1})
+    await a.beat(busy=False, report=None)
+    assert json.loads(db("HGET", crawl.reports(), "a")) == {"pages": 1}
+
+    db("RPUSH", crawl.hints("a"), "7 0:a")
+    await a.leave({"pages": 2})
+    assert json.loads(db("HGET", crawl.reports(), "a")) == {"pages": 2, "left": True}
+    assert db("EXISTS", crawl.hints("a")) == 0
+
+
+def test_thirty_two_that_join_at_once_all_count(in_threads, join, crawl):
+    async def one(number, run):
+        return (await join(f"n{number}", run=run).beat(busy=False, report=None)).epoch
+
+    assert sorted(in_threads(32, one)) == list(range(1, 33))
+
+
+async def test_a_clock_that_is_set_back_leaves_no_dead_node(join, db, crawl):
+    """The stamps are as of a clock that was 600 s ahead."""
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    ahead = 600_000 + int(db("TIME")[0]) * 1000
+    rest = db("HGET", crawl.nodes(), "b").split(b" ", 1)[1]
+    db("HSET", crawl.nodes(), "b", b"%d " % ahead + rest)
+    db("HSET", crawl.meta(), "swept_ms", ahead, "resumed_ms", ahead)
+    await beat(a)
+    stamp = int(db("HGET", crawl.nodes(), "b").split()[0])
+    assert stamp <= ahead - 500_000, "it has the time of a lease from now on"
+    resumed = int(db("HGET", crawl.meta(), "resumed_ms"))
+    assert resumed <= ahead - 500_000
+
+    past = b"%d " % (stamp - 61_000)
+    db("HSET", crawl.nodes(), "b", past + rest)
+    now = int(db("TIME")[0]) * 1000
+    db("HSET", crawl.meta(), "swept_ms", now - 2000, "resumed_ms", now - 61_000)
+    assert (await beat(a)).members == (Member("a", 1),)
+
+
+async def test_a_pause_of_all_throws_nobody_off(join, silence, db, crawl):
+    """As after a server that hung, or a clock that was set ahead."""
+    a, b = join("a"), join("b")
+    await beat(a, b, a)
+    silence("b")
+    silence("a")
+    now = int(db("TIME")[0]) * 1000
+    db("HSET", crawl.meta(), "swept_ms", now - 31_000)
+
+    view = await beat(a)
+    assert {m.node_id for m in view.members} == {"a", "b"}

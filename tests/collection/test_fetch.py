@@ -1,0 +1,120 @@
+"""Sources at URLs, of servers that give parts of files, and of others."""
+
+import hashlib
+import http.server
+import json
+import re
+import threading
+import zipfile
+
+import pytest
+
+from frontier.collection import fetch as fetching
+from tests.collection.samples import digest, line, make_manifest, make_wacz, resource
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append((self.path, self.headers.get("Range")))
+        if self.server.failures:
+            self.server.failures -= 1
+            self.send_error(503)
+            return
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "file:///etc/hostname")
+            self.end_headers()
+            return
+        file = self.server.home / self.path.lstrip("/")
+        if not file.is_file():
+            self.send_error(404)
+            return
+        data = file.read_bytes()
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+        if wanted and self.server.parts:
+            first, last = int(wanted[1]), min(int(wanted[2]), len(data) - 1)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
+            data = data[first : last + 1]
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(params=[True, False], ids=["parts", "whole"])
+def web(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "PAUSE", 0.01)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.home, server.parts = tmp_path, request.param
+    server.asked, server.failures = [], 0
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}
+    )
+    thread.start()
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_manifest_and_its_files_are_fetched(index, web, tmp_path):
+    wacz = make_wacz(tmp_path / "a.wacz", [line(n) for n in range(50)])
+    found = [resource(wacz, "a"), resource(wacz, "a", name="lie", size=5)]
+    make_manifest(tmp_path / "m.json", found)
+    web.failures = 2
+
+    done = index.put(f"{web.url}/m.json")
+
+    assert done.originals == 50
+    assert "its manifest says 5" in done.broken[0]
+    assert index.waczs("a")[0]["hash"] == hashlib.sha256(wacz.read_bytes()).hexdigest()
+    if web.parts:
+        whole = [path for path, wanted in web.asked if not wanted and ".wacz" in path]
+        assert whole == []
+
+
+def test_only_what_is_read_travels(index, web, tmp_path):
+    path = make_wacz(tmp_path / "a.wacz", [line(1)])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("archive/data.warc.gz", b"\0" * 3_000_000)
+
+    index.put(f"{web.url}/a.wacz", crawl_id="a")
+
+    assert digest(1) in index.hash(index.keys.alldupes())
+    asked = [re.findall(r"\d+", wanted or "") for _, wanted in web.asked]
+    if web.parts:
+        assert sum(int(last) - int(first) + 1 for first, last in asked) < 1_500_000
+    else:
+        assert len(asked) == 2
+
+
+@pytest.mark.parametrize("path", ["gone.wacz", "gone.json", "away"])
+def test_what_cannot_be_fetched_is_named(index, web, tmp_path, path):
+    url = f"{web.url}/{path}"
+    (tmp_path / "m.json").write_text(
+        json.dumps({"resources": [{"path": f"{web.url}/away", "name": "x.wacz"}]})
+    )
+    given = url if path != "away" else f"{web.url}/m.json"
+
+    code, _, err = index.run("import", given)
+
+    assert code == 6
+    assert f"{web.url}/" in err
+    assert index.hash(index.keys.alldupes()) == {}
+
+
+def test_a_manifest_from_the_network_leads_to_no_local_file(index, web, tmp_path):
+    wacz = make_wacz(tmp_path / "a.wacz", [line(1)])
+    found = [{"path": str(wacz), "name": "1.wacz"}, {"path": f"file://{wacz}"}]
+    make_manifest(tmp_path / "m.json", found)
+
+    done = index.put(f"{web.url}/m.json")
+
+    assert len(done.broken) == 2
+    assert digest(1) not in index.hash(index.keys.alldupes())

@@ -1,0 +1,583 @@
+"""What an import puts into a collection's index."""
+
+import gzip
+import json
+import random
+import shutil
+
+import pytest
+from fastwarc import ArchiveIterator
+
+from frontier.dedupe.digest import digest_of, sha256_hex
+from frontier.dedupe.digest_index import decode
+from frontier.errors import SourceBroken
+from frontier.model import Original
+from frontier.warc.file_rotation import WarcWriter
+from tests.collection.indexer import Indexer
+from tests.collection.samples import (
+    digest,
+    line,
+    make_manifest,
+    make_wacz,
+    resource,
+    revisit,
+)
+from tests.warc.samples import NOON, an_exchange
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """Two crawls; the first has two WACZ files, and revisits before originals."""
+    a1 = make_wacz(tmp_path / "a1.wacz", [line(1), line(2), revisit(11, of=1)])
+    a2 = make_wacz(
+        tmp_path / "a2.wacz", [line(3), line("2b", of=2), revisit(12, of="later")]
+    )
+    b1 = make_wacz(
+        tmp_path / "b1.wacz",
+        [line("later", size=5000), line(1, size=900), revisit(13, of=3)],
+        compressed=False,
+    )
+    found = [resource(a1, "a"), resource(a2, "a"), resource(b1, "b")]
+    return make_manifest(tmp_path / "all.json", found)
+
+
+def test_an_import_fills_the_index_with_right_places_and_counts(index, manifest):
+    done = index.put(manifest)
+
+    assert (done.sources, done.originals, done.revisits) == (3, 6, 3)
+    assert done.complete
+    assert index.hash(index.keys.alldupes()) == {
+        digest(1): "a",
+        digest(2): "a",
+        digest(3): "a",
+        digest("later"): "b",
+    }
+    assert index.value("a", 1).wacz_index == 0
+    assert index.value("a", 3).wacz_index == 1
+    assert index.value("b", 1).length == 900
+    assert [w["filename"] for w in index.waczs("a")] == ["a1.wacz", "a2.wacz"]
+    resources = json.loads(manifest.read_text())["resources"]
+    assert index.waczs("b")[0] == {
+        "filename": "b1.wacz",
+        "size": resources[2]["size"],
+        "hash": resources[2]["hash"],
+    }
+    size = [each["size"] for each in resources]
+    assert index.counts("a") == {
+        "totalUrls": 6,
+        "dupeUrls": 2,
+        # revisit 11 of 1, and 12 of what came in the next file
+        "conservedSize": (2000 - 300) + (5000 - 300),
+        "totalCrawlSize": size[0] + size[1],
+    }
+    assert index.counts() == {
+        "totalUrls": 9,
+        "dupeUrls": 3,
+        "conservedSize": 1700 + 4700 + 1700,
+        "totalCrawlSize": sum(size),
+        "redundantUrls": 1,  # 2b; b's 1 is too small to count
+        "estimatedRedundantSize": 1000,
+        "removedCrawls": 0,
+        "removedCrawlSize": 0,
+    }
+    assert index.members(index.keys.committed()) == {"a", "b"}
+    assert index.members(index.keys.done()) == {"a1.wacz", "a2.wacz", "b1.wacz"}
+    assert not [key for key in index.everything() if key.startswith(("rev:", "src:q"))]
+    assert index("EXISTS", index.keys.importing()) == 0
+
+
+def test_to_import_again_changes_nothing(index, manifest):
+    index.put(manifest)
+    before = index.everything()
+
+    done = index.put(manifest)
+
+    assert (done.sources, done.known) == (0, 3)
+    assert index.everything() == before
+
+
+def test_as_browsertrix_has_it_key_for_key(index, manifest):
+    """The layout that Browsertrix 1.14 leaves, as its sources have it."""
+    index.put(manifest, compat=True)
+
+    resources = json.loads(manifest.read_text())["resources"]
+    entries = [
+        json.dumps(
+            {"filename": r["name"], "size": r["size"], "hash": r["hash"]},
+            separators=(",", ":"),
+        )
+        for r in resources
+    ]
+    day, at = "20260102030405", "http://site.example"
+    size = [each["size"] for each in resources]
+    assert index.everything() == {
+        "alldupes": {
+            digest(1): "a",
+            digest(2): "a",
+            digest(3): "a",
+            digest("later"): "b",
+        },
+        "h:a": {
+            digest(1): f"0 {day} {at}/1 2000",
+            digest(2): f"0 {day} {at}/2 2000",
+            digest(3): f"0 {day} {at}/3 2000",
+        },
+        "h:b": {
+            digest("later"): f"0 {day} {at}/later 5000",
+            digest(1): f"0 {day} {at}/1 900",
+        },
+        "h:a:counts": {
+            "totalUrls": "6",
+            "dupeUrls": "2",
+            "conservedSize": "6400",
+            "totalCrawlSize": str(size[0] + size[1]),
+        },
+        "h:b:counts": {
+            "totalUrls": "3",
+            "dupeUrls": "1",
+            "conservedSize": "1700",
+            "totalCrawlSize": str(size[2]),
+        },
+        "c:a:wacz": entries[:2],
+        "c:b:wacz": entries[2:],
+        "allcrawls": {"a", "b"},
+        "src:d": {"a1.wacz", "a2.wacz", "b1.wacz"},
+        "allcounts": {
+            "totalUrls": "9",
+            "dupeUrls": "3",
+            "conservedSize": "8100",
+            "totalCrawlSize": str(sum(size)),
+            "redundantUrls": "1",
+            "estimatedRedundantSize": "1000",
+            "removedCrawls": "0",
+            "removedCrawlSize": "0",
+            "updateProgress": "1",
+        },
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_as_browsertrix_has_it_whatever_is_imported(index, tmp_path, seed):
+    """Compared with a model of its indexer: drawn crawls, one run and one more."""
+    rng = random.Random(seed)
+    lines, resources = {}, []
+    for number in range(7):
+        drawn = []
+        for url in range(rng.randrange(40)):
+            of = rng.randrange(25)
+            label = rng.choice(["sha256:", "sha256:", ""]) if seed == 3 else "sha256:"
+            size = 300 + 1_000 * of  # as large as the payload of that digest is
+            if rng.random() < 0.4:
+                drawn.append(revisit(f"{number}-{url}", of, 250, label=label))
+            else:
+                status = rng.choice(["200", "200", "301", "404"])
+                more = {"status": status}
+                if rng.random() < 0.1:
+                    more["url"] = f"urn:text:{url}"
+                name = f"{number}-{url}"
+                drawn.append(line(name, of=of, size=size, label=label, **more))
+        path = make_wacz(tmp_path / f"{number}.wacz", drawn, compressed=number % 2)
+        lines[path.name] = drawn
+        resources.append(resource(path, rng.choice("abc")))
+    model = Indexer()
+    for given in (resources[:5], resources[2:]):
+        index.put(make_manifest(tmp_path / "m.json", given), compat=True)
+        model.run(given, lambda entry: lines[entry["name"]])
+
+        assert index.everything() == model.everything()
+
+
+def test_prefixed_and_bare_digests_are_the_same_payload(index, tmp_path):
+    a = make_wacz(tmp_path / "a.wacz", [revisit(1, of=5, label="sha256:")])
+    b = make_wacz(tmp_path / "b.wacz", [line(5, label="", size=1300)])
+    index.put(a, crawl_id="a")
+    assert index.counts()["dupeUrls"] == 1
+    assert "conservedSize" not in index.counts()
+
+    index.put(b, crawl_id="b")  # another process knows what waits
+
+    assert index.counts("a")["conservedSize"] == 1000
+    assert not [key for key in index.everything() if key.startswith("rev:")]
+
+
+def test_one_bad_wacz_is_named_and_the_others_are_imported(index, tmp_path):
+    good = make_wacz(tmp_path / "good.wacz", [line(1)])
+    whole = make_wacz(tmp_path / "whole.wacz", [line(n) for n in range(400)])
+    cut = tmp_path / "cut.wacz"
+    cut.write_bytes(whole.read_bytes()[:-500])
+    (tmp_path / "no.wacz").write_bytes(b"this is no zip")
+    empty = make_wacz(tmp_path / "empty.wacz", [])
+    damaged = bytearray(whole.read_bytes())
+    damaged[300] ^= 0x55
+    (tmp_path / "damaged.wacz").write_bytes(damaged)
+    found = [
+        {"name": "gone.wacz", "path": "gone.wacz", "crawlId": "x"},
+        resource(cut, "x"),
+        {"name": "no.wacz", "path": "no.wacz", "crawlId": "x"},
+        {"name": "damaged.wacz", "path": "damaged.wacz", "crawlId": "x"},
+        {"name": "etc.wacz", "path": "../../etc.wacz", "crawlId": "x"},
+        {"name": "abs.wacz", "path": "/etc/x.wacz", "crawlId": "x"},
+        resource(good, "x", name="lie1", hash="0" * 64),
+        resource(good, "x", name="lie2", size=1),
+        resource(good, "x", name="lie3", hash="crc32:1234"),
+        {"path": 7},
+        "text",
+        {"name": "file.wacz", "path": "file:///etc/x.wacz", "crawlId": "x"},
+        resource(empty, "x"),
+        resource(good, "x"),
+    ]
+
+    done = index.put(make_manifest(tmp_path / "m.json", found))
+
+    assert len(done.broken) == 12
+    for name in ("gone", "cut", "no", "damaged", "etc"):
+        assert any(f"{name}.wacz" in text for text in done.broken), name
+    assert any("its manifest's 000" in text for text in done.broken)
+    assert any("resources[9]: it has no path" in text for text in done.broken)
+    assert any("only http and https" in text for text in done.broken)
+    assert index.hash(index.keys.alldupes()) == {digest(1): "x"}
+    assert index.members(index.keys.done()) == {"empty.wacz", "good.wacz"}
+    assert "src:q" not in index.everything()
+
+
+def test_lines_that_are_wrong_are_named_and_passed_over(index, tmp_path):
+    cdx = tmp_path / "mixed.cdxj"
+    lines = [
+        line(1),
+        "no json at all",
+        'a 20260102030405 {"url": "http://a/"',
+        'a 2026 {"url": "http://a/", "digest": "' + digest(2) + '"}',
+        line(2, digest="crc32:00"),
+        line(3, length="-7"),
+        line(4, digest="-"),
+        'a 20260102030405 ["list"]',
+        line("x" * 1_500_000),
+        line(5, url="urn:text:http://a/"),
+        line(6),
+    ]
+    cdx.write_text("\n".join(lines))
+
+    done = index.put(cdx, crawl_id="x")
+
+    assert done.wrong_lines == 8
+    assert "line 2" in done.wrong[0]
+    assert set(index.hash(index.keys.alldupes())) == {digest(1), digest(6)}
+
+
+def test_a_bomb_is_refused(index, tmp_path):
+    bomb = tmp_path / "bomb.cdxj.gz"
+    with gzip.open(bomb, "wb") as file:
+        for _ in range(70):
+            file.write(b"x" * (1 << 20))
+
+    done = index.put(bomb, crawl_id="x")
+
+    assert "bomb" in done.broken[0]
+    assert "100 times" in done.broken[0]
+    assert index.members(index.keys.committed()) == set()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"resources": 3}', "\x00", "[" * 10**5]
+)
+def test_a_manifest_that_is_none_is_named(index, tmp_path, text):
+    path = tmp_path / "m.json"
+    path.write_text(text)
+
+    with pytest.raises(SourceBroken, match="m.json: "):
+        index.put(path)
+
+
+def test_cdx_of_other_tools_and_crawl_logs(index, tmp_path):
+    sha1 = "B7YMOBC5JNPUHQWZ5YIPZCEO4VXXYQFR"
+    (tmp_path / "old.cdx").write_text(
+        " CDX N b a m s k r M S V g\n"
+        f"site)/ 20200101000000 http://old.example/a text/html 200 {sha1} - - 777 0 x\n"
+    )
+    seven = sha1.replace("B7", "D7")
+    (tmp_path / "api.cdx").write_text(
+        f"site)/ 20190101000000 http://old.example/7 text/html 200 {seven} 555\n"
+    )
+    (tmp_path / "crawl.log").write_text(
+        "2020-02-03T04:05:06.789Z   200       5000 http://log.example/b L "
+        "http://log.example/ text/html #012 20200203040506123+45 "
+        f"sha1:{sha1.replace('B7', 'C7')} - -\n"
+        "2020-02-03T04:05:07.789Z   200       5000 http://log.example/c L "
+        "http://log.example/ text/html #012 20200203040507123+45 "
+        f"sha1:{sha1} - warcRevisit:digest,3t\n"
+        "2020-02-03T04:05:08.789Z    -9          - http://log.example/d L "
+        "http://log.example/ unknown #012 - - - -\n"
+    )
+
+    given = [tmp_path / name for name in ("old.cdx", "crawl.log", "api.cdx")]
+    done = index.put(*given, crawl_id="h3")
+
+    assert done.complete
+    assert done.revisits == 1
+    assert index.hash(index.keys.crawl("h3")) == {
+        sha1: "0 20200101000000 http://old.example/a 777",
+        sha1.replace("B7", "C7"): "1 20200203040506 http://log.example/b 5000",
+        seven: "2 20190101000000 http://old.example/7 555",
+    }
+
+
+@pytest.mark.parametrize(
+    ("notes", "originals", "revisits"),
+    [
+        ("-", 1, 0),
+        ("", 1, 0),
+        ("3t", 1, 0),
+        ("duplicates.css", 1, 0),
+        ("content-size:9,lenTrunc", 1, 0),
+        ("warcRevisit:digest", 0, 1),
+        ("3t,warcRevisit:notModified", 0, 1),
+        ("Revisit:IdenticalPayloadDigest", 0, 1),
+        ('2t,Revisit:IdenticalPayloadDigest {"revisit-uri":"http://a/"}', 0, 1),
+        ("duplicate", 0, 1),
+        ("3t,duplicate", 0, 1),
+        ('duplicate:"2009-1"', 0, 1),
+        ("duplicate,3t", 0, 1),
+        ("unwritten:status", 0, 0),
+    ],
+)
+def test_what_a_crawl_log_says_was_not_stored_is_no_original(
+    index, tmp_path, notes, originals, revisits
+):
+    (tmp_path / "crawl.log").write_text(
+        "2020-02-03T04:05:06.789Z   200       5000 http://log.example/b L "
+        "http://log.example/ text/html #012 20200203040506123+45 "
+        f"sha1:B7YMOBC5JNPUHQWZ5YIPZCEO4VXXYQFR - {notes}\n"
+    )
+    done = index.put(tmp_path / "crawl.log")
+
+    assert (done.originals, done.revisits) == (originals, revisits)
+
+
+@pytest.fixture
+def warc(tmp_path):
+    """A WARC file with three originals and a revisit of the first."""
+    writer = WarcWriter(tmp_path, "old", "node", 10**9, {}, lambda: NOON)
+    for number in (1, 2, 3):
+        exchange = an_exchange(url=f"http://a/{number}", body=b"%d" % number * 1000)
+        stored = writer.append(exchange, sha256_hex(exchange.response_body))
+        if number == 1:
+            first = Original("http://a/1", stored.date, "old", stored.length)
+    again = an_exchange(url="http://a/again", body=b"1" * 1000)
+    writer.append(again, sha256_hex(again.response_body), first)
+    writer.close()
+    return next(tmp_path.glob("*.warc.gz"))
+
+
+def test_a_warc_file_is_imported_without_an_index(index, warc):
+    done = index.put(warc, crawl_id="old")
+
+    assert (done.originals, done.revisits, done.wrong_lines) == (3, 1, 0)
+    found = index.hash(index.keys.crawl("old"))
+    assert set(found) == {sha256_hex(b"%d" % n * 1000) for n in (1, 2, 3)}
+    offsets, dates = {}, {}
+    with warc.open("rb") as stream:
+        for record in ArchiveIterator(stream, parse_http=False):
+            dates[record.headers.get("WARC-Target-URI")] = record.headers["WARC-Date"]
+            offsets[record.stream_pos] = record.headers.get("WARC-Target-URI")
+    ends = [*sorted(offsets)[1:], warc.stat().st_size]
+    sizes = {end - start for start, end in zip(sorted(offsets), ends, strict=True)}
+    assert {decode(value).length for value in found.values()} <= sizes
+    values = [decode(value) for value in found.values()]
+    assert {(each.url, each.date) for each in values} <= dates.items()
+    assert all("." in each.date for each in values)
+    (entry,) = index.waczs("old")
+    assert entry["filename"] == warc.name
+    assert entry["size"] == warc.stat().st_size
+
+
+@pytest.mark.parametrize("cut", [1, 40, 700])
+def test_a_warc_file_that_is_cut_off_is_named(index, warc, cut):
+    warc.write_bytes(warc.read_bytes()[:-cut])
+
+    done = index.put(warc, crawl_id="old")
+
+    assert "cut off or damaged after byte" in done.broken[0]
+    assert set(index.everything()) == {"allcounts"}
+
+
+def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):
+    plain = tmp_path / "plain.warc"
+    with gzip.open(warc) as file:
+        plain.write_bytes(file.read())
+
+    assert index.put(plain, crawl_id="old").originals == 3
+    plain.write_bytes(plain.read_bytes()[:-7])
+    shutil.copy(plain, tmp_path / "cut.warc")
+    assert "cut off" in index.put(tmp_path / "cut.warc", crawl_id="old").broken[0]
+
+
+@pytest.mark.parametrize(
+    ("date", "digits"),
+    [
+        ("2019-01-02T03:04:05Z", "20190102030405"),
+        ("2019-01-02T03:04:05.678Z", "20190102030405678"),
+        ("2019-01-02T03:04:05.678901Z", "20190102030405678901"),
+        ("2019-01-02T03:04:05.678901234Z", "20190102030405"),
+    ],
+)
+def test_a_date_is_as_precise_as_the_records(index, tmp_path, date, digits):
+    plain = gzip.decompress(a_record(OK)).replace(
+        b"2019-01-01T00:00:00Z", date.encode()
+    )
+    (tmp_path / "a.warc").write_bytes(plain)
+    index.put(tmp_path / "a.warc", crawl_id="a")
+
+    (value,) = index.hash(index.keys.crawl("a")).values()
+    assert value.split(" ")[1] == digits
+
+
+def a_record(block, *headers, version="1.0", kind="application/http; msgtype=response"):
+    lines = [
+        f"WARC/{version}",
+        "WARC-Type: response",
+        "WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-000000000001>",
+        "WARC-Target-URI: http://a/1",
+        "WARC-Date: 2019-01-01T00:00:00Z",
+        f"Content-Type: {kind}",
+        *headers,
+        f"Content-Length: {len(block)}",
+    ]
+    head = "".join(f"{each}\r\n" for each in lines).encode()
+    return gzip.compress(head + b"\r\n" + block + b"\r\n\r\n")
+
+
+PAYLOAD = b"hello " * 100_000
+OK = b"HTTP/1.1 200 OK\r\nContent-Encoding: x\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: x, Chunked\r\nA: b\r\n\r\n"
+CHUNKS = b"%x;why=not\r\n%b\r\n%X\r\n%b\r\n0\r\nTrailer: x\r\n\r\n" % (
+    *(500_000, PAYLOAD[:500_000]),
+    *(100_000, PAYLOAD[500_000:]),
+)
+SHA1 = digest_of(PAYLOAD, "sha1")
+
+
+@pytest.mark.parametrize(
+    ("record", "algorithm", "expected"),
+    [
+        (a_record(OK + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK + PAYLOAD), "sha1", SHA1),
+        (a_record(OK + PAYLOAD, f"WARC-Payload-Digest: sha1:{SHA1}"), "", SHA1),
+        (
+            a_record(OK + PAYLOAD, f"WARC-Payload-Digest: sha1:{SHA1}"),
+            "sha256",
+            sha256_hex(PAYLOAD),
+        ),
+        # what the record says is believed where it is of that algorithm
+        (a_record(OK + b"x", f"WARC-Payload-Digest: sha1:{SHA1}"), "sha1", SHA1),
+        (a_record(OK + PAYLOAD, "WARC-Payload-Digest: ?"), "sha1", SHA1),
+        (a_record(CHUNKED + CHUNKS), "", sha256_hex(PAYLOAD)),
+        (a_record(CHUNKED + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK.replace(b"\r", b"") + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK), "", sha256_hex(b"")),
+        (a_record(PAYLOAD, kind="image/png"), "sha1", SHA1),
+        (a_record(OK + PAYLOAD, version="0.18"), "sha1", SHA1),
+    ],
+)
+def test_a_digest_that_a_warc_has_not_is_computed(
+    index, tmp_path, record, algorithm, expected
+):
+    path = tmp_path / "old.warc.gz"
+    path.write_bytes(record)
+
+    done = index.put(path, crawl_id="old", digest=algorithm)
+
+    assert done.complete
+    assert set(index.hash(index.keys.crawl("old"))) == {expected}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        a_record(OK + PAYLOAD, "WARC-Truncated: length"),
+        a_record(CHUNKED + CHUNKS[:-200_000]),
+        a_record(CHUNKED + CHUNKS.replace(b"\r\n186A0\r\n", b"\r\n186A1\r\n")),
+        a_record(b"no HTTP at all"),
+        a_record(b"HTTP/1.1 200 OK\r\nA: b"),
+        a_record(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 400_000),
+    ],
+)
+def test_a_payload_that_is_not_whole_has_no_digest(index, tmp_path, record):
+    path = tmp_path / "old.warc.gz"
+    path.write_bytes(record)
+
+    done = index.put(path, crawl_id="old")
+
+    assert "it has no digest" in done.wrong[0]
+    assert not index.hash(index.keys.crawl("old"))
+
+
+def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
+    index, tmp_path
+):
+    directory = tmp_path / "d"
+    (directory / "deep").mkdir(parents=True)
+    make_wacz(directory / "deep" / "a.wacz", [line(1)])
+    (directory / "b.warc.gz").write_bytes(a_record(OK + PAYLOAD))
+    (directory / "b.cdxj").write_text(line(2))
+    (directory / "c.warc.gz.open").write_bytes(b"a node writes it")
+    (tmp_path / "old.arc.gz").write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+
+    targets = ["old.arc.gz", "notes.txt", "empty", "d"]
+    code, _, err = index.run("import", *targets, "--crawl", "x", cwd=tmp_path)
+
+    assert code == 6, err
+    assert "warcio recompress" in err
+    assert "notes.txt: its name ends in none of" in err
+    assert "empty: no .warc, .warc.gz or .wacz is below it" in err
+    found = set(index.hash(index.keys.crawl("x")))
+    assert found == {digest(1), sha256_hex(PAYLOAD)}
+    assert index.run("import", "d", "--digest", "crc32")[0] == 2
+
+
+def test_a_crawl_that_is_not_committed_is_not_imported_into(index, tmp_path):
+    index("SADD", index.keys.uncommitted(), "x")
+
+    done = index.put(make_wacz(tmp_path / "a.wacz", [line(1)]), crawl_id="x")
+
+    assert "x is not committed" in done.broken[0]
+    assert set(index.everything()) == {"allcounts", "uncommittedcrawls"}
+
+
+def test_what_was_left_in_the_queue_is_imported_without_a_target(index, manifest):
+    for name in ("a1", "a2"):
+        shutil.copy(manifest.parent / f"{name}.wacz", manifest.parent / f"{name}x.wacz")
+    entry = {"name": "a1x.wacz", "url": str(manifest.parent / "a1x.wacz")}
+    index("LPUSH", index.keys.queue(), json.dumps(entry | {"crawlId": "a"}))
+    index("SADD", index.keys.queued(), "a1x.wacz")
+    index("LPUSH", index.keys.queue(), json.dumps({"name": "p", "url": "/etc/x.wacz"}))
+
+    code, _, err = index.run("import", cwd=manifest.parent)
+
+    assert code == 6
+    assert "/etc/x.wacz" in err
+    assert index.members(index.keys.done()) == {"a1x.wacz"}
+
+
+def test_what_was_queued_from_elsewhere_leaves_the_queue_when_it_is_done(
+    index, manifest
+):
+    entry = {"name": "a1.wacz", "url": "/elsewhere/a1.wacz", "crawlId": "a"}
+    index("LPUSH", index.keys.queue(), json.dumps(entry), "no json")
+    index("SADD", index.keys.queued(), "a1.wacz")
+
+    assert index.put(manifest).complete
+
+    assert index("LRANGE", index.keys.queue(), 0, -1) == [b"no json"]
+    assert index.members(index.keys.queued()) == set()
+
+
+def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_path):
+    a = make_wacz(tmp_path / "a.wacz", [line(1)])
+    b = make_wacz(tmp_path / "b.wacz", [line(2)])
+    index.put(make_manifest(tmp_path / "1.json", [resource(a, "a"), resource(b, "b")]))
+
+    index.put(make_manifest(tmp_path / "2.json", [resource(b, "b")]))
+
+    assert index.counts()["removedCrawls"] == 1
+    assert index.counts()["removedCrawlSize"] == a.stat().st_size

@@ -1,0 +1,158 @@
+"""What waits for a lease is sent politely when the lease comes back."""
+
+import asyncio
+import itertools
+import time
+from types import SimpleNamespace
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+
+from frontier.download.lease_guard import Gate
+
+DELAY = 0.2
+
+
+class Idle(asyncio.SelectorEventLoop):
+    """Its time passes only while nobody has anything to do.
+
+    So what is sent is sent at the moment that was planned, on the busiest machine.
+    """
+
+    def __init__(self):
+        self.passed = 0.0
+        super().__init__()
+        select = self._selector.select
+
+        def pass_on(timeout=None):
+            ready = select(0 if timeout is not None else None)
+            self.passed += 0 if ready else timeout
+            return ready
+
+        self._selector.select = pass_on
+
+    def time(self):
+        return self.passed
+
+
+@pytest.fixture(autouse=True)
+def loop(monkeypatch):
+    made = Idle()
+    clock = SimpleNamespace(time=time.time, monotonic=made.time)
+    monkeypatch.setattr("frontier.download.lease_guard.time", clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(loop):
+    return loop.run_until_complete
+
+
+class Node:
+    """Says whether a request may be sent, and what is reserved."""
+
+    def __init__(self):
+        self.has_lease = True
+        self.inbox = SimpleNamespace(open={1})
+
+    def may_send(self, _):
+        return self.has_lease
+
+    def sent(self, *_):
+        """As a node notes it for other nodes."""
+
+
+@pytest.fixture
+def node():
+    return Node()
+
+
+@pytest.fixture
+def sent():
+    """When requests were sent, by the loop's time."""
+    return []
+
+
+@pytest.fixture
+def gate(node, sent):
+    async def send(request):
+        sent.append(asyncio.get_running_loop().time())
+        return request
+
+    handlers = SimpleNamespace(
+        download_request_async=send,
+        _get_handler=lambda _: SimpleNamespace(checks_addresses=True),
+    )
+    slots = {"host": SimpleNamespace(delay=DELAY)}
+    downloader = SimpleNamespace(slots=slots, handlers=handlers)
+    crawler = SimpleNamespace(
+        engine=SimpleNamespace(downloader=downloader),
+        stats=SimpleNamespace(inc_value=lambda _: None),
+    )
+    connection = SimpleNamespace(
+        node=node,
+        allowance=SimpleNamespace(is_divided=False),
+        hops=None,
+        put_back=(),
+        reservations={},
+        sent={},
+        answered={},
+        browser=None,
+    )
+    return Gate(crawler, connection)
+
+
+@pytest.fixture
+def send(gate):
+    """Send a request of the slot ``host``, as its slot releases it."""
+
+    def send():
+        request = Request("http://host/", meta={"download_slot": "host"})
+        gate._connection.reservations[request] = SimpleNamespace(key=1)
+        return asyncio.ensure_future(gate.send(request))
+
+    return send
+
+
+def test_a_request_with_a_current_lease_does_not_wait(run, send, sent):
+    async def two():
+        await asyncio.gather(send(), send())
+
+    run(two())
+
+    assert sent == [0.0, 0.0]
+
+
+def test_those_that_waited_for_the_lease_keep_the_delay_between_them(
+    run, node, send, sent
+):
+    async def four():
+        node.has_lease = False
+        waiting = [send(), send(), send()]
+        await asyncio.sleep(1.0)
+        assert sent == []
+        node.has_lease = True
+        await waiting[0]
+        waiting.append(send())  # which the slot releases a delay after the last before
+        await asyncio.gather(*waiting)
+
+    run(four())
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+    assert gaps == pytest.approx([DELAY] * 3)
+
+
+def test_those_whose_lease_is_lost_are_not_sent(run, node, send, sent):
+    async def one():
+        node.has_lease = False
+        waiting = send()
+        await asyncio.sleep(1.0)
+        node.inbox.open.clear()
+        with pytest.raises(IgnoreRequest):
+            await waiting
+
+    run(one())
+
+    assert sent == []

@@ -1,0 +1,134 @@
+"""Every request that waits for a robots.txt obeys it."""
+
+import itertools
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+import warm
+
+SCRIPT = """
+import json, sys, time
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+
+base, middleware, more = sys.argv[1:]
+
+
+class Eager(scrapy.Spider):
+    name = "eager"
+    fetched = []
+    sent = []  # when, as they left their slot
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        made = super().from_crawler(crawler)
+        crawler.signals.connect(made.watch, scrapy.signals.spider_opened)
+        return made
+
+    def watch(self):
+        handlers = self.crawler.engine.downloader.handlers
+        send = handlers.download_request_async
+
+        def note(request):
+            if not request.url.endswith("/robots.txt"):
+                self.sent.append(time.monotonic())
+            return send(request)
+
+        handlers.download_request_async = note
+
+    async def start(self):
+        for n in range(6):
+            yield scrapy.Request(f"{base}/private/{n}", dont_filter=True)
+
+    def parse(self, response):
+        self.fetched.append(response.url)
+
+
+process = AsyncCrawlerProcess({
+    "ROBOTSTXT_OBEY": True, "LOG_ENABLED": False, "COOKIES_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False, "TELNETCONSOLE_ENABLED": False,
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        middleware: 100,
+    },
+    **json.loads(more),
+})
+process.crawl(Eager)
+process.start()
+print(json.dumps([len(Eager.fetched), Eager.sent]))
+"""
+
+
+@pytest.fixture
+def base(tmp_path):
+    from frontier.testing.server import SiteServer
+    from frontier.testing.site import Site
+
+    with SiteServer(Site(urls=130), log=tmp_path / "log", delay=0.1) as server:
+        yield server.seeds[0].rstrip("/")
+
+
+def fetched(base, middleware):
+    arguments = [sys.executable, "-c", SCRIPT, base, middleware, "{}"]
+    done = warm.run(arguments, check=True, capture_output=True, timeout=60)
+    return json.loads(done.stdout)[0]
+
+
+def test_requests_that_wait_for_robots_txt_obey_it(base):
+    assert fetched(base, "frontier.download.robots.RobotsTxtMiddleware") == 0
+
+
+def test_scrapys_own_middleware_still_needs_ours(base):
+    """Say so in decision 0006 when this fails: Scrapy has mended it."""
+    scrapys = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+
+    assert fetched(base, scrapys) > 0
+
+
+class Slow(BaseHTTPRequestHandler):
+    """Wants its visitors to wait."""
+
+    def do_GET(self):
+        is_robots = self.path == "/robots.txt"
+        body = b"User-agent: *\nCrawl-delay: 0.25\n" if is_robots else b"x"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def slow():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def gaps(server, **settings):
+    base = f"http://127.0.0.1:{server.server_port}"
+    middleware = "frontier.download.robots.RobotsTxtMiddleware"
+    arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
+    done = warm.run(arguments, check=True, capture_output=True, timeout=60)
+    fetched, sent = json.loads(done.stdout)
+    assert fetched == len(sent) == 6
+    return [b - a for a, b in itertools.pairwise(sent)]
+
+
+def test_a_crawl_delay_is_kept_whatever_autothrottle_thinks(slow):
+    between = gaps(slow, AUTOTHROTTLE_ENABLED=True, AUTOTHROTTLE_START_DELAY=0)
+
+    assert min(between) >= 0.249
+
+
+def test_a_crawl_delay_is_cut_to_what_is_allowed(slow):
+    assert max(gaps(slow, FRONTIER_CRAWL_DELAY_MAX=0.02)) < 0.24

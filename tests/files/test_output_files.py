@@ -1,0 +1,78 @@
+import os
+import stat
+
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.files.output_files import (
+    FILE_MODE,
+    creating,
+    make_directory,
+    mode_of,
+    mode_of_environment,
+)
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0)
+    yield os.umask
+    os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_file_has_the_mode_and_its_directories_may_be_entered(umask, tmp_path):
+    make_directory(tmp_path / "a" / "b", 0o640)
+    with open(tmp_path / "a" / "b" / "c", "wb", opener=creating(0o640)):
+        pass
+
+    assert [mode(tmp_path / name) for name in ("a", "a/b", "a/b/c")] == [
+        0o750,
+        0o750,
+        0o640,
+    ]
+
+
+def test_the_umask_takes_away_and_what_is_there_stays_as_it_is(umask, tmp_path):
+    (tmp_path / "there").mkdir(0o777)
+    umask(0o077)
+
+    make_directory(tmp_path / "there", 0o644)
+    with open(tmp_path / "there" / "a", "wb", opener=creating(0o644)):
+        pass
+
+    assert mode(tmp_path / "there") == 0o777
+    assert mode(tmp_path / "there" / "a") == 0o600
+
+
+def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path):
+    (tmp_path / "a").touch()
+
+    with pytest.raises(OSError, match="exists"):
+        make_directory(tmp_path / "a", 0o640)
+
+
+@pytest.mark.parametrize(
+    ("text", "made"), [("0640", 0o640), ("644", 0o644), ("0o600", 0o600)]
+)
+def test_modes_are_octal(text, made):
+    assert mode_of(text) == made
+
+
+@pytest.mark.parametrize("text", ["", "9", "0o", "rw", "1200", "0400", "0750", "00640"])
+def test_what_is_no_mode_of_a_file_that_can_be_written_is_refused(text):
+    with pytest.raises(ValueError, match="must be"):
+        mode_of(text)
+
+
+def test_commands_look_at_the_environment(monkeypatch):
+    monkeypatch.delenv("FRONTIER_FILE_MODE", raising=False)
+    assert mode_of_environment() == FILE_MODE
+    monkeypatch.setenv("FRONTIER_FILE_MODE", "0600")
+    assert mode_of_environment() == 0o600
+    monkeypatch.setenv("FRONTIER_FILE_MODE", "x")
+    with pytest.raises(ConfigurationError, match="FRONTIER_FILE_MODE = 'x'"):
+        mode_of_environment()

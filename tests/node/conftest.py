@@ -1,0 +1,284 @@
+import asyncio
+import contextlib
+import time
+from functools import partial
+
+import pytest
+from owner import Owner
+
+from frontier.cluster.lease import Leases
+from frontier.cluster.membership import Membership
+from frontier.errors import StoreUnavailable
+from frontier.model import Member, Order
+from frontier.node import end_of_crawl as ending
+from frontier.node.acks import Acks
+from frontier.node.claims import Claims
+from frontier.node.delivery_marks import Starts
+from frontier.node.end_of_crawl import Ending
+from frontier.node.heartbeat import Keeper
+from frontier.node.host_quotas import Quotas
+from frontier.node.inbox import Inbox
+from frontier.node.lending import Lending
+from frontier.node.node import Node
+from frontier.node.outbox import Outbox
+from frontier.node.recovery import Recovery
+from frontier.queue.push import TEST, Push, SeenShape
+from frontier.queue.reserve import Scan, queue_name, scan_call
+from frontier.queue.spill import Spilling
+from frontier.queue.spill_files import shelf_of
+from frontier.settings.config import Config
+from frontier.store.client import BlockingStore, Call
+from frontier.store.outage_retry import Patience
+from frontier.urls.seen_hash import mark
+
+TTL = 60.0
+SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
+
+
+def a_push(url, queue_key="a.example", priority=0, mode=TEST):
+    queue = queue_name(queue_key, priority)
+    return Push(mode, mark(url), queue, priority, b"0" + url)
+
+
+@pytest.fixture
+def own_crawl(own_server, crawl):
+    """That crawl on the test's own server: open, and without a mark."""
+    store = BlockingStore.from_settings({"REDIS_URL": own_server.url})
+    with contextlib.closing(store):
+        store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    return crawl
+
+
+class Clock:
+    """This process's monotonic clock, and what the test adds to it."""
+
+    ahead = 0.0
+
+    def __call__(self):
+        return time.monotonic() + self.ahead
+
+
+class Parts:
+    """What a node is made of, each to be run or asked by the test itself."""
+
+    def __init__(self, store, crawl, name, *, partitions=4, size=16, cap=8, **options):
+        self.keys, self.store = crawl, store
+        self.patience = options.get("patience") or Patience(store)
+        self.clock = Clock()
+        self.verdicts = []
+        self.journal = []
+        self.risen = []
+        self.ready = asyncio.Event()
+        self.busy = False
+        self.idle = None
+        self.finished = asyncio.Event()
+        order = options.get("order", Order.BFS)
+        once = self.patience.once
+        self.leases = Leases(once, crawl, name, ttl=TTL, clock=self.clock)
+        self.membership = Membership(once, crawl, Member(name, 1), partitions, ttl=TTL)
+        self.outbox = Outbox(
+            self.patience,
+            crawl,
+            options.get("shape", SHAPE),
+            on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
+                zip(pushes, verdicts, strict=True)
+            ),
+            on_risen=self._on_risen,
+            journal=lambda partition, _, pushes: self.journal.extend(
+                (partition, push.queue, push.item) for push in pushes
+            ),
+        )
+        self.claims = Claims(self.patience, crawl, node_id=name, ttl=TTL)
+        self.inbox = Inbox(
+            self.patience,
+            crawl,
+            self.leases,
+            node_id=name,
+            process=self.claims.process,
+            order=order,
+            size=size,
+            cap=lambda: cap,
+            on_ready=self.ready.set,
+        )
+        self.spilling = Spilling(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            order=order,
+            partitions=partitions,
+            max_bytes=options.get("queue_max_bytes", 0),
+            shelf=shelf_of(options.get("spill_dir"), crawl),
+        )
+        self.quotas = None
+        if options.get("host_max"):
+            pages, size = options["host_max"]
+            self.quotas = self.inbox.quotas = Quotas(
+                self.patience, crawl, order=order, max_pages=pages, max_bytes=size
+            )
+        self.starts = Starts(self.patience, crawl)
+        self.acks = Acks(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            archived=lambda: self.archived(),
+            on_acked=self.starts.end,
+            on_ended=self.claims.ended,
+            journal=lambda *done: self.journal.append(("ack", *done)),
+            charge=self.quotas.charge if self.quotas else None,
+        )
+        self.started_again = []
+        self.start_ids = set()
+        self.recovery = Recovery(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            self.outbox,
+            self.acks,
+            partitions=partitions,
+            order=order,
+            start_again=self._start_again,
+        )
+        self.lending = Lending(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            self.claims,
+            self.membership,
+            node_id=name,
+            resolve=self.recovery.take,
+            clock=self.clock,
+        )
+        self.keeper = Keeper(
+            self.patience,
+            crawl,
+            self.membership,
+            self.leases,
+            self.inbox,
+            node_id=name,
+            order=order,
+            ttl=TTL,
+            report=dict,
+            busy=lambda: self.busy,
+            on_finished=self.finished.set,
+            lending=self.lending,
+        )
+        self.ending = Ending(
+            self.patience,
+            crawl,
+            self.leases,
+            self.inbox,
+            partitions=partitions,
+            ttl=TTL,
+            idle=lambda: self.is_idle(),
+            on_finished=self.finished.set,
+        )
+
+    async def _start_again(self, start_ids):
+        self.started_again.append(start_ids)
+        return start_ids & self.start_ids
+
+    async def archived(self):
+        """The archive's barrier."""
+
+    def is_idle(self):
+        return self.inbox.idle and not self.outbox.pending and not self.busy
+
+    def _on_risen(self, risen):
+        self.risen += risen
+        return []
+
+    async def push(self, partition, *pushes):
+        """Push and return when it is stored; the outbox has to run."""
+        for push in pushes:
+            self.outbox.put(partition, push)
+        await self.outbox.flush()
+
+    async def scan(self, partition):
+        reply = await self.store.call(scan_call(self.keys.partition(partition)))
+        return Scan(*reply[:-1])
+
+    async def items(self, partition, queue="0:a.example"):
+        name = self.keys.partition(partition).ready(queue)
+        return await self.store.call(Call.command("LRANGE", name, 0, -1))
+
+
+@pytest.fixture
+def new_push():
+    return a_push
+
+
+@pytest.fixture
+def start(stack):
+    """Run coroutines until the end of the test; one that fails fails the test."""
+
+    def start(*coroutines):
+        for coroutine in coroutines:
+            task = asyncio.ensure_future(coroutine)
+            stack.push_async_callback(stop, task)
+
+    async def stop(task):
+        while not task.done():  # redis-py may swallow a cancellation
+            task.cancel()
+            await asyncio.wait([task], timeout=0.05)
+        with contextlib.suppress(asyncio.CancelledError):
+            task.result()
+
+    return start
+
+
+@pytest.fixture
+def parts_on(crawl):
+    """Make what a node on the given store is made of."""
+    return lambda store, name="a", **options: Parts(store, crawl, name, **options)
+
+
+@pytest.fixture
+def parts(parts_on, store):
+    """Make what a node is made of."""
+    return partial(parts_on, store)
+
+
+class Flaky:
+    """A store whose connection breaks before one run of a script."""
+
+    def __init__(self, store, script, run_number):
+        self._store, self._script = store, script
+        self._left = run_number
+        self.where = store.where
+        self.alone = store.alone
+        self.call = store.call
+
+    async def run(self, calls, **options):
+        if any(call.script is self._script for call in calls):
+            self._left -= 1
+            if self._left == 0:
+                raise StoreUnavailable(self.where, "the connection broke")
+        return await self._store.run(calls, **options)
+
+
+@pytest.fixture
+def flaky(store):
+    return lambda script, run_number: Flaky(store, script, run_number)
+
+
+@pytest.fixture
+def new_node(unique, monkeypatch):
+    monkeypatch.setattr(ending, "INTERVAL", 0.02)
+
+    def new_node(server, node_id, redis=None, limits=None, **settings):
+        config = Config(
+            namespace=unique,
+            node_id=node_id,
+            warc_enabled=False,
+            **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
+        )
+        found = redis or {"REDIS_URL": server.url}
+        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
+        return Node(config, found, Owner(), spider="site", limits=limits, **bounds)
+
+    return new_node

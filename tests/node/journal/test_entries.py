@@ -1,0 +1,150 @@
+import struct
+import zlib
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frontier.node.journal.entries import (
+    MAX_BYTES,
+    Acked,
+    Bad,
+    Header,
+    Pushed,
+    digest_of,
+    frame,
+    read,
+    read_header,
+    whole_bytes,
+)
+from frontier.urls.seen_hash import mark
+
+HEADER = Header("frontier", "site-1", "site", "node-1", {"FRONTIER_PARTITIONS": 4})
+PUSH = Pushed(3, "t", mark(b"url"), "0:a.example", b"0\x01item")
+ACK = Acked(3, digest_of("0:a.example", b"1\x01item"))
+
+
+def framed(payload):
+    data = msgpack.packb(payload)
+    return struct.pack(">2sII", b"\xffJ", len(data), zlib.crc32(data)) + data
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(*parts):
+        path = tmp_path / "a.journal"
+        path.write_bytes(b"".join(parts))
+        return path
+
+    return write
+
+
+def test_what_is_written_is_read(written):
+    path = written(*map(frame, (HEADER, PUSH, ACK)))
+
+    assert list(read(path)) == [HEADER, PUSH, ACK]
+    assert read_header(path) == HEADER
+    assert whole_bytes(path) == path.stat().st_size
+
+
+def test_a_request_is_known_again_however_often_it_was_delivered():
+    first, third = (digest_of("0:a", digit + b"\x01item") for digit in (b"0", b"2"))
+
+    assert first == third
+    assert digest_of("0:b", b"0\x01item") != first
+    assert digest_of("0:a", b"0\x01other") != first
+
+
+@pytest.mark.parametrize("cut", range(1, len(frame(ACK))))
+def test_a_torn_end_is_named_and_what_is_before_it_is_read(written, cut):
+    path = written(frame(HEADER), frame(PUSH), frame(ACK)[:cut])
+    whole = len(frame(HEADER)) + len(frame(PUSH))
+
+    *entries, bad = read(path)
+    assert entries == [HEADER, PUSH]
+    assert (bad.offset, bad.length) == (whole, cut)
+    assert whole_bytes(path) == whole
+
+
+def test_a_damaged_entry_costs_only_itself(written):
+    data = bytearray(frame(HEADER) + frame(PUSH) + frame(ACK))
+    data[len(frame(HEADER)) + 20] ^= 1
+    entries = list(read(written(bytes(data))))
+
+    assert [entries[0], entries[2]] == [HEADER, ACK]
+    assert isinstance(entries[1], Bad)
+    assert entries[1].offset == len(frame(HEADER))
+    assert entries[1].length == len(frame(PUSH))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        [],
+        "text",
+        7,
+        ["x", 1],
+        ["p"],
+        ["p", -1, "t", mark(b"u"), "0:a", b"0\x01item"],
+        ["p", 16384, "t", mark(b"u"), "0:a", b"0\x01item"],
+        ["p", True, "t", mark(b"u"), "0:a", b"0\x01item"],
+        ["p", 1, "x", mark(b"u"), "0:a", b"0\x01item"],
+        ["p", 1, "t", 5, "0:a", b"0\x01item"],
+        ["p", 1, "t", mark(b"u"), "nonsense", b"0\x01item"],
+        ["p", 1, "t", mark(b"u"), "0:a", "text"],
+        ["p", 1, "t", mark(b"u"), "0:a", b""],
+        ["a", 1, b"short"],
+        ["h", 2, *HEADER],
+        ["h", 1, "frontier", "site-1", "site", 7, {}],
+        ["h", 1, "frontier", "site-1", "site", "node", []],
+        [{}, []],
+        ["p", msgpack.ExtType(1, b"x")],
+    ],
+)
+def test_a_whole_frame_with_nonsense_is_no_entry(written, payload):
+    entries = list(read(written(frame(HEADER), framed(payload), frame(ACK))))
+
+    assert isinstance(entries[1], Bad)
+    assert entries[1].reason.startswith("is no entry")
+    assert entries[2] == ACK
+
+
+def test_a_length_that_is_too_large_is_not_believed(written):
+    huge = struct.pack(">2sII", b"\xffJ", MAX_BYTES + 1, 0)
+
+    assert isinstance(list(read(written(frame(HEADER), huge, frame(ACK))))[1], Bad)
+
+
+def test_deep_nesting_ends_nothing(written):
+    deep = b"\x91" * 5000 + b"\xc0"
+    data = struct.pack(">2sII", b"\xffJ", len(deep), zlib.crc32(deep)) + deep
+    _, bad, ack = read(written(frame(HEADER), data, frame(ACK)))
+
+    assert isinstance(bad, Bad)
+    assert ack == ACK
+
+
+def test_an_empty_file_has_nothing(written):
+    path = written()
+
+    assert list(read(path)) == []
+    assert read_header(path) is None
+    assert whole_bytes(path) == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=8))
+def test_whatever_is_changed_nothing_false_is_read(tmp_path_factory, changes):
+    data = bytearray(b"".join(map(frame, (HEADER, PUSH, ACK, PUSH))))
+    for at, value in changes:
+        data[at % len(data)] = value
+    path = tmp_path_factory.mktemp("journal") / "a.journal"
+    path.write_bytes(data)
+    entries = list(read(path))
+
+    assert {e for e in entries if isinstance(e, Pushed)} <= {PUSH}
+    assert {e for e in entries if isinstance(e, Acked)} <= {ACK}
+    bad = sum(e.length for e in entries if isinstance(e, Bad))
+    good = sum(len(frame(e)) for e in entries if not isinstance(e, Bad))
+    assert bad + good == len(data)

@@ -1,0 +1,307 @@
+"""A crawl is restored on a real server from journals that a test has written."""
+
+import json
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.exits import ExitCode
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.dedupe.digest import sha256_hex
+from frontier.errors import ConfigurationError
+from frontier.model import Exchange
+from frontier.node.journal.entries import Acked, Bad, Header, Pushed, digest_of, frame
+from frontier.node.journal.rebuild import REBUILDING, Rebuild
+from frontier.node.repair import Repair
+from frontier.queue.item import encode
+from frontier.queue.reserve import Scan, scan_call
+from frontier.seen.seen_set import look
+from frontier.settings.config import Config
+from frontier.store.keys import CrawlKeys
+from frontier.urls.seen_hash import mark
+from frontier.warc.file_rotation import WarcWriter
+
+SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
+CONFIG = Config.from_settings(SETTINGS)
+URL = "http://a.example/%s"
+
+
+def pushed(name, mode="t", partition=0, queue="0:a.example", **record):
+    item = encode({"url": URL % name, **record})
+    return Pushed(partition, mode, mark(name.encode()), queue, item)
+
+
+def acked(push):
+    item = b"2" + push.item[1:]  # it was delivered before
+    return Acked(push.partition, digest_of(push.queue, item))
+
+
+class Lost:
+    """A crawl of which only the journals are left."""
+
+    def __init__(self, store, namespace, directory):
+        self.store, self.namespace, self.directory = store, namespace, directory
+        self.keys = CrawlKeys(namespace, "site-7")
+
+    def write(self, node, *entries, config=CONFIG, crawl_id="site-7", tail=b""):
+        directory = self.directory / node
+        directory.mkdir(exist_ok=True)
+        header = Header(self.namespace, crawl_id, "site", node, crawl_shape(config))
+        path = directory / f"{len(list(directory.iterdir()))}.journal"
+        path.write_bytes(b"".join(map(frame, (header, *entries))) + tail)
+        return path
+
+    def rebuild(self, warc_dir=None):
+        directories = sorted(path for path in self.directory.iterdir() if path.is_dir())
+        made = Rebuild(self.store, self.namespace, "site-7", directories, warc_dir)
+        return made.run()
+
+    def scan(self, partition=0):
+        reply = self.store.call(scan_call(self.keys.partition(partition)))
+        return Scan(*reply[:-1])
+
+    def items(self, db, partition=0, queue="0:a.example"):
+        return db("LRANGE", self.keys.partition(partition).ready(queue), 0, -1)
+
+    def has_seen(self, name, partition=0):
+        keys = self.keys.partition(partition)
+        return look(self.store, keys, mark(name.encode()), seen_shape(CONFIG)).seen
+
+
+@pytest.fixture
+def lost(blocking, unique, tmp_path):
+    (tmp_path / "journals").mkdir()
+    return Lost(blocking(), unique, tmp_path / "journals")
+
+
+def test_what_was_pushed_and_not_acked_is_ready_and_everything_is_seen(lost, db):
+    done, open_one, other = pushed("done"), pushed("open"), pushed("p", partition=3)
+    lost.write("one", done, open_one)
+    lost.write("two", other, acked(done))
+    outcome = lost.rebuild()
+
+    assert (outcome.pushed, outcome.acked, outcome.bad) == (3, 1, [])
+    assert (outcome.done, outcome.ready, outcome.seen) == (1, 2, 3)
+    assert lost.items(db) == [open_one.item]
+    assert lost.items(db, 3) == [other.item]
+    assert lost.has_seen("done")
+    assert lost.has_seen("open")
+    assert not lost.has_seen("never")
+    scan = lost.scan()
+    assert (scan.ready, scan.pushed, scan.acked) == (1, 2, 1)
+
+
+def test_the_addresses_that_its_seeds_spell_are_allowed_though_all_are_done(lost, db):
+    start = {"is_start_request": True}
+    seed = pushed("seed", url="http://127.0.0.1/", meta=start)
+    link = pushed("link", url="http://127.0.0.1/1")
+    lost.write("one", seed, acked(seed), link, pushed("l", url="http://10.0.0.1/"))
+    lost.rebuild()
+
+    said = [name for name in db("HKEYS", lost.keys.meta()) if b"address:" in name]
+    assert said == [b"address:loopback"]
+
+
+def test_a_url_that_two_nodes_found_is_done_whichever_of_them_was_queued(lost, db):
+    first = pushed("page", headers={b"Referer": [b"http://a.example/1"]})
+    second = pushed("page", headers={b"Referer": [b"http://a.example/2"]})
+    twice = pushed("twice", headers={b"Referer": [b"http://a.example/1"]})
+    lost.write("a", second, twice)
+    lost.write("b", first, acked(first), pushed("twice"))
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready, outcome.seen) == (1, 1, 2)
+    assert lost.items(db) == [twice.item]
+
+
+def test_what_is_queued_whatever_was_seen_is_counted(lost, db):
+    again = pushed("again", mode="f")
+    target = pushed("target", mode="m")
+    lost.write("a", again, again, again, acked(again), target, pushed("target"))
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready) == (1, 3)
+    assert sorted(lost.items(db)) == sorted([again.item, again.item, target.item])
+    assert lost.has_seen("target")
+    assert not lost.has_seen("again")
+
+
+def test_what_was_only_marked_is_seen_and_not_queued(lost):
+    lost.write("a", Pushed(0, "t", mark(b"start"), "", b""))
+    outcome = lost.rebuild()
+
+    assert (outcome.ready, outcome.done, outcome.seen) == (0, 0, 1)
+    assert lost.has_seen("start")
+
+
+def test_an_item_begins_with_no_deliveries_and_its_priority_is_kept(lost, db):
+    urgent = pushed("urgent", queue="7:a.example")
+    lost.write("a", urgent._replace(item=b"2" + urgent.item[1:]))
+    lost.rebuild()
+
+    assert lost.items(db, queue="7:a.example") == [urgent.item]
+    score = db("ZSCORE", lost.keys.partition(0).queues, "7:a.example")
+    assert float(score) == -7.0
+
+
+def test_more_than_one_call_takes(lost):
+    every = [pushed(f"page-{n}", partition=n % 4) for n in range(3000)]
+    lost.write("a", *every, *map(acked, every[:1000]))
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready, outcome.seen) == (1000, 2000, 3000)
+    assert sum(lost.scan(p).ready for p in range(4)) == 2000
+
+
+def test_bad_entries_are_named_and_skipped(lost):
+    broken = pushed("x")._replace(item=b"0\x01\xc1nonsense")
+    far = pushed("far", partition=4)
+    path = lost.write("a", pushed("good"), broken, far, tail=b"\xffJ torn")
+    outcome = lost.rebuild()
+
+    assert outcome.ready == 1
+    assert len(outcome.bad) == 3
+    assert all(isinstance(bad, Bad) and bad.file == str(path) for bad in outcome.bad)
+    reasons = " ".join(bad.reason for bad in outcome.bad)
+    for said in ("msgpack", "partition 4", "no whole entry"):
+        assert said in reasons
+
+
+@pytest.mark.parametrize("fault", ["checksum", "header", "torn"])
+def test_what_is_skipped_is_told_by_the_exit_code_but_not_a_torn_end(
+    lost, server, fault
+):
+    if fault == "torn":
+        path = lost.write("a", pushed("page"), tail=frame(pushed("x"))[:-3])
+        path = path.rename(path.with_name(f"{path.name}.open"))
+    elif fault == "header":
+        lost.write("a", pushed("page"))
+        path = lost.write("b", pushed("x"))
+        path.write_bytes(b"\xffX" + path.read_bytes()[2:])
+    else:
+        path = lost.write("a", pushed("x"), pushed("page"))
+        path.write_bytes(path.read_bytes().replace(b"a.example/x", b"a.example/y"))
+    words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
+    words += [f"--journal={there}" for there in sorted(lost.directory.iterdir())]
+    done = CliRunner().invoke(app, [*words, "--redis-url", server.url, "--json"])
+
+    assert json.loads(done.stdout)["ready"] == 1
+    assert str(path) in done.stderr
+    if fault == "torn":
+        assert done.exit_code == ExitCode.OK
+        assert "killed as it wrote" in done.stderr
+    else:
+        assert done.exit_code == ExitCode.INCOMPLETE
+        assert "1 entries of journals were skipped" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["counts", "ready"])
+def test_what_a_damaged_partition_is_to_have_is_held_until_its_repair(
+    lost, server, db, key
+):
+    lost.write("a", pushed("one"), pushed("two"), pushed("far", partition=1))
+    hurt = lost.keys.partition(0)
+    db("SET", hurt.counts if key == "counts" else hurt.ready("0:a.example"), "x")
+    words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
+    words += [f"--journal={lost.directory / 'a'}", "--redis-url", server.url]
+    done = CliRunner().invoke(app, [*words, "--json"])
+
+    assert done.exit_code == ExitCode.INCOMPLETE, done.output
+    assert "partition 0 is set aside: its key" in done.stderr
+    assert "frontier crawl repair site-7" in done.stderr
+    said = json.loads(done.stdout)
+    assert (said["ready"], said["held"]) == (1, 2)
+
+    assert Repair(lost.store, lost.namespace, "site-7").run().queued == 2
+    assert (lost.scan(0).ready, lost.scan(1).ready) == (2, 1)
+
+
+def test_nodes_of_the_spider_join_the_crawl_and_the_next_has_the_next_number(lost, db):
+    lost.write("a", pushed("page"))
+    lost.rebuild()
+
+    assert db("HGET", lost.keys.meta(), "state") == b"open"
+    registry = f"{lost.namespace}:spider:site"
+    assert db("HMGET", registry, "open", "serial") == [b"site-7", b"7"]
+
+
+def test_a_crawl_that_is_there_is_not_rebuilt(lost):
+    lost.write("a", pushed("page"))
+    lost.rebuild()
+
+    with pytest.raises(ConfigurationError, match="in the store already"):
+        lost.rebuild()
+
+
+def test_a_rebuild_that_broke_off_is_made_again(lost, db):
+    every = [pushed(f"page-{n}") for n in range(10)]
+    lost.write("a", *every, acked(every[0]))
+    lost.rebuild()
+    db("HSET", lost.keys.meta(), "state", REBUILDING)  # as if it had not ended
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready) == (1, 9)
+    assert sorted(lost.items(db)) == sorted(push.item for push in every[1:])
+
+
+def test_journals_of_other_crawls_are_left_out_and_none_is_an_error(lost):
+    lost.write("a", pushed("page"), crawl_id="site-6")
+
+    with pytest.raises(ConfigurationError, match="no journal of the crawl site-7"):
+        lost.rebuild()
+
+
+def test_journals_of_crawls_with_different_settings_do_not_go_together(lost):
+    lost.write("a", pushed("page"))
+    other = Config.from_settings({**SETTINGS, "FRONTIER_PARTITIONS": 8})
+    lost.write("b", pushed("page"), config=other)
+
+    with pytest.raises(ConfigurationError, match="different settings"):
+        lost.rebuild()
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Write a WARC file of a node with responses from pages."""
+
+    def write(node, *names, status=200, method="GET"):
+        directory = tmp_path / "warcs"
+        directory.mkdir(exist_ok=True)
+        writer = WarcWriter(directory, "site-7", node, 10**9, {}, time.time)
+        for name in names:
+            head = f"HTTP/1.1 {status} X\r\nContent-Length: 4\r\n\r\n".encode()
+            asked = f"{method} /{name} HTTP/1.1\r\nHost: a.example\r\n\r\n".encode()
+            now = time.time()
+            exchange = Exchange(URL % name, now, asked, b"", head, b"body", status)
+            writer.append(exchange, sha256_hex(b"body"))
+        writer.close()
+        return directory
+
+    return write
+
+
+def test_a_response_of_a_node_without_journal_ends_its_url(lost, db, archive):
+    open_one, failed, form = pushed("open"), pushed("failed"), pushed("form")
+    lost.write("a", pushed("stored"), open_one, failed, form, pushed("mine"))
+    archive("gone", "stored")
+    archive("gone", "failed", status=503)
+    archive("gone", "form", method="POST")
+    directory = archive("a", "mine")  # its links may not be in the store
+    outcome = lost.rebuild(directory)
+
+    assert (outcome.stored, outcome.done, outcome.ready) == (1, 1, 4)
+    assert lost.has_seen("stored")
+    left = [open_one, failed, form, pushed("mine")]
+    assert sorted(lost.items(db)) == sorted(push.item for push in left)
+
+
+def test_a_torn_warc_file_is_read_as_far_as_it_goes(lost, archive):
+    lost.write("a", pushed("stored"), pushed("torn"))
+    directory = archive("gone", "stored", "torn")
+    (path,) = directory.iterdir()
+    path.write_bytes(path.read_bytes()[:-30])
+    outcome = lost.rebuild(directory)
+
+    assert (outcome.stored, outcome.ready) == (1, 1)

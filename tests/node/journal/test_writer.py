@@ -1,0 +1,200 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import warm
+
+from frontier.errors import ArchiveError, WriterStopped
+from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
+from frontier.node.journal.writer import Journal, mend
+from frontier.urls.seen_hash import mark
+
+HEADER = Header("frontier", "site-1", "site", "node-1", {})
+ROOT = Path(__file__).parents[3]
+
+
+def a_push(number):
+    return Pushed(1, "t", mark(b"%d" % number), "0:a.example", b"0\x01%d" % number)
+
+
+def entries(directory):
+    """All entries but the headers."""
+    found = [e for path in sorted(directory.iterdir()) for e in read(path)]
+    return [entry for entry in found if not isinstance(entry, Header)]
+
+
+@pytest.fixture
+def journal(tmp_path):
+    made = []
+
+    def journal(**options):
+        made.append(Journal(tmp_path / "j", HEADER, **options))
+        return made[-1]
+
+    yield journal
+    for one in made:
+        one.close()
+
+
+def test_what_is_durable_is_in_the_file_while_it_is_written(journal, tmp_path):
+    open_one = journal()
+    open_one.pushed(a_push(1))
+    open_one.acked(1, "0:a.example", b"0\x011")
+    open_one.durable().result(10)
+
+    (path,) = (tmp_path / "j").iterdir()
+    assert path.name.endswith(".journal.open")
+    ack = Acked(1, digest_of("0:a.example", b"0\x011"))
+    assert entries(tmp_path / "j") == [a_push(1), ack]
+
+
+def test_nothing_to_write_is_durable_at_once(journal):
+    assert journal().durable().done()
+
+
+def test_close_writes_what_is_left_and_drops_the_suffix(journal, tmp_path):
+    one = journal()
+    for number in range(100):
+        one.pushed(a_push(number))
+    one.close()
+
+    (path,) = (tmp_path / "j").iterdir()
+    assert path.name.endswith("-node-1.journal")
+    assert entries(tmp_path / "j") == [a_push(n) for n in range(100)]
+    with pytest.raises(WriterStopped):
+        one.pushed(a_push(1))
+
+
+def test_a_full_file_is_followed_by_another(journal, tmp_path):
+    one = journal(max_bytes=500)
+    for number in range(40):
+        one.pushed(a_push(number))
+        one.durable().result(10)
+    one.close()
+
+    paths = sorted((tmp_path / "j").iterdir())
+    assert len(paths) > 3
+    assert all(next(read(path)) == HEADER for path in paths)
+    assert entries(tmp_path / "j") == [a_push(n) for n in range(40)]
+
+
+def test_a_live_journal_is_left_alone(journal, tmp_path):
+    one = journal()
+    one.pushed(a_push(1))
+    one.durable().result(10)
+
+    assert mend(tmp_path / "j") == []
+    one.pushed(a_push(2))
+    one.close()
+    assert entries(tmp_path / "j") == [a_push(1), a_push(2)]
+
+
+def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
+    directory = tmp_path / "j"
+    directory.mkdir()
+    whole = frame(HEADER._replace(crawl_id="site-0")) + frame(a_push(1))
+    (directory / "a.journal.open").write_bytes(whole + frame(a_push(2))[:-1])
+    (directory / "same.journal.open").write_bytes(frame(HEADER) + frame(a_push(2)))
+    (directory / "b.journal.open").write_bytes(b"\xffJ")
+    (directory / "else.open").write_bytes(b"not ours")
+    journal()
+
+    assert (directory / "a.journal").read_bytes() == whole
+    assert not (directory / "b.journal").exists()
+    assert not (directory / "b.journal.open").exists()
+    assert (directory / "else.open").read_bytes() == b"not ours"
+    assert (directory / "same.journal.open").exists(), "compared with the store first"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from frontier.urls.seen_hash import mark
+from frontier.node.journal.entries import Header, Pushed
+from frontier.node.journal.writer import Journal
+
+journal = Journal(Path(sys.argv[1]), Header("frontier", "site-1", "site", "node-1", {}))
+number = 0
+while True:
+    item = b"0\\x01%d" % number
+    journal.pushed(Pushed(1, "t", mark(b"%d" % number), "0:a.example", item))
+    number += 1
+    if number % 50 == 0:
+        journal.durable().result()
+        print(number, flush=True)
+"""
+
+
+def test_kill_9_costs_nothing_that_was_durable(tmp_path):
+    words = [sys.executable, "-c", KILLED, str(tmp_path)]
+    process = warm.Popen(words, cwd=ROOT, stdout=subprocess.PIPE)
+    for _ in range(20):
+        durable = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    ((path, _),) = mend(tmp_path)
+
+    found = entries(tmp_path)
+    assert path.exists()
+    assert len(found) >= durable
+    assert found == [a_push(n) for n in range(len(found))]
+
+
+def test_a_disk_that_fails_is_waited_for(journal, tmp_path, monkeypatch):
+    one = journal()
+    failing, failed = threading.Event(), threading.Event()
+    real = os.fsync
+
+    def fsync(descriptor):
+        if failing.is_set():
+            failed.set()
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    failing.set()
+    one.pushed(a_push(1))
+    future = one.durable()
+    assert failed.wait(10)
+    assert not future.done()
+    failing.clear()
+    future.result(10)
+    one.close()
+    assert entries(tmp_path / "j") == [a_push(1)]
+
+
+def test_a_file_whose_header_cannot_be_written_is_not_used(
+    journal, tmp_path, monkeypatch
+):
+    one = journal(max_bytes=1)  # so that the next entry begins a new file
+    failing, real = threading.Event(), os.fsync
+    failed = threading.Event()
+
+    def fsync(descriptor):
+        if failing.is_set():
+            failed.set()
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    failing.set()
+    one.pushed(a_push(1))
+    future = one.durable()
+    assert failed.wait(10)
+    failing.clear()
+    future.result(10)
+    one.close()
+    paths = sorted((tmp_path / "j").iterdir())
+    assert [next(read(path)) for path in paths] == [HEADER] * len(paths)
+    assert entries(tmp_path / "j") == [a_push(1)]
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArchiveError, match="FRONTIER_JOURNAL_DIR"):
+        Journal(tmp_path / "file" / "j", HEADER)

@@ -1,0 +1,125 @@
+"""What nodes allow, as the seeds of all of them say."""
+
+import asyncio
+
+import pytest
+
+from frontier.store.outage_retry import Patience
+from frontier.urls.address_classes import AddressClasses
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def nodes(store, crawl):
+    """Nodes of one crawl, each with its own knowledge."""
+
+    def node(given=None):
+        clock = Clock()
+        made = AddressClasses(Patience(store), crawl, given, clock)
+        made.clock = clock
+        return made
+
+    return node
+
+
+async def asked(node, kind, *, is_seed=False, spelled=False):
+    return await node.permits(kind, is_seed=is_seed, spelled=spelled)
+
+
+async def test_what_a_seed_spells_is_allowed_on_all_nodes(nodes):
+    a, b = nodes(), nodes()
+
+    assert await asked(a, "loopback", is_seed=True, spelled=True)
+    assert await asked(b, "loopback", spelled=True)
+    assert not await asked(b, "private", spelled=True)
+    assert not await asked(b, "public")
+
+
+async def test_those_that_ask_together_all_learn_what_is_noted(nodes):
+    await asked(nodes(), "loopback", is_seed=True, spelled=True)
+
+    late = nodes()
+    asks = [asked(late, "loopback", spelled=True) for _ in range(20)]
+    assert all(await asyncio.gather(*asks))
+
+
+async def test_what_another_node_has_just_learned_is_looked_for(nodes):
+    a, b = nodes(), nodes()
+    assert not await asked(b, "private", spelled=True)  # at the same moment
+
+    await asked(a, "private", is_seed=True, spelled=True)
+
+    assert await asked(b, "private")
+
+
+async def test_no_page_opens_a_crawl_whose_seeds_have_not_said_anything(nodes):
+    node = nodes()
+
+    assert not await asked(node, "loopback", spelled=True)
+    assert not await asked(node, "private", spelled=True)
+    assert node.allowed == frozenset()
+
+
+@pytest.mark.parametrize("kind", ["link-local", "metadata", "reserved"])
+async def test_what_no_crawl_needs_no_seed_opens(nodes, kind):
+    node = nodes()
+
+    assert not await asked(node, kind, is_seed=True, spelled=True)
+    assert not await asked(node, kind, is_seed=True)
+    assert await asked(nodes(frozenset({kind})), kind)
+
+
+async def test_names_that_lead_inside_say_nothing_beside_public_ones(nodes):
+    a, b = nodes(), nodes()
+    assert await asked(a, "private", is_seed=True)
+
+    assert await asked(b, "public", is_seed=True)
+    assert not await asked(b, "private", is_seed=True)
+    assert not await asked(b, "private")
+    a.clock.now += 2
+    assert not a.known("private")
+    assert not await asked(a, "private"), "another node's seed was public"
+    assert await asked(a, "public")
+
+
+async def test_the_order_of_seeds_makes_no_difference(nodes):
+    seeds = ["public", "private", "loopback"]
+
+    await asyncio.gather(*(asked(nodes(), kind, is_seed=True) for kind in seeds))
+
+    node = nodes()
+    assert await asked(node, "public")
+    assert node.allowed == {"public"}
+
+
+async def test_what_is_spelled_stays_beside_public_seeds(nodes):
+    a, b = nodes(), nodes()
+    await asked(a, "private", is_seed=True)
+    await asked(b, "public", is_seed=True)
+
+    assert await asked(b, "private", is_seed=True, spelled=True)
+    a.clock.now += 2
+    assert await asked(a, "private")
+
+
+async def test_a_setting_asks_nobody(nodes, db, crawl):
+    node = nodes(frozenset({"private"}))
+
+    assert await asked(node, "private")
+    assert not await asked(node, "loopback", is_seed=True, spelled=True)
+    assert not db("HKEYS", crawl.meta()) or all(
+        not field.startswith(b"address:") for field in db("HKEYS", crawl.meta())
+    )
+
+
+async def test_a_crawl_that_is_lost_is_not_made_again_by_a_seed(nodes, db, crawl):
+    db("DEL", crawl.meta())
+
+    assert not await asked(nodes(), "public", is_seed=True)
+    assert db("EXISTS", crawl.meta()) == 0

@@ -1,0 +1,142 @@
+"""Acks that wait until what they rely on is on replicas, or on disk."""
+
+import asyncio
+import contextlib
+
+import pytest
+from redis.exceptions import ResponseError
+
+from benchmarks.topologies import Process, free_ports
+from frontier.errors import ConfigurationError, StoreUnavailable
+from frontier.queue.push import TEST, Push, SeenShape
+from frontier.seeds.load_once import Seeder
+from frontier.store.client import BlockingStore, Call
+from frontier.store.copies import Copies
+from frontier.urls.seen_hash import mark
+
+
+@pytest.fixture
+def connect_blocking():
+    with contextlib.ExitStack() as stack:
+
+        def connect(server):
+            store = BlockingStore.from_settings({"REDIS_URL": server.url})
+            return stack.enter_context(contextlib.closing(store))
+
+        yield connect
+
+
+class Pair:
+    """A primary and a replica that is not started yet."""
+
+    def __init__(self, binary, directory):
+        one, other = free_ports(2)
+        self.primary = Process(
+            *(binary, directory / "1", one, one, "--port", str(one), "--save", ""),
+            *("--repl-diskless-sync-delay", "0"),
+        )
+        self.replica = Process(
+            *(binary, directory / "2", other, other, "--port", str(other)),
+            *("--save", "", "--replicaof", f"127.0.0.1 {one}"),
+        )
+        self.url = f"redis://127.0.0.1:{one}"
+
+
+@pytest.fixture
+def pair(binary, tmp_path):
+    pair = Pair(binary("valkey-9"), tmp_path)
+    pair.primary.launch()
+    pair.primary.wait()
+    yield pair
+    pair.primary.kill()
+    pair.replica.kill()
+
+
+ANY = pytest.mark.parametrize("shared_server", ["valkey-9"], indirect=True)
+"""Which server other tests share makes no difference to these."""
+
+
+@ANY
+@pytest.mark.one_server("it has a replica of its own")
+async def test_a_push_is_confirmed_when_a_replica_has_it_and_done_once(
+    pair, parts_on, connect, start, new_push, until, caplog
+):
+    node = parts_on(connect(pair))
+    node.store.copies = Copies(replicas=1)
+    start(node.outbox.run())
+    node.outbox.put(0, new_push(b"1"))
+    flush = asyncio.ensure_future(node.outbox.flush())
+    await until(lambda: node.patience.outages, "that it is missed")
+    assert not flush.done()
+    assert "0 of 1 replicas have its last writes; waiting for it" in caplog.text
+
+    pair.replica.launch()
+    await flush
+
+    assert [verdict for _, verdict in node.verdicts] == ["n"]
+    assert await node.items(0) == [b"01"]
+    there = pair.replica.ask(
+        "LRANGE", node.keys.partition(0).ready("0:a.example"), 0, -1
+    )
+    assert there == [b"01"]
+
+
+@ANY
+@pytest.mark.one_server("it counts the commands of one server")
+async def test_one_wait_for_the_disk_is_enough_for_a_flight(
+    parts_on, connect, own_server, start, new_push
+):
+    node = parts_on(connect(own_server))
+    node.store.copies = Copies(disk=True)
+    start(node.outbox.run())
+    for number in range(200):
+        node.outbox.put(number % 4, new_push(b"%d" % number))
+    await node.outbox.flush()
+
+    info = await node.store.call(Call.command("INFO", "commandstats"))
+    calls = {name: stat["calls"] for name, stat in info.items()}
+    flights = calls["cmdstat_waitaof"]
+    assert 0 < flights < calls["cmdstat_evalsha"]
+    assert (await node.scan(0)).ready == 50
+
+
+@pytest.mark.parametrize("copies", [Copies(), Copies(2), Copies(2, disk=True)])
+def test_what_is_lacking_is_said(copies):
+    assert not copies.after([("HGET", "key", "field")])
+    assert copies.after([("EVALSHA", "sha", 0)]) == bool(copies)
+    if not copies:
+        return
+    reply = [1, 1] if copies.disk else 1
+    assert copies.lacking(reply) == "1 of 2 replicas have its last writes"
+    assert copies.lacking([0, 2] if copies.disk else 0)
+    assert not copies.lacking([1, 2] if copies.disk else 2)
+    assert copies.lacking(ResponseError("UNBLOCKED it is a replica now"))
+
+
+async def test_a_node_waits_for_what_it_is_told_to(new_node, own_server):
+    node = new_node(own_server, "a", store_wait_aof=True)
+    await node.open()
+    assert node._store.copies == Copies(0, disk=True)
+    await node.close()
+
+
+@pytest.mark.one_server("it is of a version that cannot wait")
+async def test_a_server_that_cannot_wait_is_refused(new_node, servers):
+    name = "FRONTIER_STORE_WAIT_AOF needs Redis 7.2 or Valkey 8, with appendonly yes"
+    for kind in ("redis-6", "valkey-9"):  # this one without an append-only file
+        node = new_node(servers(kind), "a", store_wait_aof=True)
+        with pytest.raises(ConfigurationError, match=name):
+            await node.open()
+
+
+@pytest.mark.one_server("it has no replica")
+def test_a_command_waits_for_them_too(own_server, crawl, connect_blocking):
+    store = connect_blocking(own_server)
+    store.call(Call.command("HSET", crawl.meta(), "state", "open"))
+    shape = SeenShape(has_bloom=False, has_set=True, capacity=100, error_rate=0.01)
+    push = Push(TEST, mark(b"url"), "0:a.example", 0, b"0\x01item")
+    Seeder(store, crawl, shape).push([(0, push)])
+
+    store.copies = Copies(replicas=1)
+    with pytest.raises(StoreUnavailable, match="0 of 1 replicas"):
+        Seeder(store, crawl, shape).push([(0, push)])

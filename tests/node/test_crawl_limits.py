@@ -1,0 +1,197 @@
+import asyncio
+
+import pytest
+
+from frontier.cluster.membership import Membership
+from frontier.errors import StoreUnavailable
+from frontier.model import Member
+from frontier.node.crawl_limits import Limits, Spending, described, reason_of
+from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
+
+TTL = 60.0
+
+
+@pytest.fixture
+def node(store, crawl):
+    """Make a node on the map of a crawl that is open; it does what it is told."""
+
+    async def node(name="a", waiting=100, ttl=TTL, run=store, **limits):
+        await store.run([Call.command("HSETNX", crawl.meta(), "state", "open")])
+        await Membership(store.run, crawl, Member(name, 1), 4, ttl=TTL).beat(
+            busy=False, report=None
+        )
+        made = Spending(
+            Patience(run),
+            crawl,
+            Limits(**limits),
+            node_id=name,
+            ttl=ttl,
+            waiting=lambda: waiting,
+            on_allowed=lambda: None,
+            on_limit=lambda limit: made.told.append(limit),
+        )
+        made.told = []
+        return made
+
+    return node
+
+
+async def begin_all(node):
+    """Have the node begin what it may; return how many."""
+    count, before = 0, -1
+    while before < count:
+        before = count
+        await node.report()
+        while node.may_begin():
+            node.begin()
+            count += 1
+    return count
+
+
+async def test_nodes_together_begin_no_more_than_the_limit(node):
+    nodes = [await node(name, pages=50) for name in "abc"]
+    begun = [0, 0, 0]
+    for _ in range(60):
+        for i, one in enumerate(nodes):
+            await one.report()
+            if one.may_begin():
+                one.begin()
+                begun[i] += 1
+
+    assert sum(begun) == 50
+    assert all(begun)
+
+
+async def test_what_leads_to_no_page_may_be_begun_again(node):
+    one = await node(pages=10)
+    assert await begin_all(one) == 10
+    one.add("pages", 7)
+    one.end(10)  # three have failed
+
+    assert await begin_all(one) == 3
+    one.add("pages", 3)
+    await one.report()
+    assert one.told == ["pages 10"]
+    assert not one.may_begin()
+
+
+async def test_allowances_that_are_not_used_are_given_back(node):
+    a, b = await node("a", pages=10), await node("b", pages=10)
+    await a.report()
+    assert await begin_all(b) == 5
+    a._waiting = lambda: 0  # another node has its hosts now
+    await a.report()
+
+    assert await begin_all(b) == 5
+    assert await begin_all(a) == 0
+
+
+async def test_what_a_dead_node_may_have_begun_is_had_by_others(node, db, crawl):
+    a, b = await node("a", pages=10), await node("b", pages=10)
+    assert await begin_all(a) == 10
+    assert await begin_all(b) == 0
+    db("HDEL", crawl.nodes(), "a")  # it is taken off the map
+
+    assert await begin_all(b) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("items", 3), ("errors", 3), ("bytes", 3000)]
+)
+async def test_what_cannot_be_known_before_is_counted_for_all(
+    node, db, crawl, name, limit
+):
+    a, b = await node("a", **{name: limit}), await node("b", **{name: limit})
+    each = limit // 3
+    assert a.may_begin()
+    a.add(name, each)
+    b.add(name, each)
+    await a.report()
+    await b.report()
+    assert a.told == b.told == []
+    a.add(name, each)
+    await a.report()
+    await b.report()
+
+    assert a.told == b.told == [f"{name} {limit}"]
+    state, what = db("HMGET", crawl.meta(), "state", "limit")
+    assert (state, what) == (b"limit", f"{name} {limit}".encode())
+    b.add(name, each)  # in flight at that moment: it is counted, and nothing changes
+    await b.report()
+    assert int(db("HGET", crawl.spent(), name)) == 4 * each
+    assert len(b.told) == 1
+
+
+async def test_time_is_that_with_a_live_node(node, db, crawl):
+    one = await node(seconds=0.3, ttl=0.2)
+    db("HSET", crawl.spent(), "active_ms", 200, "active_at", 1)  # before the last stop
+    await one.report()
+    assert one.told == []
+    assert int(db("HGET", crawl.spent(), "active_ms")) == 200
+
+    while not one.told:
+        await one.report()
+    assert one.told == ["time 300"]
+    assert 300 <= int(db("HGET", crawl.spent(), "active_ms")) < 500
+
+
+async def test_a_report_whose_reply_is_lost_is_counted_once(node, store, db, crawl):
+    class Lossy:
+        alone, where, changes = store.alone, store.where, 0
+        lost = 0
+
+        async def run(self, calls, **_):
+            replies = await store.run(calls)
+            if not self.lost:
+                self.lost += 1
+                raise StoreUnavailable("here", "the reply is lost")
+            return replies
+
+    one = await node(run=Lossy(), items=100)
+    one.add("items", 5)
+    await one.report()
+    again = await node(items=100)  # another process of its name
+    again.add("items", 2)
+    await again.report()
+
+    assert int(db("HGET", crawl.spent(), "items")) == 7
+
+
+async def test_a_node_that_scrapy_has_stopped_ends_the_crawl(node, db, crawl):
+    one = await node(seconds=3600)
+    one.reach("time")
+    await one.report(last=True)
+
+    assert db("HGET", crawl.meta(), "limit") == b"time 3600000"
+
+
+async def test_a_crawl_that_is_not_there_is_not_made(node, db, crawl):
+    one = await node(pages=10)
+    db("DEL", crawl.meta())
+    one.add("pages", 10)
+    await one.report()
+
+    assert not db("EXISTS", crawl.meta())
+    assert not db("EXISTS", crawl.spent())
+    assert one.told == []
+
+
+async def test_a_node_that_may_not_begin_asks_until_it_may(node, until):
+    a, b = await node("a", pages=10), await node("b", pages=10)
+    await begin_all(a)
+    asking = asyncio.create_task(b.run())
+    assert not b.may_begin()
+    a.end(10)  # they have failed
+    await a.report(last=True)
+
+    await until(b.may_begin)
+    asking.cancel()
+
+
+def test_limits_are_told_as_people_set_them():
+    assert described("pages 1000") == "1,000 pages (CLOSESPIDER_PAGECOUNT)"
+    assert described("time 90500") == "90.5 s (CLOSESPIDER_TIMEOUT)"
+    assert described("") == described("what 7") == "one that another node has set"
+    assert reason_of("bytes 10") == "frontier_limit_bytes"
+    assert reason_of("") == "frontier_limit"

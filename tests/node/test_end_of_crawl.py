@@ -1,0 +1,137 @@
+import pytest
+
+from frontier.node import end_of_crawl as ending
+from frontier.store.client import Call
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(ending, "INTERVAL", 0.005)
+
+
+@pytest.fixture
+def idle_node(parts, start, db, crawl):
+    """Make a node with nothing to do, which looks for the end of its crawl."""
+
+    async def idle_node(at_each_look=None, partitions=300, rank=0):
+        node = parts(partitions=partitions)
+        node.ending._rank = lambda: rank
+        node.looks = 0
+        db("HSET", crawl.meta(), "state", "open")
+        await node.keeper.beat()
+
+        def is_idle():
+            node.looks += 1
+            if at_each_look is not None:
+                at_each_look(node.looks)
+            return True
+
+        node.is_idle = is_idle
+        start(node.ending.run())
+        return node
+
+    return idle_node
+
+
+async def test_a_crawl_with_nothing_left_ends_after_a_second_look(idle_node, db, crawl):
+    node = await idle_node()
+    await node.finished.wait()
+
+    assert node.ending.ended_here
+    assert db("HGET", crawl.meta(), "state") == b"finished"
+    assert node.looks == 2
+
+
+async def test_a_node_behind_others_finds_the_end_too_but_looks_less_often(idle_node):
+    node = await idle_node(rank=2)
+    await node.finished.wait()
+
+    assert node.looks == 2 * 9
+
+
+@pytest.mark.parametrize("partition", [0, 150, 299])
+async def test_not_while_something_is_reserved_anywhere(
+    idle_node, db, crawl, until, partition
+):
+    keys = crawl.partition(partition)
+    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (10**14))
+    node = await idle_node()
+    await until(lambda: node.looks > 6, "some looks")
+    assert not node.finished.is_set()
+
+    db("HDEL", keys.reserved, 1)
+    await node.finished.wait()
+
+
+async def test_not_while_something_is_ready_and_the_holder_is_told(
+    idle_node, db, crawl, until
+):
+    keys = crawl.partition(7)
+    db("HSET", keys.counts, "ready", 1)
+    db("ZADD", keys.queues, 0, "0:a.example")
+    node = await idle_node()
+    await until(lambda: node.looks > 6, "some looks")
+
+    assert not node.finished.is_set()
+    assert node.inbox.knows(7)
+
+
+async def test_not_while_urls_come_and_go_between_the_looks(idle_node, db, crawl):
+    def push_and_ack(look):
+        if look <= 6:  # a child that was queued, fetched and acked meanwhile
+            db("HINCRBY", crawl.partition(look).counts, "pushed", 1)
+
+    node = await idle_node(push_and_ack)
+    await node.finished.wait()
+
+    assert node.looks == 7  # the sixth look and the seventh saw the same
+
+
+async def test_not_while_a_node_is_busy(idle_node, db, crawl, until):
+    beat = int(db("TIME")[0]) * 1000
+    db("HSET", crawl.nodes(), "other", b"%d 1 1" % beat)  # loads seeds, say
+    node = await idle_node()
+    await until(lambda: node.looks > 6, "some looks")
+    assert not node.finished.is_set()
+
+    db("HSET", crawl.nodes(), "other", b"%d 1 0" % beat)
+    await node.finished.wait()
+
+
+async def test_not_while_this_node_has_something_to_do(parts, start, db, crawl, until):
+    node = parts()
+    db("HSET", crawl.meta(), "state", "open")
+    looks = []
+    node.is_idle = lambda: bool(looks.append(1))
+    start(node.ending.run())
+    await until(lambda: len(looks) > 6)
+
+    assert not node.finished.is_set()
+
+
+async def test_of_two_that_find_the_end_one_has_ended_it(parts, start, db, crawl):
+    db("HSET", crawl.meta(), "state", "open")
+    nodes = [parts(name) for name in "ab"]
+    start(*(node.ending.run() for node in nodes))
+    for node in nodes:
+        await node.finished.wait()
+
+    assert sorted(node.ending.ended_here for node in nodes) == [False, True]
+
+
+@pytest.mark.usefixtures("own_crawl")
+async def test_an_outage_starts_the_looks_anew(
+    parts_on, start, connect, own_server, until
+):
+    store = connect(own_server)
+    node = parts_on(store)
+    await store.call(Call.command("HSET", node.keys.meta(), "state", "open"))
+    await store.call(Call.command("HSET", node.keys.partition(0).reserved, 1, "x"))
+    start(node.ending.run())
+    own_server.kill()
+    await until(lambda: node.patience.outages, "the outage")
+    own_server.start()
+    await store.call(Call.command("DEL", node.keys.partition(0).reserved))
+
+    await node.finished.wait()
+    assert node.ending.ended_here

@@ -1,0 +1,388 @@
+import asyncio
+import contextlib
+import time
+
+import pytest
+
+from frontier.cluster.lease import BATCH
+from frontier.errors import StoreFull
+from frontier.queue.reserve import ack_calls
+from frontier.store.client import Call
+from frontier.store.copies import Copies
+from frontier.store.outage_retry import Patience
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RENEW
+
+TTL = 60.0
+
+
+def urls(count):
+    return [b"%d" % n for n in range(count)]
+
+
+async def settle(*nodes):
+    """Let *nodes* beat in turn until each has exactly what it should."""
+    for _ in range(10):
+        if all([await node.keeper.beat() for node in nodes]):
+            return
+    raise AssertionError("partitions still change hands")
+
+
+@pytest.fixture
+def die(db, crawl):
+    """Have a node die, and its leases end."""
+
+    def die(node, name):
+        for partition in node.leases.held:
+            db("DEL", crawl.partition(partition).lease)
+        db("HSET", crawl.nodes(), name, "1000 1 0")
+
+    return die
+
+
+async def test_the_first_node_takes_everything(parts):
+    a = parts("a", partitions=8)
+
+    assert await a.keeper.beat() is True
+    assert sorted(a.leases.held) == list(range(8))
+
+
+async def test_a_second_node_gets_its_share_and_nobody_has_the_same(parts):
+    a, b = parts("a", partitions=32), parts("b", partitions=32)
+    await settle(a)
+    await settle(b, a)
+
+    assert sorted([*a.leases.held, *b.leases.held]) == list(range(32))
+    assert set(a.leases.held) == set(a.membership.ring.owned_by("a"))
+    assert min(len(a.leases.held), len(b.leases.held)) >= 12
+
+
+async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
+    parts, start, new_push, until
+):
+    a, b = parts("a", partitions=8), parts("b", partitions=8)
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    for partition in range(8):
+        await a.push(partition, new_push(b"x", f"{partition}.example"))
+    await a.inbox.look(range(8))
+    await until(lambda: len(a.inbox) == 8)
+    by_partition = {}
+    while (reservation := a.inbox.take()) is not None:
+        by_partition[reservation.lease.partition] = reservation
+
+    await b.keeper.beat()
+    assert await a.keeper.beat() is False
+    assert await b.keeper.beat() is False
+    assert b.leases.held == {}, "everything is under way at a"
+    moving = b.membership.ring.owned_by("b")
+    assert a.inbox.barred == set(moving)
+
+    for partition in moving:
+        a.acks.complete(by_partition[partition])
+    await a.acks.drain()
+    await settle(a, b)
+    await a.keeper.beat()
+    assert sorted(b.leases.held) == moving
+    assert a.inbox.barred == set()
+
+
+async def test_what_was_not_started_is_handed_over_in_its_order(
+    parts, start, new_push, until
+):
+    a, b = parts("a", partitions=8, cap=99, size=99), parts("b", partitions=8)
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    for partition in range(8):
+        await a.push(partition, *map(new_push, urls(4)))
+    await a.inbox.look(range(8))
+    await until(lambda: len(a.inbox) == 32)
+
+    await settle(b, a)
+    assert b.leases.held
+    for moved in b.leases.held:
+        assert await b.items(moved) == [b"0" + url for url in urls(4)]
+        assert b.inbox.knows(moved)
+    assert b.keeper.reclaimed == 0
+
+
+async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, die):
+    a, b = parts("a"), parts("b")
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    await a.push(0, *map(new_push, urls(5)))
+    await a.inbox.look([0])
+    await until(lambda: len(a.inbox) == 5)
+    a.inbox.stopped = True
+    die(a, "a")
+
+    await settle(b)
+
+    assert sorted(b.leases.held) == [0, 1, 2, 3]
+    assert b.keeper.reclaimed == 5
+    assert await b.items(0) == [b"0" + url for url in urls(5)]  # none was started
+    assert b.inbox.knows(0)
+
+
+async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
+    parts, start, new_push, until, die
+):
+    for name in "abcdef":
+        node = parts(name)
+        start(node.outbox.run(), node.inbox.run())
+        await settle(node)
+        if name == "a":
+            await node.push(0, new_push(b"innocent"))
+            await node.inbox.look([0])
+        await until(lambda node=node: len(node.inbox))
+        node.inbox.stopped = True
+        die(node, name)
+
+    assert node.keeper.dead == 0
+    assert node.keeper.reclaimed == 1
+
+
+async def test_the_marks_of_what_is_acked_do_not_stay(
+    parts, start, new_push, until, db, crawl
+):
+    a = parts("a")
+    start(a.outbox.run(), a.inbox.run(), a.starts.run())
+    await settle(a)
+    await a.push(0, new_push(b"x"))
+    await a.inbox.look([0])
+    await until(lambda: len(a.inbox))
+    reservation = a.inbox.take()
+    a.starts.begin(reservation)
+    mark = crawl.partition(0).started
+    await until(lambda: db("SMEMBERS", mark) == {b"%d" % reservation.id})
+    assert db("TTL", mark) > 80_000
+
+    a.acks.complete(reservation)
+    await a.acks.drain()
+    await until(lambda: not db("EXISTS", mark))
+
+
+async def test_the_third_node_that_dies_of_a_url_is_the_last(
+    parts, start, new_push, until, die, db, crawl
+):
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        node = parts(name)
+        start(node.outbox.run(), node.inbox.run())
+        await settle(node)
+        if name == "a":
+            await node.push(0, new_push(b"deadly"))
+            await node.inbox.look([0])
+        if name == "d":
+            break
+        await until(lambda node=node: len(node.inbox))
+        node.inbox.stopped = True
+        node.starts.begin(node.inbox.take())
+        start(node.starts.run())
+        await until(lambda: db("EXISTS", crawl.partition(0).started))
+        die(node, name)
+
+    assert node.keeper.dead == 1
+    scan = await node.scan(0)
+    assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
+
+
+async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
+    parts, parts_on, flaky, db, crawl
+):
+    count = 2 * BATCH
+    for partition in range(count):
+        keys = crawl.partition(partition)
+        db("HSET", keys.reserved, 1, b"5\n0:a.example\n0url")
+    b = parts_on(flaky(LEASE_ACQUIRE, 2), "b", partitions=count)
+
+    assert await b.keeper.beat() is False
+    assert len(b.leases.held) == BATCH
+    await settle(b)
+
+    assert b.keeper.reclaimed == count
+    scans = [await b.scan(partition) for partition in range(count)]
+    assert {(scan.ready, scan.reserved) for scan in scans} == {(1, 0)}
+
+
+async def test_a_partition_that_a_live_node_holds_is_waited_for(parts, db, crawl):
+    for partition in range(4):
+        db("HSET", crawl.partition(partition).lease, "token", 5, "holder", "x")
+    a = parts("a")
+
+    assert await a.keeper.beat() is False
+    db("DEL", crawl.partition(2).lease)
+    await a.keeper.beat()
+    assert list(a.leases.held) == [2]
+
+
+async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
+    parts, start, new_push, until, db, crawl
+):
+    a = parts("a")
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    await a.push(0, new_push(b"1"))
+    await a.inbox.look([0])
+    await until(lambda: len(a.inbox))
+    db("HSET", crawl.partition(0).lease, "token", 1)
+    db("SET", crawl.partition(0).fence, 1)
+
+    await a.keeper._renew()
+
+    assert 0 not in a.leases.held
+    assert a.inbox.idle
+    assert a.inbox.take() is None
+
+
+async def test_a_renewal_finds_what_no_hint_told(parts, db, crawl):
+    a = parts("a")
+    await settle(a)
+    keys = crawl.partition(3)
+    db("HSET", keys.counts, "ready", 1)
+    db("ZADD", keys.queues, 0, "0:a.example")
+
+    await a.keeper._renew()
+
+    assert a.inbox.knows(3)
+
+
+async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
+    a = parts("a")
+    await a.keeper.beat()
+    assert not a.finished.is_set()
+
+    db("HSET", crawl.meta(), "state", "finished")
+    await a.keeper.beat()
+    assert a.finished.is_set()
+
+
+@pytest.mark.usefixtures("own_crawl")
+async def test_a_keeper_that_is_run_keeps_through_an_outage(
+    parts_on, start, connect, own_server, until
+):
+    store = connect(own_server)
+    a = parts_on(store, "a")
+    a.keeper._beat = 0.01
+    start(a.keeper.run())
+    await until(lambda: len(a.leases.held) == 4)
+    tokens = {p: lease.token for p, lease in a.leases.held.items()}
+    own_server.kill()
+    await until(lambda: a.patience.outages, "the outage")
+    own_server.start()
+    await until(lambda: a.patience._since is None, "the end of the outage")
+    await a.keeper._renew()
+
+    assert {p: lease.token for p, lease in a.leases.held.items()} == tokens
+    assert a.leases.current(0)
+    assert not await store.run(ack_calls(a.keys.partition(0), a.leases.held[0], []))
+    assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 1
+
+
+@pytest.mark.usefixtures("own_crawl")
+async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
+    parts_on, start, connect, own_server, new_push, until
+):
+    store = connect(own_server)
+    a = parts_on(store, "a")
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    await a.push(0, *map(new_push, urls(5)))
+    await a.inbox.look([0])
+    await until(lambda: len(a.inbox) == 5)
+    a.keeper._ttl = 0.03
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
+    handing_over = asyncio.ensure_future(a.keeper._hand_over({0}))
+    await until(lambda: a.patience.outages, "the refusal")
+    start(a.keeper.renew())
+
+    for partition in range(4):
+        since = time.monotonic() + TTL
+        await until(lambda p=partition, s=since: a.leases.held[p].deadline > s)
+
+    assert not handing_over.done()
+    with pytest.raises(StoreFull):
+        await a.keeper.beat()
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
+    await handing_over
+    assert sorted(a.leases.held) == [1, 2, 3]
+    assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
+    assert await a.items(0) == [b"0" + url for url in urls(5)]
+
+
+async def test_a_renewal_does_not_bring_a_released_lease_back(parts, monkeypatch):
+    a = parts("a")
+    await settle(a)
+    released, run = asyncio.Event(), a.leases._run
+
+    async def late(calls):
+        if calls[0].script is LEASE_RENEW:  # it is overtaken, if it can be
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(released.wait(), 0.2)
+        return await run(calls)
+
+    async def release():
+        await a.leases.release([0])
+        released.set()
+
+    monkeypatch.setattr(a.leases, "_run", late)
+    await asyncio.gather(a.leases.renew(), release())
+
+    assert sorted(a.leases.held) == [1, 2, 3]
+    assert await a.store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
+
+
+class Apart(Patience):
+    """Takes one server for a cluster."""
+
+    alone = False
+
+
+@pytest.mark.one_server("on a cluster a failover is more than a doubt")
+@pytest.mark.parametrize("first", ["death", "failover"])
+async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
+    parts, store, die, caplog, first
+):
+    a, b = parts("a", patience=Apart(store)), parts("b")
+    c = parts("c")
+
+    async def examine():
+        """Nothing is missing."""
+
+    a.patience.on_change(examine)
+    await settle(a, b, c)
+    if first == "death":
+        die(b, "b")
+        await a.keeper.beat()
+    a.patience.doubt()
+    await a.keeper.beat()
+    if first == "failover":
+        die(b, "b")
+        await a.keeper.beat()
+    c.keeper.leave()
+    await settle(c, a)
+    await c.membership.leave({})
+    await settle(a)
+
+    told = [r.getMessage() for r in caplog.records if "around a failover" in r.msg]
+    assert len(told) == 1
+    assert told[0].startswith("node b died")
+
+
+@pytest.mark.parametrize("kind", [Patience, Apart])
+async def test_a_death_without_what_may_be_lost_is_not_told(
+    parts, store, die, caplog, kind
+):
+    a, b = parts("a", patience=kind(store)), parts("b")
+    store.copies = Copies(replicas=1)
+
+    async def examine():
+        """Nothing is missing."""
+
+    a.patience.on_change(examine)
+    await settle(a, b)
+    a.patience.doubt()
+    die(b, "b")
+    await a.keeper.beat()
+    await settle(a)
+
+    assert "around a failover" not in caplog.text

@@ -1,0 +1,127 @@
+"""Pushes of a command: it waits for each, and ends."""
+
+import asyncio
+
+import pytest
+
+from frontier.errors import PushForgotten
+from frontier.queue.push import FORCE, SeenShape
+from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.store.client import BlockingStore, Call
+
+SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
+URLS = [b"https://a.example/%d" % n for n in range(3)]
+
+
+@pytest.mark.one_server("a wire leads to one server")
+async def test_a_seed_whose_reply_is_lost_is_queued_once_and_counts_as_new(
+    wire, crawl, new_push, db
+):
+    async with wire:
+        store = BlockingStore.from_settings({"REDIS_URL": wire.url})
+        store._servers.repeats = 5  # as on a cluster, and with a Sentinel
+        seeder = Seeder(store, crawl, SHAPE)
+        await asyncio.to_thread(seeder.push, [(0, new_push(URLS[0]))])
+        wire.lose_reply_to = URLS[1]
+        forced = new_push(URLS[2], mode=FORCE)
+        pushes = [(0, new_push(URLS[1])), (0, forced), (0, new_push(URLS[0]))]
+        await asyncio.to_thread(seeder.push, pushes)
+        await asyncio.to_thread(seeder.leave)
+        await asyncio.to_thread(store.close)
+
+    assert wire.lost == 1
+    keys = crawl.partition(0)
+    assert db("LRANGE", keys.ready("0:a.example"), 0, -1) == [b"0" + u for u in URLS]
+    assert (seeder.queued, seeder.seen) == (2, 1)
+    assert db("EXISTS", keys.pushers) == 0
+
+
+def test_seeds_that_are_forgotten_before_the_end_are_told_of(
+    blocking, crawl, new_push, db
+):
+    seeder = Seeder(blocking(), crawl, SHAPE)
+    seeder.push([(0, new_push(URLS[0])), (1, new_push(URLS[1]))])
+    db("DEL", crawl.partition(1).pushers)
+
+    with pytest.raises(PushForgotten, match="load it again"):
+        seeder.leave()
+    with pytest.raises(PushForgotten):
+        seeder.push([(1, new_push(URLS[2]))])
+
+
+@pytest.mark.parametrize("what", ["ready", "type", "pushers"])
+def test_what_a_damaged_partition_is_to_have_is_held_and_the_rest_is_queued(
+    blocking, crawl, new_push, db, what
+):
+    hurt, sound = crawl.partition(0), crawl.partition(1)
+    seeder = Seeder(blocking(), crawl, SHAPE)
+    if what == "ready":
+        db("HSET", hurt.counts, "ready", "abc")
+    else:
+        db("SET", hurt.counts if what == "type" else hurt.pushers, "x")
+    pushes = [(n, new_push(url)) for n in (0, 1) for url in URLS]
+    seeder.push(pushes)
+    seeder.push(pushes[:1])  # as if the list were loaded once more
+    seeder.leave()
+
+    assert db("LLEN", sound.ready("0:a.example")) == len(URLS) == seeder.queued
+    assert db("HLEN", hurt.held) == len(URLS)
+    assert db("HGET", hurt.lease, "token") == b"aside"
+    (told,) = seeder.holding.told()
+    key = "pushers" if what == "pushers" else "counts"
+    assert f"partition 0 is set aside: its key {key} is damaged" in told
+    assert f"frontier crawl repair {crawl.crawl_id}" in told
+
+
+def test_what_is_damaged_after_a_push_is_set_aside_at_the_end(
+    blocking, crawl, new_push, db
+):
+    seeder = Seeder(blocking(), crawl, SHAPE)
+    seeder.push([(0, new_push(URLS[0])), (1, new_push(URLS[1]))])
+    db("DEL", crawl.partition(0).pushers)
+    db("SET", crawl.partition(0).pushers, "x")
+    seeder.leave()
+
+    assert list(seeder.holding.faults) == [0]
+    assert db("EXISTS", crawl.partition(1).pushers) == 0
+
+
+def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(
+    blocking, crawl, db
+):
+    db("HSET", crawl.meta(), "state", "open")
+    lock = SeedLock(blocking(), crawl, "list", "me")
+    assert lock.hold(0) == 0
+    assert lock.hold(2) == 2
+    lock.start_over()
+
+    assert SeedLock(blocking(), crawl, "list", "me").hold(0) == 0
+
+
+async def test_a_process_that_ends_leaves_no_mark(parts, start, new_push, db):
+    node = parts()
+    start(node.outbox.run())
+    await node.push(0, new_push(URLS[0]))
+    await node.push(1, new_push(URLS[1]))
+    names = [node.keys.partition(number).pushers for number in (0, 1)]
+    assert [db("EXISTS", name) for name in names] == [1, 1]
+
+    await node.store.run(node.outbox.pusher.leave())
+    assert [db("EXISTS", name) for name in names] == [0, 0]
+
+
+async def test_the_marks_of_processes_long_gone_make_room(parts, start, new_push, db):
+    pushers = parts().keys.partition(0).pushers
+    now = db("TIME")[0]
+    for number in range(20):
+        age = 10 if number % 4 == 0 else 4000
+        db("HSET", pushers, f"p{number}", f"7 {now - age} nns")
+    node = parts()
+    start(node.outbox.run())
+    await node.push(0, new_push(URLS[0]))
+
+    left = set(db("HKEYS", pushers))
+    assert left == {b"p0", b"p4", b"p8", b"p12", b"p16"} | {
+        node.outbox.pusher.process.encode()
+    }
+    assert (await node.store.call(Call.command("HGET", pushers, "p0"))).startswith(b"7")

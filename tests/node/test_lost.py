@@ -1,0 +1,181 @@
+"""A store that lost the crawl, in whole or in part: no node takes it for the end."""
+
+import pytest
+from owner import fetch, push
+
+from frontier.cluster import crawls
+from frontier.errors import CrawlLost, NodeReplaced
+from frontier.store.client import Call
+
+
+@pytest.fixture
+def lose(store):
+    """Delete the keys of a crawl, but those of which one of *kept* is a part."""
+
+    async def lose(keys, *kept):
+        pattern = f"{{{keys.namespace}:{keys.crawl_id}*"
+        names = await store.call(Call.command("KEYS", pattern))
+        gone = [n for n in names if not any(k.encode() in n for k in kept)]
+        await store.run([Call.command("UNLINK", name) for name in gone])
+        return pattern
+
+    return lose
+
+
+@pytest.fixture
+def open_node(new_node, server, stack):
+    async def open_node(name="a", **settings):
+        node = new_node(server, name, **{"lease_ttl": 4.0, **settings})
+        node._owner.busy = True  # it loads seeds
+        await node.open()
+        stack.push_async_callback(node.close)
+        return node
+
+    return open_node
+
+
+def failed(node):
+    return lambda: node._owner.failures
+
+
+async def fill(node):
+    for number in range(40):
+        push(node, b"%d" % number, f"h{number}.example")
+    await node.outbox.flush()
+
+
+async def test_a_store_that_was_emptied_is_not_the_end_of_the_crawl(
+    open_node, lose, store, until
+):
+    a, b = await open_node("a"), await open_node("b")
+    await fill(a)
+    a._owner.busy = b._owner.busy = False
+    pattern = await lose(a.keys)
+
+    for node in (a, b):
+        await until(failed(node), "a failure")
+        assert not node.finished
+        await node.close()
+        (error,) = node._owner.failures
+        assert isinstance(error, CrawlLost)
+        assert f"the crawl {a.keys.crawl_id}," in str(error)
+        assert "frontier crawl rebuild" in str(error)
+    assert await store.call(Call.command("KEYS", pattern)) == []
+
+
+async def test_an_emptied_part_of_a_store_is_found_by_who_pushes(
+    open_node, lose, store, until
+):
+    a = await open_node()
+    await fill(a)
+    pattern = await lose(a.keys, f"{a.keys.crawl_id}}}", ":3}")
+    kept = set(await store.call(Call.command("KEYS", pattern)))
+    push(a, b"another", "h99.example")
+
+    await until(failed(a), "a failure")
+    assert isinstance(a._owner.failures[0], CrawlLost)
+    await a.close()
+    left = set(await store.call(Call.command("KEYS", pattern)))
+    assert {name.rpartition(b":")[0] for name in left - kept} <= {
+        name.rpartition(b":")[0] for name in kept
+    }, "nothing is in what was emptied"
+
+
+async def test_an_emptied_part_is_found_by_who_holds_it(open_node, lose, until):
+    a = await open_node(lease_ttl=1.0)
+    await lose(a.keys, f"{a.keys.crawl_id}}}")
+
+    await until(failed(a), "a failure")
+    assert isinstance(a._owner.failures[0], CrawlLost)
+
+
+async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
+    open_node, lose, store, until
+):
+    a = await open_node(lease_ttl=60.0)
+    keys = a.keys.partition(5)
+    await store.call(Call.command("UNLINK", keys.counts))
+    a._owner.busy = False
+
+    await until(failed(a), "a failure")
+    assert not a.finished
+
+
+async def test_an_emptied_part_is_found_by_who_joins(open_node, new_node, server, lose):
+    a = await open_node()
+    await fill(a)
+    await lose(a.keys, f"{a.keys.crawl_id}}}")
+
+    with pytest.raises(CrawlLost, match=a.keys.crawl_id):
+        await new_node(server, "b").open()
+
+
+async def test_the_parts_of_an_earlier_crawl_of_the_name_are_not_taken_over(
+    open_node, new_node, server, lose
+):
+    a = await open_node()
+    await fill(a)
+    await lose(a.keys, ":counts")  # the spider's next crawl gets another name
+
+    with pytest.raises(CrawlLost, match=a.keys.crawl_id):
+        await new_node(server, "b", crawl_id=a.keys.crawl_id).open()
+
+
+async def test_another_crawl_of_the_name_is_not_joined(
+    open_node, lose, store, until, unique
+):
+    a = await open_node()
+    await fill(a)
+    await lose(a.keys)
+    again = await crawls.enter(
+        store.run, unique, "site", a.keys.crawl_id, {"FRONTIER_PARTITIONS": 16}
+    )
+
+    await until(failed(a), "a failure")
+    await a.close()
+    assert again.born != a.keys.born
+    assert await store.call(Call.command("EXISTS", again.nodes())) == 0
+    counts = await store.call(Call.command("HGETALL", again.partition(3).counts))
+    assert counts == {b"born": again.born.encode()}
+
+
+async def test_a_node_that_leaves_a_store_that_was_emptied_says_so(
+    open_node, lose, store
+):
+    a = await open_node(lease_ttl=600.0)
+    await fill(a)
+    a.leave = None
+    pattern = await lose(a.keys)
+    await a.close()
+
+    assert isinstance(a._owner.failures[0], CrawlLost)
+    assert await store.call(Call.command("KEYS", pattern)) == []
+
+
+async def test_a_crawl_without_a_mark_goes_on(open_node, lose, store):
+    """One that an older version began."""
+    a = await open_node()
+    await a.close()
+    await store.call(Call.command("HDEL", a.keys.meta(), "born", "marked"))
+    for number in range(16):
+        counts = a.keys.partition(number).counts
+        await store.call(Call.command("HDEL", counts, "born"))
+
+    b = await open_node("b")
+    assert b.keys.crawl_id == a.keys.crawl_id
+    assert b.keys.born == ""
+    await fill(b)
+    b._owner.busy = False
+    fetched = []
+    await fetch(b, lambda url: [], fetched)
+    assert len(fetched) == 40
+
+
+async def test_of_two_nodes_with_one_id_the_first_goes(open_node, until):
+    a, b = await open_node("same"), await open_node("same")
+
+    await until(failed(a), "a failure")
+    assert isinstance(a._owner.failures[0], NodeReplaced)
+    await a.close()
+    assert await until(lambda: b.partitions_held == 16, "the hand-over")
+    assert not b._owner.failures

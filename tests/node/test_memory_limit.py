@@ -1,0 +1,157 @@
+"""Giving up sets, on a real server."""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import pytest
+
+from frontier.cluster.lease import Leases
+from frontier.node.outbox import Outbox
+from frontier.queue.push import TEST, Push, SeenShape
+from frontier.seen.memory_limit import Budget
+from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
+from frontier.urls.seen_hash import mark
+
+SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
+PARTITIONS = 4
+
+
+class Crawl:
+    """A crawl that pushes to all partitions, and its budget."""
+
+    def __init__(self, store, keys, max_bytes, shape=SHAPE):
+        self.store, self.keys = store, keys
+        patience = Patience(store)
+        self.verdicts = {}
+        self.outbox = Outbox(
+            patience, keys, shape, on_verdicts=self._note, on_risen=lambda _: []
+        )
+        self.budget = Budget(
+            patience,
+            keys,
+            Leases(patience.once, keys, "a", ttl=60.0),
+            shape,
+            partitions=PARTITIONS,
+            max_bytes=max_bytes,
+        )
+
+    def _note(self, pushes, verdicts):
+        self.verdicts.update(zip((p.tag for p in pushes), verdicts, strict=True))
+
+    async def push(self, first, end):
+        self.verdicts.clear()
+        task = asyncio.create_task(self.outbox.run())
+        for n in range(first, end):
+            push = Push(TEST, mark(b"%d" % n), "", 0, b"", n)
+            self.outbox.put(n % PARTITIONS, push)
+        await self.outbox.flush()
+        task.cancel()
+        return "".join(self.verdicts[n] for n in range(first, end))
+
+    async def set_keys(self):
+        found = 0
+        for number in range(PARTITIONS):
+            pattern = self.keys.partition(number).tag.replace("[", "\\[") + ":set:*"
+            found += len(await self.store.call(Call.command("KEYS", pattern)))
+        return found
+
+
+async def test_what_is_under_the_budget_is_left_alone(store, crawl):
+    it = Crawl(store, crawl, 10**9)
+    await it.push(0, 3_000)
+    await it.budget.look()
+
+    assert it.budget.state.given_up == 0
+    assert it.budget.state.set_urls == it.budget.state.urls == 3_000
+    assert await it.push(0, 3_000) == "s" * 3_000
+
+
+async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, caplog):
+    it = Crawl(store, crawl, 60_000)
+    await it.push(0, 12_000)  # 106 kB
+    keys = await it.set_keys()
+    with caplog.at_level(logging.WARNING):
+        await it.budget.look()
+        await it.budget.look()
+
+    state = it.budget.state
+    assert state.set_bytes <= 0.9 * 60_000
+    assert state.given_up + state.set_urls == state.urls == 12_000
+    assert await it.set_keys() < keys
+    (warning,) = caplog.messages
+    assert "FRONTIER_SEEN_SET_MAX_BYTES = 60000" in warning
+
+    again = await it.push(0, 12_000)
+    assert set(again) == {"s", "b"}
+    assert again.count("b") == state.given_up
+
+    new = await it.push(12_000, 24_000)
+    await it.budget.look()
+    wrong = new.count("b")
+    assert 0 < wrong < 0.01 * 12_000
+    assert wrong / 4 < it.budget.state.lost < 4 * wrong
+
+
+async def test_a_budget_far_too_small_is_kept_too(store, crawl):
+    it = Crawl(store, crawl, 1)
+    for first in range(0, 8_000, 2_000):
+        await it.push(first, first + 2_000)
+        await it.budget.look()
+
+        assert it.budget.state.set_bytes == 0
+        assert await it.set_keys() == 0
+    assert set(await it.push(0, 8_000)) == {"b"}
+
+
+async def test_a_node_that_dies_in_between_leaves_the_rest_to_the_next(
+    store, crawl, monkeypatch
+):
+    it = Crawl(store, crawl, 1)
+    await it.push(0, 4_000)
+
+    async def dies(*_):
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Budget, "_delete", dies)
+        with pytest.raises(ConnectionError):
+            await it.budget.look()
+    assert await it.set_keys() > 0
+
+    await Crawl(store, crawl, 1).budget.look()
+    assert await it.set_keys() == 0
+
+
+async def test_two_that_look_at_once_give_a_set_up_once(store, connect, server, crawl):
+    it, other = Crawl(store, crawl, 1), Crawl(connect(server), crawl, 1)
+    await it.push(0, 4_000)
+    await asyncio.gather(it.budget.look(), other.budget.look())
+    await it.budget.look()
+
+    assert it.budget.state.given_up == 4_000
+    assert await it.push(0, 4_000) == "b" * 4_000
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+async def test_pushes_go_on_while_sets_are_given_up(
+    store, connect, server, crawl, bits
+):
+    shape = replace(SHAPE, set_bits=bits, error_rate=1e-5)
+    it, other = Crawl(store, crawl, 20_000, shape), Crawl(connect(server), crawl, 1)
+    other.budget._shape = shape
+    stop = asyncio.Event()
+
+    async def look():
+        while not stop.is_set():
+            await other.budget.look()
+
+    looking = asyncio.create_task(look())
+    verdicts = "".join([await it.push(n, n + 1_000) for n in range(0, 20_000, 1_000)])
+    stop.set()
+    await looking
+
+    assert other.budget.state.given_up > 0
+    assert verdicts.count("n") >= 20_000 - 5
+    assert set(await it.push(0, 20_000)) <= {"s", "b"}

@@ -1,0 +1,372 @@
+import asyncio
+import gc
+import logging
+from urllib.parse import quote
+
+import pytest
+from owner import fetch, push
+from secured import SECRET, SecuredServer, certify
+
+from frontier.cluster.crawls import cancel_call
+from frontier.errors import (
+    ConfigurationError,
+    CrawlOpen,
+    KeyDamaged,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+)
+from frontier.node.remove_frontier import remove_frontier
+from frontier.store.client import BlockingStore, Call
+
+
+def tree(url):
+    """Two children of each page, of 200 on eight hosts, and the page itself."""
+    number = int(url)
+    children = [n for n in (2 * number, 2 * number + 1, number) if n < 200]
+    return [(b"%d" % n, f"h{n % 8}.example") for n in children]
+
+
+async def test_two_nodes_fetch_each_page_once_and_find_the_end(
+    new_node, server, store, unique, until
+):
+    a, b = new_node(server, "a"), new_node(server, "b")
+    a._owner.busy = True  # it loads the seeds
+    await a.open()
+    await b.open()
+    await until(
+        lambda: b.partitions_held and a.partitions_held + b.partitions_held > 15
+    )
+    push(a, b"1", "h1.example")
+    push(b, b"1", "h1.example")
+    await a.outbox.flush()
+    a._owner.busy = False
+    by_a, by_b = [], []
+
+    await asyncio.gather(fetch(a, tree, by_a), fetch(b, tree, by_b))
+    await a.close()
+    await b.close()
+
+    assert sorted(map(int, by_a + by_b)) == list(range(1, 200))
+    assert by_a
+    assert by_b
+    assert not a._owner.failures + b._owner.failures
+    spider = await store.call(Call.command("HGETALL", f"{unique}:spider:site"))
+    assert set(spider) == {b"serial"}, "the next start is a new crawl"
+
+
+async def test_a_node_that_leaves_takes_nothing_with_it(new_node, server, store, until):
+    a = new_node(server, "a")
+    a._owner.busy = True
+    await a.open()
+    for n in range(50):
+        push(a, b"%d" % n, f"h{n}.example")
+    await a.outbox.flush()
+    await until(lambda: len(a.inbox) > 0)
+    await a.close()
+
+    b = new_node(server, "b")
+    await b.open()
+    assert b.keys == a.keys
+    fetched = []
+    await fetch(b, lambda url: [], fetched)
+    await b.close()
+    assert sorted(map(int, fetched)) == list(range(50))
+    assert b.reclaimed == 0
+
+
+async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, servers):
+    node = new_node(servers("any"), "a")
+
+    await node.open()  # and no loop of it has run yet
+
+    assert node.watchdog._child.poll() is None
+    await node.close()
+
+
+async def test_a_node_of_another_shape_is_refused_and_leaves_no_trace(
+    new_node, server, store
+):
+    a, b = new_node(server, "a"), new_node(server, "b", partitions=8)
+    await a.open()
+
+    with pytest.raises(ConfigurationError, match="FRONTIER_PARTITIONS = 8.*16"):
+        await b.open()
+    members = await store.call(Call.command("HKEYS", a.keys.nodes()))
+    assert members == [b"a"]
+    await a.close()
+
+
+async def test_a_server_that_may_forget_is_refused(new_node, own_server, connect):
+    store = connect(own_server)
+    await store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
+
+    with pytest.raises(StoreRefused, match="noeviction"):
+        await new_node(own_server, "a").open()
+
+
+async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_server):
+    own_server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await new_node(own_server, "a").open()
+
+
+async def test_a_node_waits_for_a_store_that_is_yet_to_come(
+    new_node, own_server, caplog, until
+):
+    own_server.kill()
+    node = new_node(own_server, "a", store_wait=50.0)
+    opening = asyncio.create_task(node.open())
+    await until(lambda: "FRONTIER_STORE_WAIT" in caplog.text, "a line")
+    assert not opening.done()
+
+    await asyncio.to_thread(own_server.start)
+    await opening
+    await until(lambda: node.partitions_held == 16, "its partitions")
+    await node.close()
+
+
+async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
+    a = new_node(server, "a")
+    a._owner.busy = True
+    await a.open()
+    looks = a._parts.ending._idle
+    count = []
+    a._parts.ending._idle = lambda: count.append(1) or looks()
+    await until(lambda: len(count) > 5)
+    assert not a.finished
+
+    a._owner.busy = False
+    await a._parts.keeper.beat()
+    await a._owner.finished.wait()
+    await a.close()
+
+
+async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, until):
+    a = new_node(server, "a")
+    await a.open()
+    db("SET", a.keys.nodes(), "not a hash")
+
+    await until(lambda: a._owner.failures, "the failure")
+    assert isinstance(a._owner.failures[0], KeyDamaged)
+    assert a.keys.nodes() in str(a._owner.failures[0])
+    async with asyncio.timeout(5):  # and nobody waits for what it will not do
+        await a.close()
+
+
+async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
+    a = new_node(server, "a", queue_key="url")
+    a._owner.busy = True
+    await a.open()
+    a.inbox.stopped = True
+    for n in range(200):
+        push(a, b"%d" % n, "h.example")
+    await a.outbox.flush()
+
+    names = [a.keys.partition(p).queues for p in range(16)]
+    found = await store.run([Call.command("ZRANGE", name, 0, -1) for name in names])
+    assert found == [[b"0:*"]] * 16
+    await a.close()
+
+
+def kinds(db, unique):
+    """What is left of crawls: the last part of the name of each key."""
+    names = db("KEYS", f"{{{unique}:*")
+    return {name.rsplit(b"}:", 1)[1].split(b":")[0].decode() for name in names}
+
+
+TELLING = {"meta", "epoch", "reports", "counts", "fence", "dead", "nodes", "hints"}
+"""Keys that tell about a crawl, or end by themselves."""
+
+
+async def test_what_a_crawl_has_seen_is_removed_when_it_ends_if_it_is_not_to_be_kept(
+    new_node, server, db, unique
+):
+    a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
+    a._owner.busy = True
+    await a.open()
+    await b.open()
+    push(a, b"1", "h1.example")
+    await a.outbox.flush()
+    a._owner.busy = False
+    await asyncio.gather(fetch(a, tree, []), fetch(b, tree, []))
+
+    await a.close()
+    assert "set" in kinds(db, unique), "another node is still in it"
+    await b.close()
+
+    assert kinds(db, unique) <= TELLING
+    assert "counts" in kinds(db, unique)
+
+
+async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
+    new_node, server, db, store, unique, until
+):
+    a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
+    a._owner.busy = True  # or the crawl might end before anything is pushed
+    await a.open()
+    await b.open()
+    for number in range(200):
+        push(a, b"%d" % number, f"h{number % 8}.example")
+    await a.outbox.flush()
+    with pytest.raises(CrawlOpen):
+        await remove_frontier(store.run, a.keys, a.config)
+    await store.run([cancel_call(a.keys, ttl=60.0)])
+
+    for node in (a, b):
+        await until(lambda node=node: "cancel" in node._owner.orders)
+        node.leave()
+        await node.close()
+
+    assert not a.finished
+    assert kinds(db, unique) <= TELLING
+    assert db("HGET", f"{unique}:spider:site", "open") is None
+    part = a.keys.partition(3)
+    db("ZADD", part.queues, 0, "0:h.example")
+    db("RPUSH", part.spilled("0:h.example"), "a block")
+    await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm
+    assert kinds(db, unique) <= TELLING
+
+
+@pytest.fixture(scope="module")
+def secured(binary):
+    server = SecuredServer(binary("redis-7"))
+    server.launch()
+    server.wait()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize("form", ["url", "params"])
+async def test_a_node_crawls_through_tls_as_a_user_and_no_log_has_the_password(
+    new_node, secured, caplog, form
+):
+    caplog.set_level(logging.DEBUG)
+    found = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": secured.port}
+    redis = {
+        "url": {"REDIS_URL": secured.url()},
+        "params": {**found, "REDIS_PARAMS": secured.params},
+    }[form]
+    node = new_node(None, "a", redis)
+    fetched = []
+    node._owner.busy = True
+    await node.open()
+    push(node, b"1", "h1.example")
+    await node.outbox.flush()
+    node._owner.busy = False
+    await fetch(node, tree, fetched)
+    await node.close()
+
+    assert len(fetched) == 199
+    said = caplog.text
+    assert f"on 127.0.0.1:{secured.port}" in said
+    assert SECRET not in said
+    assert quote(SECRET, safe="") not in said
+    store = BlockingStore.from_settings(redis)
+    assert store.call(Call.command("ACL", "WHOAMI")) == b"crawler"
+    store.close()
+
+
+@pytest.fixture
+def mutual(binary):
+    server = SecuredServer(binary("redis-7"), mutual=True)
+    server.launch()
+    server.wait()
+    yield server
+    server.remove()
+
+
+@pytest.mark.parametrize("form", ["url", "params"])
+async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(
+    new_node, mutual, form
+):
+    found = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": mutual.port}
+    redis = {
+        "url": {"REDIS_URL": mutual.url()},
+        "params": {**found, "REDIS_PARAMS": mutual.params},
+    }[form]
+    node = new_node(None, "a", redis)
+    fetched = []
+    node._owner.busy = True
+    await node.open()
+    push(node, b"1", "h1.example")
+    await node.outbox.flush()
+    node._owner.busy = False
+    await fetch(node, tree, fetched)
+    await node.close()
+
+    assert len(fetched) == 199
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_node_without_a_certificate_is_told_that_one_is_wanted(
+    new_node, mutual
+):
+    mutual.client = {}
+    node = new_node(None, "a", {"REDIS_URL": mutual.url()})
+
+    # With TLS 1.3 the server's alert comes after the handshake, or a reset before it.
+    with pytest.raises(StoreError, match="certificate|reset by peer"):
+        await node.open()
+    del node
+    gc.collect()
+
+
+@pytest.mark.one_server("it makes the user on one server, and not on the others")
+@pytest.mark.parametrize(
+    ("rights", "said"),
+    [
+        (["+@all", "-info"], "may not do what a connection begins with: .*info"),
+        (["+@all", "-@scripting"], "may not do"),
+        (
+            ["+@all", "resetkeys", "~other:*"],
+            r"may not do crawl_allot on \w+:spider:site: ",
+        ),
+        (["+@all", "-rpush"], r"may not do queue_push on \{"),
+    ],
+)
+async def test_a_right_that_is_missing_is_told_with_its_name(
+    new_node, own_server, connect, rights, said
+):
+    admin = connect(own_server)
+    who = ["ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "&*"]
+    await admin.call(Call.command(*who, *rights))
+    url = own_server.url.replace("unix://", "unix://limited@")
+    node = new_node(own_server, "a", {"REDIS_URL": url})
+
+    with pytest.raises(StoreRefused, match=said) as caught:  # noqa: PT012
+        await node.open()
+        push(node, b"1", "h1.example")
+        failed = asyncio.create_task(node.outbox.flush())
+        while not node._owner.failures:
+            await asyncio.sleep(0.01)
+        failed.cancel()
+        await node.close()
+        raise node._owner.failures[0]
+    assert "docs/security.md" in str(caught.value)
+
+
+# asyncio leaves the socket of a handshake that failed to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("secret", "invalid username-password pair"),
+        ("authority", "certificate verify failed"),
+    ],
+)
+async def test_who_may_not_enter_is_told_why_without_the_password(
+    new_node, secured, tmp_path, wrong, said
+):
+    given = {"secret": "an0ther", "authority": certify(tmp_path)}[wrong]
+    node = new_node(None, "a", {"REDIS_URL": secured.url(**{wrong: given})})
+
+    with pytest.raises(StoreError, match=said) as caught:
+        await node.open()
+
+    told = str(caught.value)
+    del caught, node
+    gc.collect()
+    assert "an0ther" not in told
+    assert "s3cr" not in told

@@ -1,0 +1,55 @@
+import json
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.utils.request import RequestFingerprinter
+
+from frontier.cluster.shared_settings import crawl_shape, fingerprinter_name, seen_shape
+from frontier.errors import ConfigurationError
+from frontier.settings.config import Config
+
+
+def test_a_shape_is_the_same_after_it_was_stored():
+    shape = crawl_shape(Config())
+
+    assert json.loads(json.dumps(shape)) == shape
+    others = {name for name in shape if not name.startswith("FRONTIER_")}
+    assert others == {"REQUEST_FINGERPRINTER_CLASS", "canonicalization"}
+
+
+class Own:
+    class Inner:
+        pass
+
+
+def test_a_fingerprinter_has_its_full_name_however_it_is_set():
+    scrapys = "scrapy.utils.request.RequestFingerprinter"
+    alias = "scrapy.dupefilters.RequestFingerprinter"  # imported there
+    for value in (scrapys, alias, RequestFingerprinter, None):
+        settings = {"REQUEST_FINGERPRINTER_CLASS": value}
+        assert fingerprinter_name(settings) == scrapys
+    assert fingerprinter_name({}) == scrapys
+    assert fingerprinter_name(dict(Settings())) == scrapys
+    named = fingerprinter_name({"REQUEST_FINGERPRINTER_CLASS": Own.Inner})
+    assert named == f"{__name__}.Own.Inner"
+    shape = crawl_shape(Config(), {"REQUEST_FINGERPRINTER_CLASS": Own})
+    assert shape["REQUEST_FINGERPRINTER_CLASS"] == f"{__name__}.Own"
+
+
+@pytest.mark.parametrize("value", ["", "Own", "no.such.Own", "json.Own", "..", 7])
+def test_a_fingerprinter_that_is_none_is_one_message(value):
+    settings = {"REQUEST_FINGERPRINTER_CLASS": value}
+    if not value:
+        assert fingerprinter_name(settings)
+        return
+    with pytest.raises(ConfigurationError, match="REQUEST_FINGERPRINTER_CLASS = "):
+        fingerprinter_name(settings)
+
+
+def test_the_tiers_that_nodes_share_are_those_that_were_asked_for():
+    shape = seen_shape(Config(seen_tiers=("recent", "set"), partitions=16))
+    assert (shape.has_bloom, shape.has_set) == (False, True)
+
+    shape = seen_shape(Config(seen_tiers=("bloom",), partitions=16))
+    assert (shape.has_bloom, shape.has_set) == (True, False)
+    assert 1_000_000 / 16 < shape.capacity < 1_000_000 / 16 * 1.1

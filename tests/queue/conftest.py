@@ -1,0 +1,107 @@
+import pytest
+
+from frontier.errors import LayoutStale
+from frontier.model import Layout, Order
+from frontier.queue import reserve as p
+from frontier.queue.push import MAX_URLS, TEST, Push, SeenShape, push_call, pushed
+from frontier.urls.seen_hash import mark
+
+SHAPES = {
+    "bloom+set": SeenShape(True, True, 500, 0.01),
+    "set": SeenShape(False, True, 500, 0.01),
+    "bloom": SeenShape(True, False, 500, 0.01),
+    "set32": SeenShape(False, True, 500, 0.01, set_bits=32),
+    "bloom+set32": SeenShape(True, True, 500, 0.01, set_bits=32),
+    "native": SeenShape(True, False, 500, 0.01, native=True),
+    "native+set": SeenShape(True, True, 500, 0.01, native=True),
+    "none": SeenShape(False, False, 500, 0.01),
+}
+
+
+def as_push(url, mode=TEST, queue="0:a.example", item=None):
+    priority = int(queue.partition(":")[0])
+    return Push(mode, mark(url), queue, priority, b"0" + url if item is None else item)
+
+
+class Client:
+    """One node's side of a partition: a store, and the layout as it knows it."""
+
+    def __init__(self, store, keys, shape=SHAPES["bloom+set"], order=Order.BFS):
+        self.store, self.keys, self.shape, self.order = store, keys, shape, order
+        self.layout = Layout()
+        self.stale = 0
+
+    def push(self, pushes):
+        """Push until the layout is the current one; return what was done."""
+        while True:
+            call = push_call(self.keys, self.shape, self.layout, pushes)
+            try:
+                done = pushed(self.store.call(call), pushes)
+            except LayoutStale as error:
+                assert error.layout != self.layout, "the same again would be for ever"
+                self.layout = error.layout
+                self.stale += 1
+            else:
+                self.layout = done.layout
+                return done
+
+    def push_urls(self, urls, mode=TEST, queue="0:a.example"):
+        """Push *urls* in batches; return their verdicts."""
+        verdicts = ""
+        for i in range(0, len(urls), MAX_URLS):
+            batch = [as_push(url, mode, queue) for url in urls[i : i + MAX_URLS]]
+            verdicts += self.push(batch).verdicts
+        return verdicts
+
+    def reserve(self, lease, count=1, queue="0:a.example"):
+        wanted = {queue: count}
+        call = p.reserve_call(self.keys, lease, self.order, wanted)
+        return p.reserved(self.store.call(call), lease, wanted)[0]
+
+    def ack(self, lease, *reservations):
+        ids = [reservation.id for reservation in reservations]
+        calls = p.ack_calls(self.keys, lease, ids)
+        return sum(p.acked(reply, lease) for reply in self.store.run(calls))
+
+    def requeue(self, lease, entries, *, delivered):
+        calls = p.requeue_calls(
+            self.keys, lease, self.order, entries, delivered=delivered
+        )
+        done = [p.requeued(reply, lease) for reply in self.store.run(calls)]
+        return tuple(map(sum, zip(*done, strict=True))) if done else (0, 0)
+
+    def give_back(self, lease, reservations):
+        entries = [(r.id, r.queue) for r in reservations]
+        return self.requeue(lease, entries, delivered=False)
+
+    def reclaim(self, lease):
+        """Take back what was reserved under older tokens."""
+        reply = self.store.call(p.list_reserved(self.keys))
+        return self.requeue(lease, p.older(reply, lease), delivered=True)
+
+    def bury(self, reservation, reason):
+        return self.store.call(p.bury_call(self.keys, reservation, reason))
+
+    def scan(self):
+        return p.Scan(*self.store.call(p.scan_call(self.keys))[:-1])
+
+
+@pytest.fixture
+def shapes():
+    """The shared tiers of the seen test, in each combination."""
+    return SHAPES
+
+
+@pytest.fixture
+def new_push():
+    return as_push
+
+
+@pytest.fixture
+def client(blocking, keys):
+    """Make clients of partition 7, with a connection each."""
+
+    def client(shape="bloom+set", order=Order.BFS):
+        return Client(blocking(), keys, SHAPES[shape], order)
+
+    return client

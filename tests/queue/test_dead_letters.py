@@ -1,0 +1,87 @@
+import threading
+
+import pytest
+
+from frontier.queue.dead_letters import counted, letter, letters, revive
+from frontier.queue.item import encode
+from frontier.store.client import Call
+
+A = "0:a.example"
+
+
+def value(n, reason="delivered 3 times", queue=A):
+    item = b"2" + encode({"url": f"http://a.example/{n}"})[1:]
+    return f"{reason}\n{queue}\n".encode() + item
+
+
+@pytest.fixture
+def given_up(db, keys):
+    """Give requests up, as `queue_requeue` does."""
+
+    def given_up(*values):
+        db("RPUSH", keys.dead, *values)
+        db("HINCRBY", keys.counts, "dead", len(values))
+
+    return given_up
+
+
+@pytest.fixture
+def read(blocking, crawl):
+    def read():
+        store = blocking()
+        return list(letters(store, crawl, counted(store, crawl, 16)))
+
+    return read
+
+
+def test_all_letters_are_read_in_their_order(given_up, read):
+    given_up(*(value(n) for n in range(100)))
+
+    assert [one.url for one in read()] == [f"http://a.example/{n}" for n in range(100)]
+    assert {(one.partition, one.tries) for one in read()} == {(7, 2)}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b"\n", b"r\nno queue\n00", b"r\n0:a\n0\x01\xff", b"r\n0:a\n9\x07x", b"\xff"],
+)
+def test_what_cannot_be_read_is_shown_and_stays(given_up, read, blocking, crawl, bad):
+    given_up(bad)
+    (found,) = read()
+
+    assert found.url == ""
+    assert revive(blocking(), crawl, [found]) == (0, [])
+    assert len(read()) == 1
+
+
+def test_a_letter_is_queued_again_as_if_it_had_never_been_tried(
+    given_up, read, client, grant, blocking, crawl
+):
+    given_up(value(1), value(2, queue="5:a.example"), value(3))
+    found = read()
+    done = revive(blocking(), crawl, [found[0], found[1]])
+    node = client()
+
+    assert done == (2, [(7, A), (7, "5:a.example")])
+    assert (node.scan().ready, node.scan().dead) == (2, 1)
+    assert [one.url for one in read()] == ["http://a.example/3"]
+    (taken,) = node.reserve(grant(), 9)
+    assert taken.item == b"0" + letter(7, value(1)).value.split(b"\n", 2)[2][1:]
+
+
+def test_of_two_who_put_a_letter_back_one_does(given_up, read, blocking, crawl, client):
+    given_up(*(value(n) for n in range(50)))
+    found, done = read(), []
+    stores = [blocking(), blocking()]
+    threads = [
+        threading.Thread(target=lambda s=s: done.append(revive(s, crawl, found)[0]))
+        for s in stores
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sum(done) == 50
+    assert client().scan().ready == 50
+    assert stores[0].call(Call.command("EXISTS", crawl.partition(7).dead)) == 0

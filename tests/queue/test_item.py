@@ -1,0 +1,359 @@
+import datetime as dt
+import enum
+import math
+import pickle
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
+from decimal import Decimal
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import lxml.html
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frontier.errors import CodecError, NotSerializable
+from frontier.queue import item as codec
+from frontier.queue.item import MAX_BYTES, VERSION, decode, encode
+
+ZONES = st.one_of(
+    st.none(),
+    st.integers(-840, 840).map(lambda m: dt.timezone(dt.timedelta(minutes=m))),
+)
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.complex_numbers(allow_nan=False),
+    st.uuids(),
+    st.timedeltas(),
+    st.times(timezones=ZONES),
+    st.floats(allow_nan=False),
+    st.text(),
+    st.binary(),
+    st.dates(),
+    st.datetimes(timezones=ZONES),
+    st.decimals(allow_nan=False),
+)
+HASHABLE = st.one_of(
+    ATOMS, st.tuples(ATOMS, st.tuples(ATOMS)), st.frozensets(ATOMS, max_size=3)
+)
+VALUES = st.recursive(
+    HASHABLE,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.lists(inner, max_size=4).map(deque)
+        | st.dictionaries(HASHABLE, inner, max_size=4)
+        | st.dictionaries(HASHABLE, inner, max_size=4).map(OrderedDict)
+        | st.binary(max_size=4).map(bytearray)
+        | st.sets(HASHABLE, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def same(a, b):
+    """Whether *a* and *b* are equal and of the same types, all the way down."""
+    if type(a) is not type(b) or a != b:
+        return False
+    if isinstance(a, (list, tuple)):
+        return all(map(same, a, b))
+    if isinstance(a, dict):
+        pairs = zip(a.items(), b.items(), strict=True)
+        return all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
+    if isinstance(a, (dt.datetime, dt.time)):
+        return (a.tzinfo, a.fold) == (b.tzinfo, b.fold)
+    return True
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), VALUES, max_size=4))
+def test_what_goes_in_comes_out_with_its_types(meta):
+    record = {"url": "http://a.example/", "meta": meta}
+
+    assert same(decode(encode(record)), record)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x00\xff",
+        (1, (2, [3, (4,)])),
+        {(1, 2): {3, 4}},
+        frozenset({dt.date(2026, 1, 2)}),
+        dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC),
+        Decimal("1.10"),
+        {None: True, 1: 1.5, "1": 2},
+        math.inf,
+        bytearray(b"\x00\xff"),
+        {"deep": [{"er": (bytearray(b"a"), {"x": [bytearray()]})}]},
+        OrderedDict([("b", 1), ("a", OrderedDict())]),
+        defaultdict(list, {"a": [1]}),
+        defaultdict(None, {1: 2}),
+        Counter("abca"),
+        deque([1, (2,)], maxlen=3),
+        MappingProxyType({"a": [1]}),
+        2**64,
+        -(2**200),
+        1 - 2j,
+        UUID(int=2**127),
+        dt.time(1, 2, 3, 4, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+        dt.timedelta(days=-1, microseconds=1),
+        dt.datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
+        dt.datetime(2026, 10, 25, 2, 30, tzinfo=dt.UTC, fold=1),
+        dt.time(2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
+        Path("/a/b"),
+        PurePosixPath("a"),
+        PureWindowsPath("C:/a"),
+    ],
+)
+def test_values_that_json_would_change_stay_as_they_are(value):
+    record = {"url": "u", "cb_kwargs": {"value": value}}
+
+    assert same(decode(encode(record)), record)
+
+
+def test_a_plain_request_is_its_url_and_a_few_bytes():
+    url = "http://a.example/" + "x" * 40
+
+    assert len(encode({"url": url})) <= len(url) + 10
+    assert encode({"url": url})[:2] == b"0" + bytes([VERSION])
+
+
+class Unknown:
+    pass
+
+
+class Text(str):
+    __slots__ = ("note",)
+
+    def __str__(self):
+        return "other"
+
+
+class Data(bytes):
+    def __getitem__(self, key):
+        return b"other"
+
+
+class Number(int):
+    def __int__(self):
+        return 5
+
+
+class Real(float):
+    def __float__(self):
+        return 5.0
+
+
+@pytest.mark.parametrize(
+    ("value", "base"),
+    [
+        (Text("x"), "x"),
+        (Data(b"x"), b"x"),
+        (Number(7), 7),
+        (Number(2**70), 2**70),
+        (Real(1.5), 1.5),
+        (type("Complex", (complex,), {})(1, -2), 1 - 2j),
+        (type("Money", (Decimal,), {})("-1.10"), Decimal("-1.10")),
+        ({Text("k"): [Text("v"), (Text("w"),)]}, {"k": ["v", ("w",)]}),
+    ],
+)
+def test_a_subclass_of_text_bytes_or_numbers_becomes_its_base(value, base):
+    record = {"url": "u", "meta": {"value": value}}
+
+    assert same(decode(encode(record)), {"url": "u", "meta": {"value": base}})
+
+
+def test_the_text_of_a_link_is_text():
+    html = lxml.html.fromstring("<a href=/>to <b>home</b></a>")
+    (text,) = html.xpath("//a/text()")
+    assert type(text) is not str
+
+    record = decode(encode({"url": "u", "meta": {"link_text": text}}))
+    assert same(record["meta"], {"link_text": "to "})
+
+
+def test_another_time_zone_becomes_its_offset():
+    class Zone(dt.tzinfo):
+        def utcoffset(self, when):
+            return dt.timedelta(hours=2)
+
+    when = dt.datetime(2026, 1, 1, tzinfo=Zone())
+    (again,) = decode(encode({"url": "u", "flags": [when]}))["flags"]
+
+    assert again == when
+    assert again.tzinfo == dt.timezone(dt.timedelta(hours=2))
+
+
+def test_what_msgpack_takes_for_bytes_is_found_in_each_part():
+    for part in ("meta", "cb_kwargs", "cookies"):
+        record = {"url": "u", part: {"a": bytearray(b"x")}}
+        assert same(decode(encode(record)), record)
+    record = {"url": "u", "_class": "x.Y", "own": bytearray(b"x"), "headers": {}}
+    assert same(decode(encode(record)), record)
+
+
+def test_a_record_is_not_changed_by_being_stored():
+    inner = {"a": bytearray(b"x"), "t": Text("x")}
+    encode({"url": "u", "meta": inner})
+
+    assert type(inner["a"]) is bytearray
+    assert type(inner["t"]) is Text
+
+
+class Floating(dt.tzinfo):
+    def utcoffset(self, when):
+        return when and dt.timedelta(0)
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@pytest.mark.parametrize(
+    ("record", "where"),
+    [
+        ({"meta": {"good": 1, "bad": Unknown()}}, "meta['bad']"),
+        ({"meta": {"deep": {"er": [Unknown()]}}}, "meta['deep']"),
+        ({"cb_kwargs": {"lock": threading.Lock()}}, "cb_kwargs['lock']"),
+        ({"cb_kwargs": {"f": print}}, "cb_kwargs['f']"),
+        ({"meta": {"t": dt.time(1, tzinfo=Floating())}}, "meta['t']"),
+        ({"meta": {"n": 2**8192}}, "meta['n']"),
+        ({"meta": {"e": Level.LOW}}, "meta['e']"),
+        ({"meta": {"m": [memoryview(b"x")]}}, "meta['m']"),
+        ({"meta": {"d": defaultdict(lambda: 1)}}, "meta['d']"),
+        ({"meta": {"d": type("Own", (dict,), {})()}}, "meta['d']"),
+        ({"meta": {"when": type("T", (dt.datetime,), {})(2026, 1, 1)}}, "meta['when']"),
+        ({"meta": {"surrogate": "\udc80"}}, "meta['surrogate']"),
+        ({"flags": [Unknown()]}, "flags"),
+    ],
+)
+def test_what_cannot_be_stored_is_named_by_its_key(record, where):
+    with pytest.raises(NotSerializable) as caught:
+        encode({"url": "http://a.example/", **record})
+
+    assert caught.value.where == where
+    assert caught.value.url == "http://a.example/"
+
+
+def test_a_value_within_itself_cannot_be_stored():
+    loop = []
+    loop.append(loop)
+
+    with pytest.raises(NotSerializable) as caught:
+        encode({"url": "u", "meta": {"loop": loop}})
+    assert caught.value.where == "meta['loop']"
+
+
+def test_a_class_is_named_in_the_reason():
+    with pytest.raises(NotSerializable, match="Unknown"):
+        encode({"url": "u", "meta": {"x": Unknown()}})
+
+
+def test_a_request_has_a_largest_size():
+    with pytest.raises(NotSerializable, match="at most 4,194,304"):
+        encode({"url": "u", "body": bytes(MAX_BYTES)})
+
+    encode({"url": "u", "body": bytes(MAX_BYTES - 100)})
+
+
+GOOD = encode({"url": "http://a.example/", "meta": {"when": dt.date(2026, 1, 1)}})
+
+
+def with_extension(code, content):
+    value = msgpack.ExtType(code, msgpack.packb(content))
+    return b"0\x02" + msgpack.packb({"url": "u", "x": value})
+
+
+@pytest.mark.parametrize("length", range(len(GOOD)))
+def test_a_truncated_item_is_refused(length):
+    with pytest.raises(CodecError):
+        decode(GOOD[:length])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        b"",
+        b"0",
+        b"0\x03" + GOOD[2:],
+        GOOD + b"x",
+        b"0\x01" + msgpack.packb([1]),
+        b"0\x01" + msgpack.packb({"url": 1}),
+        b"0\x01" + msgpack.packb({"url": b"http://a.example/"}),
+        b"0\x01" + msgpack.packb({"method": "GET"}),
+        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(99, b"")}),
+        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(5, b"\xa1x")}),
+        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(2, b"\x05")}),
+        with_extension(codec._DEFAULTDICT, ["eval", {}]),
+        with_extension(codec._DEFAULTDICT, [["list"], {}]),
+        with_extension(codec._DEQUE, [-1, []]),
+        with_extension(codec._DEQUE, [2**63, []]),
+        with_extension(codec._BIG, bytes(codec._MAX_INT + 1)),
+        with_extension(codec._BYTEARRAY, 2**40),
+        with_extension(codec._TIMEDELTA, [2**60]),
+        with_extension(codec._UUID, b"x"),
+        with_extension(codec._DATETIME, ["2026-01-01", "../../etc/passwd", 0]),
+        with_extension(codec._DATETIME, ["2026-01-01", "No/Such", 0]),
+        with_extension(codec._DATETIME, ["2026-01-01", 5, 0]),
+        with_extension(codec._TIME, ["01:00", "", 7]),
+        with_extension(codec._PATH, 5),
+        with_extension(codec._COUNTER, 5),
+        with_extension(codec._ORDERED, [1]),
+        with_extension(codec._PROXY, [1]),
+        b"0\x01" + b"\x91" * 5000,
+        b"0\x01" + b"\xdf\xff\xff\xff\xff",
+        b"0\x01" + b"\xdb\xff\xff\xff\xffx",
+        pickle.dumps({"url": "http://a.example/"}),
+        b'{"url": "http://a.example/"}',
+    ],
+)
+def test_a_foreign_item_is_refused(item):
+    with pytest.raises(CodecError):
+        decode(item)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=200))
+def test_hostile_bytes_are_refused_and_nothing_else(data):
+    try:
+        record = decode(b"0" + bytes([VERSION]) + data)
+    except CodecError:
+        return
+    assert isinstance(record["url"], str)
+
+
+def nested(depth):
+    value = ()
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+def test_hostile_extensions_in_each_other_do_not_end_the_process():
+    inner = msgpack.packb([])
+    for _ in range(3_000):
+        inner = msgpack.packb([msgpack.ExtType(codec._TUPLE, inner)])
+
+    with pytest.raises(CodecError, match="more than 32"):
+        decode(b"0\x01" + b"\x82" + b"\xa3url\xa1u" + b"\xa1x" + inner)
+
+
+def test_tuples_in_each_other_are_stored_as_deep_as_they_can_be_read():
+    record = {"url": "u", "meta": {"deep": nested(codec.MAX_DEPTH - 1)}}
+    assert decode(encode(record)) == record
+
+    for depth in (codec.MAX_DEPTH, 3_000):
+        with pytest.raises(NotSerializable) as caught:
+            encode({"url": "u", "meta": {"deep": nested(depth)}})
+        assert caught.value.where == "meta['deep']"
+
+
+def test_how_often_it_was_delivered_does_not_change_an_item():
+    assert decode(b"2" + GOOD[1:]) == decode(GOOD)

@@ -1,0 +1,286 @@
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from frontier.errors import LayoutStale
+from frontier.model import Layout
+from frontier.queue.push import (
+    FORCE,
+    MARK,
+    MAX_URLS,
+    TEST,
+    SeenShape,
+    push_call,
+    pushed,
+)
+
+EXACT = ["set", "bloom+set", "set32", "bloom+set32"]
+TESTED = [*EXACT, "bloom"]
+
+
+def urls(*numbers):
+    return [b"http://a.example/%d" % n for n in numbers]
+
+
+def some(count, start=0):
+    return urls(*range(start, start + count))
+
+
+class Model:
+    """What a partition should have: a set, and a list per queue."""
+
+    def __init__(self):
+        self.seen, self.ready, self.pushed = set(), {}, 0
+
+    def push(self, push):
+        new = push.mode != TEST or push.mark not in self.seen
+        if push.mode != FORCE:
+            self.seen.add(push.mark)
+        if new:
+            self.ready.setdefault(push.queue, []).append(push.item)
+            self.pushed += 1
+        return new
+
+
+def random_batches(new_push, seed, batches=40):
+    chance = random.Random(seed)
+    for n in range(batches):
+        count = chance.choice([1, 3, 40, MAX_URLS])
+        made = []
+        for _ in range(count):
+            url = chance.choice(urls(chance.randrange(200 + 100 * n)))
+            mode = chance.choices([TEST, MARK, FORCE], [8, 1, 1])[0]
+            queue = f"{chance.randrange(-1, 3)}:{chance.choice('abc')}.example"
+            made.append(new_push(url, mode, queue))
+        yield made
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("shape", EXACT)
+def test_the_exact_tiers_do_what_a_set_and_lists_do(
+    client, new_push, db, keys, shape, seed
+):
+    node, model = client(shape), Model()
+    for batch in random_batches(new_push, seed):
+        verdicts = node.push(batch).verdicts
+
+        assert [v != "s" for v in verdicts] == [model.push(push) for push in batch]
+        assert [v == "f" for v in verdicts] == [push.mode != TEST for push in batch]
+
+    for queue, items in model.ready.items():
+        assert db("LRANGE", keys.ready(queue), 0, -1) == items
+    assert {q.decode() for q in db("ZRANGE", keys.queues, 0, -1)} == set(model.ready)
+    scan = node.scan()
+    assert scan.ready == scan.pushed == model.pushed
+    assert scan.seen == len(model.seen) == node.layout.count
+
+
+def test_bloom_alone_loses_few_and_never_queues_twice(client):
+    node = client("bloom")
+    every = some(20_000)
+    first = node.push_urls(every)
+    second = node.push_urls(every)
+
+    assert node.layout.blooms >= 3
+    assert set(first) <= {"n", "b"}
+    assert 0 < first.count("b") < 0.01 * len(every)
+    assert set(second) == {"b"}
+    assert node.scan().pushed == first.count("n")
+
+
+def test_where_there_is_a_set_bloom_loses_nothing(client):
+    node = client("bloom+set")
+    every = some(20_000)
+
+    assert set(node.push_urls(every)) == {"n"}
+    assert set(node.push_urls(every)) == {"s"}
+
+
+def test_bloom_knows_what_was_pushed_while_the_set_answered(client, shapes):
+    node = client("bloom+set")
+    every = some(8_000)
+    node.push_urls(every)
+    assert node.layout.blooms >= 2
+
+    node.shape = shapes["bloom"]  # the set was given up
+    assert set(node.push_urls(every)) == {"b"}
+    assert node.push_urls(some(4_000, 50_000)).count("b") < 0.015 * 4_000
+
+
+def test_without_shared_tiers_everything_is_queued(client):
+    node = client("none")
+
+    assert node.push_urls(some(3)) == "nnn"
+    assert node.push_urls(some(3)) == "nnn"
+    assert node.scan().pushed == 6
+
+
+@pytest.mark.parametrize(
+    ("shape", "again"), [("set", "s"), ("bloom+set", "s"), ("bloom", "b")]
+)
+def test_a_url_twice_in_one_batch_is_queued_once(client, shape, again):
+    node = client(shape)
+
+    assert node.push_urls(urls(1, 1, 2, 1)) == "n" + again + "n" + again
+    assert node.scan().ready == 2
+
+
+@pytest.mark.parametrize("shape", TESTED)
+def test_what_is_marked_is_queued_always_and_seen_from_then_on(client, shape):
+    node = client(shape)
+
+    assert node.push_urls(urls(1), MARK) == "f"
+    assert node.push_urls(urls(1), MARK) == "f"
+    assert node.push_urls(urls(1), TEST) in {"s", "b"}
+    assert node.scan().ready == 2
+
+
+@pytest.mark.parametrize("shape", TESTED)
+def test_what_is_forced_is_queued_always_and_not_remembered(client, shape):
+    node = client(shape)
+
+    assert node.push_urls(urls(1), FORCE) == "f"
+    assert node.push_urls(urls(1), TEST) == "n"
+    assert node.push_urls(urls(1), FORCE) == "f"
+    assert node.scan().ready == 3
+
+
+def test_a_queue_that_was_empty_is_said_to_have_risen(client, new_push, db, keys):
+    node = client()
+    a, b = "0:a.example", "5:b.example"
+
+    assert set(node.push([new_push(b"1", queue=a), new_push(b"2", queue=b)]).risen) == {
+        a,
+        b,
+    }
+    assert node.push([new_push(b"3", queue=a)]).risen == ()
+    assert db("ZRANGE", keys.queues, 0, -1) == [b.encode(), a.encode()]
+
+
+def test_a_push_of_what_was_seen_raises_nothing(client, new_push):
+    node = client()
+    node.push([new_push(b"1", queue="0:a")])
+
+    assert node.push([new_push(b"1", queue="0:b")]).risen == ()
+
+
+def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
+    blocking, client, keys, shapes, new_push
+):
+    node = client()
+    node.push_urls(some(2_000))
+    before = node.scan()
+    call = push_call(keys, shapes["bloom+set"], Layout(), [new_push(b"new")])
+
+    with pytest.raises(LayoutStale) as caught:
+        pushed(blocking().call(call), [new_push(b"new")])
+
+    assert caught.value.layout == node.layout
+    assert node.scan() == before
+
+
+@pytest.mark.parametrize("shape", EXACT)
+def test_eight_nodes_at_once_queue_every_url_once(client, db, keys, shape):
+    nodes = [client(shape) for _ in range(8)]
+    start = threading.Barrier(len(nodes))
+    shares = [random.Random(n).sample(some(6_000), 4_000) for n in range(len(nodes))]
+    every = set().union(*shares)
+
+    def crawl(number):
+        mine = shares[number]
+        start.wait()
+        return "".join(
+            nodes[number].push_urls(mine[i : i + 97]) for i in range(0, 4_000, 97)
+        )
+
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        verdicts = "".join(pool.map(crawl, range(len(nodes))))
+
+    items = db("LRANGE", keys.ready("0:a.example"), 0, -1)
+    assert len(items) == len(set(items)) == len(every)
+    assert verdicts.count("s") == len(verdicts) - len(every)
+    assert sum(node.stale for node in nodes) > 0
+    assert nodes[0].scan().seen == len(every)
+
+
+def encodings(db, keys, layout):
+    return {
+        db("OBJECT", "ENCODING", keys.bucket(layout.era, n))
+        for n in range(layout.buckets)
+        if db("EXISTS", keys.bucket(layout.era, n))
+    }
+
+
+def test_fifty_thousand_urls_in_one_partition_are_still_small_integers(
+    client, db, keys
+):
+    node = client("set")
+    every = some(50_000)
+
+    assert set(node.push_urls(every)) == {"n"}
+
+    assert node.layout == Layout(buckets=250, count=50_000)
+    assert encodings(db, keys, node.layout) == {b"intset"}
+    assert set(node.push_urls(every[::7])) == {"s"}
+
+
+def test_short_members_are_small_integers_too_and_new_urls_are_new(client, db, keys):
+    node = client("set32")
+    every = some(50_000)
+
+    assert node.push_urls(every).count("n") >= 50_000 - 3  # two share an entry
+    assert node.layout.count >= 50_000 - 3
+    assert encodings(db, keys, node.layout) == {b"intset"}
+    taken = sum(
+        db("MEMORY USAGE", keys.bucket(0, n)) for n in range(node.layout.buckets)
+    )
+    assert taken < 5.5 * 50_000
+
+
+def test_many_nodes_that_know_an_old_count_do_not_fill_a_bucket(client, db, keys):
+    nodes = [client("set") for _ in range(12)]
+    for number, node in enumerate(nodes):
+        node.push_urls(some(200, 1_000 * number))  # each knows an empty set
+
+    assert encodings(db, keys, nodes[-1].layout) == {b"intset"}
+
+
+def test_many_nodes_that_know_an_old_count_do_not_fill_a_generation(client, new_push):
+    first, *others = [client("bloom") for _ in range(8)]
+    first.push_urls(some(300))
+    for node in others:
+        node.layout = first.layout
+
+    for number, node in enumerate(others, 1):
+        node.push_urls(some(200, 1_000 * number))
+
+    false = client("bloom").push_urls(some(5_000, 100_000)).count("b")
+    assert false < 0.015 * 5_000
+
+
+def test_a_filter_for_few_urls_takes_a_whole_push_and_keeps_its_bound(blocking, client):
+    node = client("bloom")
+    node.shape = SeenShape(True, False, 5, 0.01)
+
+    verdicts = node.push_urls(some(5_000))
+
+    assert verdicts.count("b") < 0.015 * 5_000
+
+
+def test_an_unused_partition_takes_no_memory(db, crawl, client):
+    node = client()
+    node.push_urls(some(10))
+
+    for what in ("counts", "queues", "reserved", "seen"):
+        assert db("EXISTS", getattr(crawl.partition(8), what)) == 0
+
+
+def test_every_key_of_a_push_is_in_its_partition(keys, shapes, new_push):
+    batch = [new_push(b"%d" % n) for n in range(MAX_URLS)]
+    call = push_call(keys, shapes["bloom+set"], Layout(7, 1_300, 2, 1_000), batch)
+    names = call.parts[3 : 3 + call.parts[2]]
+
+    assert len(names) == len(set(names)) > 3
+    assert all(name.startswith(keys.tag + ":") for name in names)

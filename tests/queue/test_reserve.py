@@ -1,0 +1,414 @@
+import pytest
+
+from frontier.errors import CodecError, LeaseLost
+from frontier.model import Lease, Order
+from frontier.queue import reserve as p
+from frontier.queue.reserve import (
+    MAX_IDS,
+    MAX_TRIES,
+    queue_name,
+    reserve_call,
+    reserved,
+    sent_call,
+    split_name,
+)
+from frontier.store.client import Call
+from frontier.store.scripts import QUEUE_STARTED
+
+A = "0:a.example"
+
+
+def numbers(count, start=0):
+    return [b"%d" % n for n in range(start, start + count)]
+
+
+def urls_of(reservations):
+    """The URLs of *reservations*, which are all delivered for the first time."""
+    assert all(r.item[:1] == b"0" for r in reservations)
+    return [r.item[1:] for r in reservations]
+
+
+@pytest.mark.parametrize("priority", [-100, -1, 0, 7, 10**9])
+@pytest.mark.parametrize("key", ["a.example", "a.example:8080", "[::1]", "", "*"])
+def test_the_name_of_a_queue_says_priority_and_key(priority, key):
+    assert split_name(queue_name(key, priority)) == (priority, key)
+
+
+@pytest.mark.parametrize("name", ["", "a.example", "x:a.example", ":a"])
+def test_what_is_not_the_name_of_a_queue_is_refused(name):
+    with pytest.raises(CodecError, match="not the name of a queue"):
+        split_name(name)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [(Order.BFS, numbers(5)), (Order.DFS, numbers(5)[::-1])],
+)
+def test_the_order_is_the_order_that_was_asked_for(client, grant, order, expected):
+    node, lease = client(order=order), grant()
+    node.push_urls(numbers(5))
+
+    assert urls_of(node.reserve(lease, 2) + node.reserve(lease, 9)) == expected
+
+
+def test_what_is_reserved_is_nobody_elses_until_it_is_acked(client, grant):
+    node, lease = client(), grant()
+    node.push_urls(numbers(3))
+    taken = node.reserve(lease, 3)
+
+    assert node.reserve(lease, 3) == []
+    assert (node.scan().ready, node.scan().reserved) == (0, 3)
+
+    assert node.ack(lease, *taken) == 3
+    assert (node.scan().reserved, node.scan().acked) == (0, 3)
+    assert node.ack(lease, *taken) == 0  # a repeated ack is no second one
+    assert node.scan().acked == 3
+
+
+def test_ids_are_unique_in_a_partition_also_after_everything_was_acked(client, grant):
+    node = client()
+    ids = []
+    for n in range(3):
+        lease = grant()
+        node.push_urls(numbers(4, start=4 * n))
+        taken = node.reserve(lease, 4)
+        ids += [r.id for r in taken]
+        node.ack(lease, *taken)
+
+    assert ids == list(range(1, 13))
+    assert {r.key for r in taken} == {(7, lease.token, n) for n in range(9, 13)}
+
+
+def test_a_queue_says_how_much_it_has_left_and_leaves_when_it_is_empty(
+    client, grant, db, keys
+):
+    node, lease = client(), grant()
+    node.push_urls(numbers(3))
+
+    node.reserve(lease, 2)
+    assert db("ZRANGE", keys.queues, 0, -1) == [A.encode()]
+    node.reserve(lease, 1)
+    assert db("ZRANGE", keys.queues, 0, -1) == []
+    assert db("EXISTS", keys.ready(A)) == 0
+
+
+def test_a_queue_that_does_not_exist_has_nothing(client, grant):
+    assert client().reserve(grant(), 5, queue="3:nowhere") == []
+
+
+def test_higher_priorities_come_first(client, db, keys):
+    node = client()
+    for priority in (0, 10, -5):
+        node.push_urls([b"%d" % priority], queue=f"{priority}:a")
+
+    assert db("ZRANGE", keys.queues, 0, -1) == [b"10:a", b"0:a", b"-5:a"]
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_what_is_given_back_comes_again_in_its_old_order(client, grant, order):
+    node, lease = client(order=order), grant()
+    node.push_urls(numbers(1_200))
+    taken = node.reserve(lease, 1_100)
+    node.push_urls(numbers(1, start=5_000))
+
+    assert node.give_back(lease, taken) == (1_100, 0)
+    assert urls_of(node.reserve(lease, 1_100)) == urls_of(taken)
+
+
+def test_to_be_given_back_is_no_delivery(client, grant, db, keys):
+    node, lease = client(), grant()
+    node.push_urls(numbers(1))
+    for _ in range(2 * MAX_TRIES):
+        assert node.give_back(lease, node.reserve(lease)) == (1, 0)
+
+    assert urls_of(node.reserve(lease)) == numbers(1)
+    assert db("LLEN", keys.dead) == 0
+
+
+def test_what_is_given_back_makes_its_queue_known_again(client, grant, db, keys):
+    node, lease = client(), grant()
+    node.push_urls(numbers(1), queue="4:a")
+    taken = node.reserve(lease, queue="4:a")
+    node.give_back(lease, taken)
+
+    assert db("ZSCORE", keys.queues, "4:a") in {b"-4", -4.0}
+    assert node.scan().ready == 1
+
+
+def test_the_reservations_of_the_dead_come_back_and_are_counted(client, grant):
+    node, dead = client(), grant()
+    node.push_urls(numbers(4))
+    node.reserve(dead, 3)
+    alive = grant()
+
+    assert node.reclaim(alive) == (3, 0)
+
+    taken = node.reserve(alive, 4)
+    assert [r.item for r in taken] == [b"10", b"11", b"12", b"03"]
+
+
+def test_ones_own_reservations_are_not_reclaimed(client, grant):
+    node, lease = client(), grant()
+    node.push_urls(numbers(2))
+    node.reserve(lease, 2)
+
+    assert node.reclaim(lease) == (0, 0)
+    assert node.scan().reserved == 2
+
+
+def test_the_third_delivery_without_an_ack_is_the_last(client, grant, db, keys):
+    node = client()
+    node.push_urls(numbers(1))
+    for delivered in range(1, MAX_TRIES):
+        node.reserve(grant())
+        assert node.reclaim(grant()) == (1, 0)
+        assert db("LRANGE", keys.ready(A), 0, -1) == [b"%d0" % delivered]
+    node.reserve(grant())
+
+    assert node.reclaim(grant()) == (0, 1)
+    assert db("LRANGE", keys.dead, 0, -1) == [b"delivered 3 times\n0:a.example\n20"]
+    scan = node.scan()
+    assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
+
+
+def note(node, lease, ran):
+    """Say what ran when the holder of *lease* ended."""
+    held = (lease.partition, lease.token)
+    return node.store.call(p.ended_call(node.keys, held, ran, "node-1"))
+
+
+def taken_over(node, lease):
+    """Reclaim under *lease* what was started before; say what became of it."""
+    reply = node.store.call(p.list_reserved(node.keys))
+    started = node.store.call(Call.command("SMEMBERS", node.keys.started))
+    done = []
+    for kind, why, entries in p.weighed(reply, started, lease):
+        calls = p.requeue_calls(
+            node.keys, lease, node.order, entries, delivered=kind, why=why
+        )
+        done += [p.requeued(one, lease) for one in node.store.run(calls)]
+    node.store.call(Call.command("UNLINK", node.keys.started))
+    return tuple(map(sum, zip(*done, strict=True)))
+
+
+def start(node, reservations):
+    ids = [one.id for one in reservations]
+    call = Call.to(
+        QUEUE_STARTED, [node.keys.started, node.keys.fence], [60, len(ids), *ids]
+    )
+    node.store.call(call)
+
+
+def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(
+    client, grant, db, keys
+):
+    node = client()
+    node.push_urls(numbers(3))
+    lease = grant()
+    ran, beside, _ = node.reserve(lease, 3)
+    start(node, [ran, beside])
+    assert note(node, lease, ran.key) == 1
+
+    assert taken_over(node, grant()) == (3, 0)
+    ready = db("LRANGE", keys.ready(A), 0, -1)
+    assert sorted(item[:1] for item in ready) == [b"0", b"1", b"3"]
+    assert ready[0][:1] == b"1", "it comes first again"
+
+
+def test_what_is_beside_nodes_that_end_is_given_up_after_nine_times(
+    client, grant, db, keys
+):
+    node = client()
+    node.push_urls(numbers(1))
+    for _ in range(3 * MAX_TRIES - 1):
+        lease = grant()
+        start(node, node.reserve(lease))
+        assert note(node, lease, (lease.partition + 1, lease.token, 1)) == 1
+        assert taken_over(node, grant()) == (1, 0)
+    lease = grant()
+    start(node, node.reserve(lease))
+    note(node, lease, (lease.partition + 1, lease.token, 1))
+
+    assert taken_over(node, grant()) == (0, 1)
+    assert db("LRANGE", keys.dead, 0, -1) == [b"delivered 3 times\n0:a.example\n80"]
+
+
+def test_what_nobody_knows_more_of_counts_in_full_beside_thirds(
+    client, grant, db, keys
+):
+    node = client()
+    node.push_urls(numbers(1))
+    lease = grant()
+    start(node, node.reserve(lease))
+    note(node, lease, (lease.partition + 1, lease.token, 1))
+    taken_over(node, grant())
+    start(node, node.reserve(grant()))
+
+    assert taken_over(node, grant()) == (1, 0)
+    assert db("LRANGE", keys.ready(A), 0, -1) == [b"40"]
+
+
+def test_a_note_about_what_another_node_has_by_now_is_refused(client, grant, db, keys):
+    node = client()
+    node.push_urls(numbers(1))
+    old = grant()
+    (one,) = node.reserve(old)
+    grant()
+
+    assert note(node, old, one.key) == 0
+    assert db("EXISTS", keys.started) == 0
+
+
+def test_nothing_is_noted_where_nothing_was_started(client, grant, db, keys):
+    lease = grant()
+
+    assert note(client(), lease, (lease.partition + 1, lease.token, 1)) == 0
+    assert db("EXISTS", keys.started) == 0
+
+
+def test_more_than_one_call_can_take_is_reclaimed(client, grant):
+    node, count = client(), 2 * MAX_IDS + 3
+    node.push_urls(numbers(count))
+    node.reserve(grant(), count)
+    alive = grant()
+
+    assert node.reclaim(alive) == (count, 0)
+    assert [r.item[1:] for r in node.reserve(alive, count)] == numbers(count)
+
+
+def test_what_is_buried_goes_to_the_dead_letter_with_its_reason(
+    client, grant, db, keys
+):
+    node, lease = client(), grant()
+    node.push_urls(numbers(1))
+    (taken,) = node.reserve(lease)
+
+    assert node.bury(taken, "no such\ncallback\t here") == 1
+    assert db("LRANGE", keys.dead, 0, -1) == [b"no such callback here\n0:a.example\n00"]
+    assert node.bury(taken, "again") == 0
+    scan = node.scan()
+    assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
+
+
+def test_any_bytes_survive_the_whole_way(client, new_push, grant, db, keys):
+    node, item = client(), b"0\x01" + bytes(range(256)) + b"\n\n0\n%d\r\n\x00"
+    node.push([new_push(b"url", item=item)])
+    first, second = grant(), None
+    assert node.reserve(first)[0].item == item
+
+    second = grant()
+    node.reclaim(second)
+    (taken,) = node.reserve(second)
+    assert taken.item == b"1" + item[1:]
+    node.bury(taken, "r")
+    assert db("LINDEX", keys.dead, 0) == b"r\n0:a.example\n1" + item[1:]
+
+
+WRITES = {
+    "reserve": lambda node, lease, taken: node.reserve(lease),
+    "ack": lambda node, lease, taken: node.ack(lease, taken),
+    "give back": lambda node, lease, taken: node.give_back(lease, [taken]),
+    "reclaim": lambda node, lease, taken: node.requeue(
+        lease, [(taken.id, A)], delivered=True
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_node_that_wakes_up_late_can_do_no_harm(client, grant, write):
+    node, stale = client(), grant()
+    node.push_urls(numbers(2))
+    (taken,) = node.reserve(stale)
+    grant()  # ... node a was paused, node b has taken over
+    before = node.scan()
+
+    with pytest.raises(LeaseLost) as caught:
+        WRITES[write](node, stale, taken)
+
+    assert (caught.value.partition, caught.value.token) == (7, stale.token)
+    assert node.scan() == before
+
+
+def test_a_node_that_wakes_up_late_buries_nothing(client, grant):
+    node, stale = client(), grant()
+    node.push_urls(numbers(1))
+    (taken,) = node.reserve(stale)
+    grant()
+    before = node.scan()
+
+    assert node.bury(taken, "reason") is None
+    assert node.scan() == before
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_lease_that_has_ended_is_none(client, grant, db, keys, write):
+    node, lease = client(), grant()
+    node.push_urls(numbers(2))
+    (taken,) = node.reserve(lease)
+    db("DEL", keys.lease)
+
+    with pytest.raises(LeaseLost):
+        WRITES[write](node, lease, taken)
+
+
+def test_a_token_is_compared_as_a_whole(client, grant):
+    node, lease = client(), grant()
+    node.push_urls(numbers(1))
+
+    for token in (lease.token * 10, lease.token // 10, -lease.token, 0):
+        with pytest.raises(LeaseLost):
+            node.reserve(Lease(7, token, lease.deadline))
+
+
+def test_an_empty_partition_has_nothing_of_anything(client):
+    scan = client().scan()
+
+    assert (scan.ready, scan.reserved, scan.pushed, scan.acked) == (0, 0, 0, 0)
+    assert (scan.dead, scan.seen) == (0, 0)
+
+
+def test_a_host_that_another_lease_asked_is_left_alone_until_its_delay_is_over(
+    client, grant
+):
+    node, first = client(), grant()
+    node.push_urls(numbers(4))
+    other = "0:b.example"
+    node.push_urls([b"b"], queue=other)
+    node.store.call(sent_call(node.keys, first.token, {"a.example": 30.0}))
+
+    assert len(node.reserve(first, 1)) == 1  # within a lease the node sees to it
+
+    second = grant()
+    wanted = {A: 2, other: 2}
+    call = reserve_call(node.keys, second, Order.BFS, wanted)
+    found, left = reserved(node.store.call(call), second, wanted)
+    assert [r.queue for r in found] == [other]
+    assert -30_000 <= left[A] < -25_000
+
+    node.store.call(sent_call(node.keys, first.token, {"a.example": 0.0}))
+    assert len(node.reserve(second, 2)) == 2
+
+
+def test_notes_of_hosts_go_by_themselves(client, grant):
+    node = client()
+    node.store.call(sent_call(node.keys, grant().token, {"a.example": 60.0}))
+
+    left = node.store.call(Call.command("PTTL", node.keys.polite))
+    assert 60_000 < left <= 240_000
+
+
+def test_a_clock_that_is_set_back_holds_no_host_for_longer_than_its_delay(
+    client, grant
+):
+    """The note is as of a clock that was 600 s ahead."""
+    node, first = client(), grant()
+    node.push_urls(numbers(2))
+    node.store.call(sent_call(node.keys, first.token, {"a.example": 2.0}))
+    now = int(node.store.call(Call.command("TIME"))[0]) * 1000
+    ahead = b"%d %d 2000" % (first.token, now + 602_000)
+    node.store.call(Call.command("HSET", node.keys.polite, "a.example", ahead))
+
+    second = grant()
+    call = reserve_call(node.keys, second, Order.BFS, {A: 2})
+    found, left = reserved(node.store.call(call), second, {A: 2})
+    assert (found, left) == ([], {A: -2000})

@@ -1,0 +1,66 @@
+import struct
+
+import pytest
+
+from frontier.errors import CodecError
+from frontier.queue import spill_files as module
+from frontier.queue.spill_blocks import pack
+from frontier.queue.spill_files import Shelf, is_address, sizes_of
+
+BLOCK = pack([b"01", b"02"])
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    return Shelf(tmp_path / "spill" / "crawl")
+
+
+def test_what_was_put_is_got_and_every_file_has_a_name_of_its_own(shelf):
+    addresses = [shelf.put(BLOCK, 7, 99) for _ in range(3)]
+
+    assert len(set(addresses)) == len(list(shelf.directory.iterdir())) == 3
+    assert [shelf.get(address) for address in addresses] == [BLOCK] * 3
+    assert all(map(is_address, addresses))
+    assert sizes_of(addresses[0]) == (2, len(BLOCK))
+    assert not is_address(BLOCK)
+
+
+def address(name, size=10, version=2):
+    return struct.pack(">BIQ32s", version, 2, size, bytes(32)) + name
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"",
+        b"\x02",
+        address(b""),
+        address(b"../7-99-0123456789abcdef.block"),
+        address(b"/etc/passwd"),
+        address(b"7-99-0123456789abcdef.block\n"),
+        address(b"7-99-0123456789abcdef.block", size=2**62),
+        address(b"7-99-0123456789abcdef.block", version=3),
+    ],
+)
+def test_what_is_no_address_leads_nowhere(shelf, wrong):
+    with pytest.raises(CodecError, match="address"):
+        shelf.get(wrong)
+
+
+def test_a_file_that_is_not_what_was_put_there_is_refused(shelf):
+    made = shelf.put(BLOCK, 7, 99)
+    (path,) = shelf.directory.iterdir()
+    path.write_bytes(BLOCK + b"x")
+
+    with pytest.raises(CodecError, match=path.name):
+        shelf.get(made)
+
+
+def test_a_file_is_kept_for_a_while_after_its_block_was_put_back(shelf, monkeypatch):
+    made = [shelf.put(BLOCK, 7, 99) for _ in range(2)]
+    shelf.forget(made[0])
+    assert shelf.get(made[0]) == BLOCK, "a store that went back in time asks for it"
+
+    monkeypatch.setattr(module, "KEPT", -1.0)
+    shelf.forget(made[1])
+    assert list(shelf.directory.iterdir()) == []

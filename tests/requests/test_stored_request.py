@@ -1,0 +1,399 @@
+import functools
+import sys
+
+import pytest
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest, XmlRpcRequest
+from scrapy.spiders import CrawlSpider, CSVFeedSpider, SitemapSpider, XMLFeedSpider
+from scrapy_redis.spiders import RedisCrawlSpider, RedisSpider
+
+from frontier.errors import CodecError, NotSerializable
+from frontier.queue.item import decode, encode
+from frontier.requests.stored_request import (
+    MAX_HOST,
+    STEERING,
+    Allowed,
+    Recorder,
+    from_record,
+    is_callback,
+    queue_key,
+)
+
+URL = "http://a.example/path?q=1"
+
+
+class Site(Spider):
+    name = "site"
+    text = "not a method"
+
+    def parse_page(self, response):
+        pass
+
+    def on_error(self, failure):
+        pass
+
+    def _private(self, response):
+        pass
+
+    @classmethod
+    def of_class(cls, response):
+        pass
+
+    @staticmethod
+    def static(response):
+        pass
+
+    __mangled = _private
+    alias = parse_page
+
+    class Within(Request):
+        pass
+
+
+class Other(Request):
+    attributes = (*Request.attributes, "depth")
+
+    def __init__(self, *args, depth=0, **kwargs):
+        self.depth = depth
+        super().__init__(*args, **kwargs)
+
+
+@pytest.fixture
+def spider():
+    return Site()
+
+
+@pytest.fixture
+def there_and_back(spider):
+    """What a request is after it was on the store, at another node."""
+
+    def there_and_back(request):
+        item = encode(Recorder(spider).record(request))
+        return from_record(decode(item), Site())
+
+    return there_and_back
+
+
+def facts(request):
+    names = [n for n in type(request).attributes if n not in ("callback", "errback")]
+    found = {name: getattr(request, name) for name in names}
+    found["headers"] = dict(request.headers)
+    return found
+
+
+def requests(spider):
+    return [
+        Request(URL),
+        Request("http://a.example"),
+        Request("http://a.example/ü?ä=ö"),
+        Request(URL, method="HEAD"),
+        Request(URL, method="POST", body=b"\x00\xff", encoding="latin-1"),
+        Request(URL, headers={"X-A": ["1", "2"], "Accept": b"\xff"}),
+        Request(URL, cookies={"a": "b"}),
+        Request(URL, cookies=[{"name": "a", "value": "b", "domain": "x", "path": "/"}]),
+        Request(URL, meta={"depth": 3, "t": (1, 2), "b": b"\x00", "n": None}),
+        Request(URL, cb_kwargs={"page": 2}),
+        Request(URL, priority=-7, dont_filter=True, flags=["x"]),
+        JsonRequest(URL, data={"a": [1, None]}),
+        JsonRequest(URL, data={"b": 1}, dumps_kwargs={"sort_keys": True}),
+        FormRequest(URL, formdata={"a": "1", "b": ["2", "3"]}),
+        XmlRpcRequest(URL, params=(1, "x"), methodname="m"),
+        Other(URL, depth=4),
+    ]
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_a_request_is_the_same_after_the_store(spider, there_and_back, number):
+    request = requests(spider)[number]
+    again = there_and_back(request)
+
+    assert type(again) is type(request)
+    assert facts(again) == facts(request)
+
+
+def test_every_kind_of_request_is_tried(spider):
+    assert len(requests(spider)) == 16
+
+
+def test_callbacks_are_methods_of_the_spider_there(there_and_back, spider):
+    again = there_and_back(
+        Request(URL, callback=spider.parse_page, errback=spider.on_error)
+    )
+
+    assert again.callback.__func__ is Site.parse_page
+    assert again.errback.__func__ is Site.on_error
+    assert again.callback.__self__ is not spider
+
+
+@pytest.mark.parametrize("name", ["_private", "alias", "_Site__mangled"])
+def test_methods_of_other_names_are_found(there_and_back, spider, name):
+    callback = getattr(spider, name)
+
+    assert there_and_back(Request(URL, callback=callback)).callback.__func__ is (
+        callback.__func__
+    )
+
+
+@pytest.mark.parametrize("cls", [Request, FormRequest])
+@pytest.mark.parametrize("name", ["of_class", "static", "parse_page", "_Site__mangled"])
+def test_class_methods_and_static_methods_are_callbacks(
+    there_and_back, spider, name, cls
+):
+    method = getattr(spider, name)
+    again = there_and_back(cls(URL, callback=method, errback=method))
+
+    code = getattr(method, "__func__", method)
+    for found in (again.callback, again.errback):
+        assert getattr(found, "__func__", found) is code
+
+
+def test_a_function_that_only_this_spider_has_cannot_be_stored(spider):
+    def later(response):
+        pass
+
+    spider.later = later
+    with pytest.raises(NotSerializable, match="is not one of the spider's"):
+        Recorder(spider).record(Request(URL, callback=later))
+
+
+def test_a_class_of_requests_that_its_name_does_not_lead_to_cannot_be_stored(spider):
+    class Local(Request):
+        pass
+
+    for cls in (Local, Site.Within):
+        with pytest.raises(NotSerializable, match="is not found by its name") as caught:
+            Recorder(spider).record(cls(URL, callback=spider.parse_page))
+        assert caught.value.where == "its class"
+
+
+def test_a_plain_request_is_its_url(spider):
+    assert Recorder(spider).record(Request(URL)) == {"url": URL}
+
+
+@pytest.mark.parametrize("part", ["callback", "errback"])
+@pytest.mark.parametrize("function", [lambda response: None, print, Site().parse_page])
+@pytest.mark.parametrize("cls", [Request, FormRequest])
+def test_a_callback_that_is_not_the_spiders_cannot_be_stored(
+    spider, part, function, cls
+):
+    given = {"callback": spider.parse_page, part: function}
+
+    with pytest.raises(NotSerializable) as caught:
+        Recorder(spider).record(cls(URL, **given))
+    assert caught.value.url == URL
+
+
+def test_a_method_of_another_spider_cannot_be_stored_though_its_name_was(spider):
+    recorder = Recorder(spider)
+    recorder.record(Request(URL, callback=spider.parse_page))
+
+    with pytest.raises(NotSerializable):
+        recorder.record(Request(URL, callback=Site().parse_page))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"callback": "gone"},
+        {"errback": "gone"},
+        {"callback": "text"},
+        {"callback": 5},
+        {"_class": "os.system"},
+        {"_class": "os.PathLike"},
+        {"_class": "Request"},
+        {"_class": ""},
+        {"_class": "scrapy"},
+        {"_class": "no.such.Thing"},
+        {"_class": 5},
+        {"_class": "builtins.eval"},
+        {"url": "not a url"},
+        {"encoding": "no-such-encoding", "body": "text"},
+        {"encoding": "no-such-encoding", "url": "http://a.example/ü"},
+        {"priority": "high"},
+        {"headers": 5},
+        {"body": 5},
+        {"meta": 5},
+        {"cb_kwargs": [1]},
+        {"flags": 5},
+    ],
+)
+def test_a_record_that_makes_no_request_is_refused(spider, record):
+    with pytest.raises(CodecError):
+        from_record({"url": URL, **record}, spider)
+
+
+def test_a_class_that_was_not_imported_is_not_imported(spider):
+    name = "this"  # printing a poem when it is imported
+    assert name not in sys.modules
+
+    with pytest.raises(CodecError, match=r"this\.Request is not a class of requests"):
+        from_record({"url": URL, "_class": f"{name}.Request"}, spider)
+    assert name not in sys.modules
+
+
+def test_fields_that_no_request_has_are_left_out(spider):
+    assert from_record({"url": URL, "evil": 1, "__class__": "x"}, spider).url == URL
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "domain"),
+    [
+        ("http://www.a.org/x", "www.a.org", "a.org"),
+        ("https://WWW.A.org/x", "www.a.org", "a.org"),
+        ("http://a.co.uk", "a.co.uk", "a.co.uk"),
+        ("http://x.y.a.co.uk/", "x.y.a.co.uk", "a.co.uk"),
+        ("http://a.example:80/", "a.example", "a.example"),
+        ("https://a.example:443/", "a.example", "a.example"),
+        ("https://a.example:80/", "a.example:80", "a.example"),
+        ("http://a.example:8080/", "a.example:8080", "a.example"),
+        ("http://a.example./x", "a.example", "a.example"),
+        ("http://user:pw@a.example/", "a.example", "a.example"),
+        ("http://user:p@a.example:81/", "a.example:81", "a.example"),
+        ("http://127.0.0.1:8000/", "127.0.0.1:8000", "127.0.0.1"),
+        ("http://[::1]:8000/", "::1:8000", "::1"),
+        ("http://localhost/", "localhost", "localhost"),
+        ("http://a.example?x=/b/c", "a.example", "a.example"),
+        ("http://a.example", "a.example", "a.example"),
+        ("file:///etc/passwd", "", ""),
+    ],
+)
+def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
+    assert queue_key(url, "host") == host
+    assert queue_key(url, "domain") == domain
+    assert queue_key(url, "url") == url
+
+
+def test_a_host_that_cannot_be_is_cut():
+    assert len(queue_key(f"http://{'a' * 5_000}/", "host")) == MAX_HOST
+
+
+@pytest.mark.parametrize("url", ["http://a.example:99999/", "http://a.example:x/"])
+def test_a_port_that_cannot_be_is_no_error(url):
+    assert queue_key(url, "host").startswith("a.example")
+
+
+def test_both_spellings_of_a_default_port_share_a_queue():
+    for kind in ("host", "domain"):
+        assert queue_key("http://a.example:80/x", kind) == queue_key(
+            "https://a.example/y", kind
+        )
+
+
+class Mixin:
+    def of_mixin(self, response):
+        pass
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def within(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return within
+
+
+class Hostile(Site, Mixin):
+    @classmethod
+    def update_settings(cls, settings):
+        pass
+
+    def closed(self, reason):
+        pass
+
+    def start_requests(self):
+        yield Request(URL)
+
+    @decorated
+    def decorated(self, response):
+        pass
+
+    async def slow(self, response):
+        pass
+
+    partial = functools.partialmethod(Site.parse_page)
+    made = property(lambda self: self.parse_page)
+
+    class Inner:
+        pass
+
+
+@pytest.mark.parametrize("part", ["callback", "errback"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(set(dir(Spider)) - {"parse", "_parse"}),
+        *("closed", "start_requests", "partial", "made", "Inner", "text", "later"),
+        *("missing", "", b"parse", 7),
+    ],
+)
+def test_nothing_but_a_callback_of_the_spider_is_called(part, name):
+    spider = Hostile()
+    spider.later = spider.parse_page
+
+    with pytest.raises(CodecError, match=f"its {part} .* is no callback"):
+        from_record({"url": URL, part: name}, spider)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("parse", "_parse", "parse_page", "_private", "_Site__mangled", "alias"),
+        *("of_class", "static", "of_mixin", "decorated", "slow"),
+    ],
+)
+def test_what_the_spider_wrote_is_called(name):
+    assert from_record({"url": URL, "callback": name}, Hostile()).callback is not None
+
+
+@pytest.mark.parametrize(
+    ("cls", "names"),
+    [
+        (CrawlSpider, {"_callback", "_errback", "parse_with_rules"}),
+        (SitemapSpider, {"_parse_sitemap"}),
+        (XMLFeedSpider, {"parse_nodes", "parse_node", "adapt_response"}),
+        (CSVFeedSpider, {"parse_rows", "parse_row", "adapt_response"}),
+        (RedisCrawlSpider, {"_callback", "_errback"}),
+        (RedisSpider, set()),
+    ],
+)
+def test_of_a_class_of_scrapys_its_callbacks_are_called_and_nothing_else(cls, names):
+    class Mine(cls):
+        name = "mine"
+
+    found = {name for name in dir(Mine) if is_callback(Mine, name)}
+    there = {name for name in names if hasattr(cls, name)}  # Scrapy 2.13 has fewer
+    assert there | {"parse", "_parse"} <= found
+    for name in found:
+        first = getattr(Mine, name).__code__.co_varnames[1]
+        assert first in ("response", "failure")
+
+
+def test_a_request_whose_callback_would_not_come_back_is_not_stored():
+    spider = Hostile()
+    for function in (spider.closed, spider.log, Hostile.update_settings):
+        with pytest.raises(NotSerializable, match="not one that a stored request may"):
+            Recorder(spider).record(Request(URL, callback=function))
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://a.example/", "data:,x"])
+def test_schemes_are_those_that_are_allowed(spider, url):
+    with pytest.raises(CodecError, match="not one of FRONTIER_SCHEMES"):
+        from_record({"url": url}, spider)
+    with pytest.raises(NotSerializable, match="FRONTIER_SCHEMES"):
+        Recorder(spider).record(Request(url))
+
+    allowed = Allowed(frozenset({"ftp", "file", "data"}))
+    record = Recorder(spider, allowed).record(Request(url))
+    assert from_record(record, spider, allowed).url == Request(url).url
+
+
+@pytest.mark.parametrize("name", sorted(STEERING))
+def test_what_steers_where_bytes_go_is_taken_only_if_it_is_allowed(spider, name):
+    record = {"url": URL, "meta": {name: "http://127.0.0.1:1/", "depth": 1}}
+    with pytest.raises(CodecError, match=f"its meta {name} .*FRONTIER_STORED_META"):
+        from_record(record, spider)
+    with pytest.raises(NotSerializable, match="FRONTIER_STORED_META"):
+        Recorder(spider).record(Request(**record))
+
+    allowed = Allowed(meta=frozenset({name}))
+    assert from_record(record, spider, allowed).meta == record["meta"]

@@ -1,0 +1,163 @@
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+
+from frontier.queue.item import decode
+from frontier.seeds.line import Seed, SeedFault, is_plain, read_line
+from frontier.seeds.push import SeedPushes
+from frontier.settings.config import Config
+from frontier.urls.partition import Places
+
+URL = "http://a.example/x"
+
+
+class Spider:
+    def parse_post(self):
+        """A callback."""
+
+
+def pushes_of(seed, *, is_scrapys=True, salt=b"", is_seen=True, **settings):
+    made = SeedPushes(
+        Places(Config(**settings)),
+        fingerprint,
+        spider=Spider,
+        name="site",
+        salt=salt,
+        is_seen=is_seen,
+        is_scrapys=is_scrapys,
+    )
+    return made.of(seed)
+
+
+def line(**given):
+    return json.dumps({"url": URL, **given})
+
+
+def test_a_line_is_a_url_or_an_object_or_nothing():
+    everything = {
+        "method": "post",
+        "headers": {"X-A": ["1", "2"], "X-B": "3"},
+        "body": "a=b",
+        "meta": {"depth": 3, "nested": [1, {"a": None}]},
+        "priority": -5,
+        "callback": "parse_post",
+        "cb_kwargs": {"number": 7},
+    }
+
+    assert read_line(f"  {URL}\r\n") == Seed(URL)
+    assert read_line("\ufeff" + URL) == Seed(URL)
+    assert read_line("# a comment") is None
+    assert read_line(" \n") is None
+    assert read_line(line()) == Seed(URL)
+    assert read_line(line(**everything)) == Seed(
+        URL, **{**everything, "method": "POST"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a.example", "not an http or https URL"),
+        ("http://", "no host"),
+        ("http://a.example/\x1b[2J", "control character"),
+        ("{", "is no JSON"),
+        ("{" * 100_000, "is no JSON"),
+        ('{"meta": {}}', "has no url"),
+        ('{"url": 7}', "a url that is no text"),
+        ('{"url": "ftp://a.example/"}', "not an http or https URL"),
+        (line(prio=1), "'prio', which is none of url"),
+        (line(priority="1"), "priority that is no whole number"),
+        (line(priority=True), "priority that is no whole number"),
+        (line(priority=10**30), "priority that is beyond"),
+        (line(method="GET /"), "method that is none of HTTP's"),
+        (line(headers={"A": "b\r\nC: d"}), "headers that is no text"),
+        (line(headers=[1]), "headers that is no object"),
+        (line(body={"a": 1}), "body that is no text"),
+        (line(meta=[]), "meta that is no object"),
+        (line(callback="__class__"), "callback that is no name"),
+        (line(callback="a.b"), "callback that is no name"),
+    ],
+)
+def test_what_is_no_seed_is_told_why(text, reason):
+    with pytest.raises(SeedFault, match=reason):
+        read_line(text)
+
+
+def test_a_seed_is_stored_as_the_request_that_it_says():
+    seed = read_line(
+        line(
+            method="POST",
+            body="\u00e9",
+            headers={"X-A": "1"},
+            meta={"a": 1},
+            priority=2,
+            callback="parse_post",
+            cb_kwargs={"n": 1},
+        )
+    )
+    ((_, push),) = pushes_of(seed)
+
+    assert push.queue == "2:a.example"
+    assert decode(push.item) == {
+        "url": URL,
+        "method": "POST",
+        "body": "\u00e9".encode(),
+        "headers": {b"X-A": [b"1"]},
+        "meta": {"a": 1, "is_start_request": True},
+        "priority": 2,
+        "callback": "parse_post",
+        "cb_kwargs": {"n": 1},
+    }
+
+
+def test_a_callback_has_to_be_one_of_the_spider():
+    with pytest.raises(SeedFault, match="'parse_x', which is none of the spider site"):
+        pushes_of(Seed(URL, callback="parse_x"))
+
+
+def test_what_is_too_large_is_a_fault():
+    with pytest.raises(SeedFault, match="cannot be stored: the request takes"):
+        pushes_of(Seed(URL, body="x" * (5 << 20)))
+
+
+def test_a_salted_seed_is_queued_whatever_the_crawl_began_with():
+    (marked, queued) = pushes_of(Seed(URL), salt=b"salt")
+
+    assert (marked[1].queue, queued[1].queue) == ("", "0:a.example")
+    assert marked[1].mark != queued[1].mark
+    assert marked[0] == queued[0]
+
+
+def test_a_seed_to_which_links_may_lead_is_marked_as_a_seed_only():
+    ((_, plain),) = pushes_of(Seed(URL))
+    ((_, push),) = pushes_of(Seed(URL), is_seen=False)
+    ((_, salted),) = pushes_of(Seed(URL), is_seen=False, salt=b"salt")
+
+    assert push.queue == salted.queue == "0:a.example"
+    assert len({plain.mark, push.mark, salted.mark}) == 3
+
+
+def test_a_seed_that_names_its_slot_is_in_the_queue_of_the_slot():
+    ((partition, push),) = pushes_of(Seed(URL, meta={"download_slot": "slow"}))
+
+    assert push.queue == "0:a.example~slow"
+    assert partition == pushes_of(Seed(URL))[0][0]
+
+
+@given(
+    st.from_regex(
+        r"http://[a-z0-9.:-]{1,8}/[!-~]{0,12}(\?[!-~]{0,12})?", fullmatch=True
+    )
+)
+@example("http://a.example/a%2fb")
+@example("http://a.example:80/")
+@example("http://a.example/?b=1&a=2")
+@example("http://a.example/~$&'()*+,=:@")
+def test_a_plain_url_is_what_scrapy_requests(url):
+    if is_plain(url):
+        assert Request(url).url == url
+        assert pushes_of(Seed(url)) == pushes_of(Seed(url), is_scrapys=False)

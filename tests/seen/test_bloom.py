@@ -1,0 +1,138 @@
+import math
+
+import mmh3
+import pytest
+from bitarray import bitarray
+from bitarray.util import zeros
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier.seen.bloom import (
+    GROWTH,
+    MAX_BITS,
+    Generation,
+    false_rate,
+    generation,
+    positions,
+    share,
+    sized,
+)
+from frontier.urls.seen_hash import mark
+
+CAPACITIES = st.integers(1, 10**12)
+RATES = st.floats(1e-12, 0.999)
+
+
+class Filter:
+    """Generations as the server has them, in this process."""
+
+    def __init__(self, capacity, error_rate):
+        self.capacity, self.error_rate = capacity, error_rate
+        self.filled: list[tuple[object, bitarray]] = []
+        self.last = 0
+
+    def add(self, url):
+        """Note *url*; return whether it was called seen."""
+        if not self.filled or self.last >= self.filled[-1][0].capacity:
+            made = generation(len(self.filled), self.capacity, self.error_rate)
+            self.filled.append((made, zeros(made.bits)))
+            self.last = 0
+        for made, bits in self.filled:
+            if all(bits[p] for p in positions(mark(url), made)):
+                return True
+        made, bits = self.filled[-1]
+        for p in positions(mark(url), made):
+            bits[p] = 1
+        self.last += 1
+        return False
+
+
+def test_new_urls_called_seen_stay_under_the_bound_over_generations():
+    bloom = Filter(capacity=600, error_rate=0.01)
+    urls = [b"%d" % n for n in range(40_000)]
+
+    false = sum(bloom.add(url) for url in urls)
+
+    assert len(bloom.filled) == 4
+    assert 0 < false < 0.01 * len(urls)
+
+
+def test_what_was_added_is_seen_in_every_generation():
+    bloom = Filter(capacity=50, error_rate=0.001)
+    urls = [b"%d" % n for n in range(3_000)]
+    for url in urls:
+        bloom.add(url)
+
+    assert all(bloom.add(url) for url in urls)
+
+
+@given(CAPACITIES, RATES)
+def test_a_full_filter_errs_as_often_as_was_asked(capacity, error_rate):
+    made = sized(capacity, error_rate)
+
+    assert made.bits >= 64
+    assert made.hashes >= 1
+    # Hashes are whole, so it errs a little more than the formula's ideal.
+    assert false_rate(made.bits, made.hashes, capacity) < 1.3 * error_rate + 1e-9
+
+
+@given(CAPACITIES, RATES)
+def test_the_errors_of_all_generations_sum_to_less_than_the_bound(capacity, error_rate):
+    rates = [generation(n, capacity, error_rate).error_rate for n in range(30)]
+
+    assert sum(rates) <= error_rate * (1 + 1e-12)
+    assert sorted(rates, reverse=True) == rates
+
+
+@given(st.integers(500, 10**12), RATES, st.integers(0, 40))
+def test_a_generation_never_outgrows_the_largest_bitmap(capacity, error_rate, number):
+    made = generation(number, capacity, error_rate)
+
+    assert made.bits <= MAX_BITS
+    assert made.capacity >= 1
+
+
+def test_generations_grow_steeply_so_that_there_are_few():
+    sizes = [generation(n, 1_000, 0.01).capacity for n in range(5)]
+
+    assert sizes == [1_000 * GROWTH**n for n in range(5)]
+
+
+@pytest.mark.parametrize("partitions", [1, 16, 1024])
+def test_the_share_is_enough_for_the_fullest_partition(partitions):
+    counts = [0] * partitions
+    for n in range(100_000):
+        counts[mmh3.hash(b"%d" % n, signed=False) % partitions] += 1
+
+    assert max(counts) <= share(100_000, partitions) < 100_000 / partitions * 1.5 + 5
+
+
+def test_an_empty_filter_has_seen_nothing_and_a_flooded_one_everything():
+    assert false_rate(1000, 7, 0) == 0
+    assert math.isclose(false_rate(1000, 7, 10**6), 1)
+
+
+@given(st.integers(2**62, 2**63 - 1), st.integers(64, MAX_BITS), st.integers(1, 30))
+def test_positions_are_inside(number, bits, hashes):
+    made = Generation(1, 0.5, bits, hashes)
+    found = positions(number, made)
+
+    assert all(0 <= position < bits for position in found)
+    assert len(found) == hashes
+
+
+def test_positions_are_the_same_everywhere_and_for_ever():
+    made = Generation(1, 0.5, 10_007, 4)
+
+    assert positions(mark(b"http://a.example/"), made) == [73, 6055, 2149, 8370]
+
+
+def test_a_small_filter_keeps_a_small_error():
+    made = generation(0, 500, 1e-5)
+    bits = zeros(made.bits)
+    for n in range(500):
+        for position in positions(mark(b"%d" % n), made):
+            bits[position] = 1
+
+    new = (positions(mark(b"new %d" % n), made) for n in range(300_000))
+    assert sum(all(bits[p] for p in found) for found in new) <= 5

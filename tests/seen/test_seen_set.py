@@ -1,0 +1,149 @@
+import json
+
+import pytest
+
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.errors import CannotForget, CodecError, LayoutStale, UnknownCrawl
+from frontier.model import Layout
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.intset import Space
+from frontier.seen.seen_set import (
+    forget,
+    forget_call,
+    forgotten,
+    layout_call,
+    layout_of,
+    look,
+    stored_crawl,
+)
+from frontier.settings.config import Config
+from frontier.urls.seen_hash import mark
+
+MARKS = [mark(b"%d" % n) for n in range(3_000)]
+
+
+@pytest.fixture
+def opened(db, crawl):
+    """Open the crawl of the test with tiers, and push marks to its partition 7."""
+
+    def opened(tiers="bloom,set", **given):
+        config = Config.from_settings(
+            {
+                "FRONTIER_SEEN_TIERS": tiers,
+                "FRONTIER_BLOOM_CAPACITY": 1_000,
+                "FRONTIER_PARTITIONS": 8,
+                **given,
+            }
+        )
+        shape = json.dumps(crawl_shape(config))
+        db("HSET", crawl.meta(), "state", "open", "spider", "s", "shape", shape)
+        return config
+
+    return opened
+
+
+@pytest.fixture
+def push(blocking, keys):
+    store, layouts = blocking(), {keys: Layout()}
+
+    def push(config, marks):
+        verdicts = ""
+        for i in range(0, len(marks), 500):
+            made = [Push(TEST, m, "0:a.example", 0, b"") for m in marks[i : i + 500]]
+            call = push_call(keys, seen_shape(config), layouts[keys], made)
+            try:
+                done = pushed(store.call(call), made)
+            except LayoutStale as error:
+                layouts[keys] = error.layout
+                call = push_call(keys, seen_shape(config), layouts[keys], made)
+                done = pushed(store.call(call), made)
+            layouts[keys] = done.layout
+            verdicts += done.verdicts
+        return verdicts
+
+    return push
+
+
+def ask(store, keys, config, of):
+    return look(store, keys, of, seen_shape(config))
+
+
+def test_a_crawl_is_read_as_it_was_created(blocking, opened, crawl):
+    config = opened("recent,set", FRONTIER_QUEUE_KEY="domain")
+    found = stored_crawl(blocking(), "test", crawl.crawl_id)
+
+    assert crawl_shape(found.config) == crawl_shape(config)
+    assert (found.state, found.spider, found.keys) == ("open", "s", crawl)
+
+
+def test_a_crawl_that_is_not_there_is_unknown(blocking):
+    with pytest.raises(UnknownCrawl):
+        stored_crawl(blocking(), "test", "nowhere")
+
+
+@pytest.mark.parametrize("shape", ["", "[]", "{}", "{", '{"FRONTIER_PARTITIONS": 0}'])
+def test_a_crawl_of_another_version_is_refused(blocking, db, crawl, shape):
+    db("HSET", crawl.meta(), "state", "open", "shape", shape)
+
+    with pytest.raises(CodecError, match=crawl.crawl_id):
+        stored_crawl(blocking(), "test", crawl.crawl_id)
+
+
+@pytest.mark.parametrize("tiers", ["set", "bloom", "bloom,set"])
+def test_each_tier_says_what_it_has(blocking, opened, push, keys, tiers):
+    config, store = opened(tiers), blocking()
+    push(config, MARKS[:2_900])
+    known, new = (ask(store, keys, config, MARKS[n]) for n in (5, 2_990))
+
+    assert (known.seen, new.seen) == (True, False)
+    assert known.in_set is ("set" in tiers)
+    assert any(known.filters) is ("bloom" in tiers)
+    assert (known.bucket is None) is ("set" not in tiers)
+    assert 0 <= known.bloom_error < config.bloom_error_rate
+
+
+def test_of_an_empty_partition_nothing_is_seen(blocking, opened, keys):
+    answer = ask(blocking(), keys, opened(), MARKS[0])
+
+    assert (answer.seen, answer.filters, answer.bloom_error) == (False, (), 0.0)
+
+
+@pytest.mark.parametrize("tiers", ["set", "bloom,set"])
+def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tiers):
+    config, store = opened(tiers), blocking()
+    push(config, MARKS[:2_000])
+    some = MARKS[1_300:2_100]
+    done = forget(
+        store,
+        stored_crawl(store, "test", crawl.crawl_id),
+        seen_shape(config),
+        7,
+        some,
+    )
+
+    assert done == [True] * 700 + [False] * 100
+    assert layout_of(store.call(layout_call(keys))).count == 1_300
+    assert push(config, MARKS[:2_100]) == "s" * 1_300 + "n" * 800
+
+
+def test_a_bloom_filter_cannot_forget(blocking, opened, crawl, push, keys):
+    store = blocking()
+    config = opened("bloom")
+    push(config, MARKS[:10])
+    found = stored_crawl(store, "test", crawl.crawl_id)
+
+    with pytest.raises(CannotForget, match=crawl.crawl_id):
+        forget(store, found, seen_shape(config), 7, MARKS[:1])
+
+
+def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
+    store = blocking()
+    config = opened("set")
+    push(config, MARKS[:2_000])
+
+    with pytest.raises(LayoutStale) as caught:
+        forgotten(
+            store.call(forget_call(keys, seen_shape(config), Layout(), MARKS[:10]))
+        )
+    assert caught.value.layout.buckets == Space().wanted(2_000)
+    assert layout_of(store.call(layout_call(keys))).count == 2_000

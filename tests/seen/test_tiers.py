@@ -1,0 +1,94 @@
+"""The tiers of a crawl as `frontier crawl status` sees them, on a real server."""
+
+import json
+
+import pytest
+
+from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.model import Layout
+from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
+from frontier.settings.config import Config
+from frontier.status.seen_tiers import LATER, look_at_tiers
+from frontier.urls.seen_hash import mark
+
+
+@pytest.fixture
+def fill(blocking, crawl):
+    """Put URLs into partitions of a crawl; return its shape."""
+
+    def fill(tiers, count, **given):
+        store = blocking()
+        config = Config.from_settings(
+            {
+                "FRONTIER_SEEN_TIERS": tiers,
+                "FRONTIER_PARTITIONS": 4,
+                "FRONTIER_BLOOM_CAPACITY": 1_000,
+                **given,
+            }
+        )
+        shape, layouts = seen_shape(config), [Layout()] * 3
+        for first in range(0, count, MAX_URLS):
+            numbers = range(first, min(first + MAX_URLS, count))
+            pushes = [Push(TEST, mark(b"%d" % n), "", 0, b"") for n in numbers]
+            number = first // MAX_URLS % 3
+            keys = crawl.partition(number)
+            reply = store.call(push_call(keys, shape, layouts[number], pushes))
+            layouts[number] = pushed(reply, pushes).layout
+        return json.loads(json.dumps(crawl_shape(config)))
+
+    return fill
+
+
+def test_what_both_tiers_have(blocking, crawl, fill):
+    tiers = look_at_tiers(blocking(), crawl, fill("bloom,set", 6_000), 3_600)
+    state = tiers.state
+
+    assert state.urls == state.set_urls == 6_000
+    assert 6_000 <= state.bloom_urls < 1.2 * 6_000
+    assert 8 * 6_000 < state.set_bytes < 10 * 6_000
+    assert state.generations == 3
+    assert 0 < state.bloom_fill < 1
+    assert 0 < state.bloom_error < 0.001
+    assert (state.given_up, state.set_error < 1e-12) == (0, True)
+    assert tiers.outlook.seconds == LATER
+    assert tiers.outlook.urls == 6_000 * 25
+    assert tiers.outlook.set_bytes > 8 * 6_000 * 25
+    assert 0 < tiers.outlook.bloom_error < 0.001
+
+
+def test_bloom_alone_tells_what_it_may_have_lost(blocking, crawl, fill):
+    shape = fill("bloom", 6_000, FRONTIER_BLOOM_ERROR_RATE=0.1)
+    tiers = look_at_tiers(blocking(), crawl, shape, 0.0)
+
+    assert not tiers.has_set
+    assert 30 < tiers.state.lost < 600
+    assert tiers.outlook is None
+
+
+def test_a_short_set_tells_its_error(blocking, crawl, fill):
+    shape = fill("set", 6_000, FRONTIER_SEEN_SET_BITS=32)
+    state = look_at_tiers(blocking(), crawl, shape, 0.0).state
+
+    assert state.set_error == pytest.approx(2_000 / 2**30 / 2, rel=0.5)
+    assert state.bloom_urls == 0
+    assert 4 * 6_000 < state.set_bytes < 6 * 6_000
+
+
+def test_of_a_crawl_that_has_seen_nothing_there_is_nothing_to_tell(
+    blocking, crawl, fill
+):
+    tiers = look_at_tiers(blocking(), crawl, fill("bloom,set", 0), 100.0)
+
+    assert (tiers.state.urls, tiers.outlook) == (0, None)
+
+
+@pytest.mark.parametrize("shape", [{}, None, {"FRONTIER_PARTITIONS": 4}])
+def test_what_is_not_this_versions_is_left_out(blocking, crawl, shape):
+    assert look_at_tiers(blocking(), crawl, shape, 100.0) is None
+
+
+def test_a_layout_that_is_none_is_left_out(blocking, crawl, fill, db):
+    shape = fill("bloom,set", 1_000)
+    db("HSET", crawl.partition(1).seen, "count", "many")
+
+    assert look_at_tiers(blocking(), crawl, shape, 100.0) is None

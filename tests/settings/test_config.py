@@ -1,0 +1,306 @@
+import json
+import socket
+import sys
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+from scrapy.settings import Settings
+
+from frontier.errors import ConfigurationError
+from frontier.model import Order
+from frontier.node.archiving import rules_of, warcinfo_fields
+from frontier.settings.config import Config
+from frontier.urls.canon.rulesets import named
+from frontier.warc.records import warcinfo
+from tests.warc.samples import an_exchange
+
+NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
+
+
+def read(**settings):
+    return Config.from_settings(
+        {f"FRONTIER_{k.upper()}": v for k, v in settings.items()}
+    )
+
+
+def test_every_default_is_a_value_that_can_be_given():
+    defaults = Config()
+    given = {
+        f"FRONTIER_{f.name.upper()}": getattr(defaults, f.name) for f in fields(Config)
+    }
+
+    assert Config.from_settings({**given, "FRONTIER_NODE_ID": "n"}) == Config(
+        node_id="n"
+    )
+
+
+def test_every_setting_in_effect_can_be_given_again_as_text():
+    rules = ["mime:text/*", "status:5xx", r"url:\.pdf$"]
+    servers = ["https://me:pass@web.archive.org/cdx/search/cdx", "http://a:8080/b?c=d"]
+    config = read(
+        node_id="n",
+        order="dfs",
+        partitions=16,
+        warc_exclude=rules,
+        revisit_cdx_servers=servers,
+        warc_info={"operator": "A library"},
+    )
+    text = config.as_settings()
+
+    assert sorted(text) == sorted(NAMES)
+    assert Config.from_settings(text) == config
+
+
+def test_strings_as_the_command_line_gives_them_are_parsed():
+    settings = Settings()
+    for name, value in {
+        "ENABLED": "0",
+        "BLOOM_CAPACITY": "50000",
+        "BLOOM_ERROR_RATE": "1e-4",
+        "KEEP_ALIVE": "yes",
+        "LEASE_TTL": "2.5",
+        "ORDER": "DFS",
+        "SEEN_TIERS": "set, recent",
+        "STORE_DIR": "/var/f",
+    }.items():
+        settings.set(f"FRONTIER_{name}", value, "cmdline")
+
+    config = Config.from_settings(settings)
+
+    assert config.enabled is False
+    assert config.bloom_capacity == 50_000
+    assert config.bloom_error_rate == 1e-4
+    assert config.keep_alive is True
+    assert config.lease_ttl == 2.5
+    assert config.order is Order.DFS
+    assert config.seen_tiers == ("recent", "set")
+    assert config.store_dir == Path("/var/f")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("FRONTIER_PARTITION", "FRONTIER_PARTITIONS"),
+        ("FRONTIER_LEASE_TLL", "FRONTIER_LEASE_TTL"),
+        ("FRONTIER_WARC_DIRECTORY", "FRONTIER_WARC_DIR"),
+    ],
+)
+def test_an_unknown_setting_is_refused_and_the_near_one_is_named(name, near):
+    with pytest.raises(ConfigurationError, match=rf"{name} is not .* mean {near}\?"):
+        Config.from_settings({name: 1})
+
+
+def test_a_setting_near_to_nothing_gets_no_advice():
+    with pytest.raises(ConfigurationError) as caught:
+        Config.from_settings({"FRONTIER_XYZZY_QQQQQQQQQQ": 1})
+
+    assert "did you mean" not in str(caught.value)
+
+
+def test_settings_of_others_are_left_alone():
+    assert Config.from_settings({"FRONTIERS": 1, "REDIS_URL": "x", "BOT_NAME": "b"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ENABLED", "maybe"),
+        ("BLOOM_CAPACITY", 0),
+        ("BLOOM_CAPACITY", "many"),
+        ("BLOOM_CAPACITY", 10**12 + 1),
+        ("BLOOM_CAPACITY", float("inf")),
+        ("BLOOM_CAPACITY", None),
+        ("BLOOM_ERROR_RATE", 0),
+        ("BLOOM_ERROR_RATE", 1),
+        ("BLOOM_ERROR_RATE", "nan"),
+        ("BLOOM_ERROR_RATE", [1]),
+        ("CRAWL_ID", "a b"),
+        ("CRAWL_ID", "a/b"),
+        ("CRAWL_ID", "a:b"),
+        ("CRAWL_ID", "a\n"),
+        ("CRAWL_ID", "-a"),
+        ("CRAWL_ID", "{a}"),
+        ("COLLECTION", "é"),
+        ("LEASE_TTL", 0.5),
+        ("LEASE_TTL", "inf"),
+        ("LEASE_TTL", "-3"),
+        ("NAMESPACE", ""),
+        ("NAMESPACE", "n" * 101),
+        ("NODE_WEIGHT", 0),
+        ("NODE_WEIGHT", 1.5),
+        ("ORDER", "random"),
+        ("PARTITIONS", 0),
+        ("PARTITIONS", 16385),
+        ("PARTITIONS", "1e3"),
+        ("QUEUE_KEY", "hosts"),
+        ("QUEUE_KEY", ["host"]),
+        ("SEEN_RECENT_SIZE", -1),
+        ("SCHEMES", "http https:"),
+        ("SCHEMES", "1http"),
+        ("SEEN_TIERS", ""),
+        ("SEEN_TIERS", "set,set"),
+        ("SEEN_TIERS", ["bloom", "cuckoo"]),
+        ("SEEN_TIERS", 3),
+        ("STORE_DIR", ""),
+        ("STORE_DIR", None),
+        ("WARC_FSYNC", "sometimes"),
+        ("WARC_MAX_BYTES", 999),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_settings_name(name, value):
+    with pytest.raises(ConfigurationError, match=f"^FRONTIER_{name} = "):
+        read(**{name: value})
+
+
+def test_a_tier_that_does_not_exist_is_named_with_those_that_do():
+    with pytest.raises(
+        ConfigurationError, match="no tier 'cuckoo'.*recent, bloom, set"
+    ):
+        read(SEEN_TIERS="bloom,cuckoo")
+
+
+def test_tiers_stand_in_the_order_in_which_they_are_asked():
+    assert read(SEEN_TIERS="set,bloom,recent").seen_tiers == ("recent", "bloom", "set")
+
+
+def test_nodes_without_a_name_get_different_ones():
+    first, second = read().node_id, read().node_id
+
+    assert first != second
+    assert read(NODE_ID=first).node_id == first
+
+
+def test_a_configuration_never_changes():
+    with pytest.raises(FrozenInstanceError):
+        Config().partitions = 3
+
+
+def test_a_preset_gives_what_is_not_given():
+    preset = read(revisit_preset="deduplicator-3.0")
+    assert (preset.digest, preset.revisit_match) == ("sha1", "url+digest")
+    assert preset.revisit_mime_exclude == "text/*"
+
+    mixed = read(revisit_preset="deduplicator-3.0", revisit_match="digest")
+    assert (mixed.digest, mixed.revisit_match) == ("sha1", "digest")
+
+
+HTML, PLAIN, IMAGE, NONE = "text/html", "text/css", "image/png", ""
+EVERY = {(HTML, 200), (PLAIN, 200), (IMAGE, 200), (NONE, 200), (IMAGE, 404)}
+
+
+@pytest.mark.parametrize(
+    ("preset", "left_out"),
+    [
+        ("", {(IMAGE, 404)}),
+        ("browsertrix", set()),
+        ("deduplicator", EVERY - {(IMAGE, 200)}),
+        ("deduplicator-3.0", EVERY - {(IMAGE, 200)}),
+        ("iceland", {(HTML, 200), (NONE, 200), (IMAGE, 404)}),
+        ("iceland-weekly", {(NONE, 200), (IMAGE, 404)}),
+    ],
+)
+def test_a_preset_looks_up_what_its_original_does(preset, left_out):
+    policy = rules_of(read(revisit_preset=preset)).policy
+    looked_up = {
+        (mime, status)
+        for mime, status in EVERY
+        if policy(
+            an_exchange(
+                status=status,
+                response_head=b"HTTP/1.1 %d X\r\n" % status
+                + (b"Content-Type: %s\r\n\r\n" % mime.encode() if mime else b"\r\n"),
+            )
+        )
+    }
+    assert EVERY - looked_up == left_out
+
+
+def test_statuses_are_numbers_and_classes():
+    policy = rules_of(read(revisit_statuses="2XX, 404")).policy
+    found = [n for n in range(100, 600) if policy(an_exchange(status=n))]
+
+    assert found == [*range(200, 300), 404]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("revisit_preset", "norway", "must be one of"),
+        ("revisit_statuses", "200,ok", "whole number"),
+        ("revisit_statuses", "20", "between 100 and 999"),
+        ("revisit_statuses", "20x", "whole number"),
+        ("revisit_mime_exclude", "text/*, a b", "'a b'"),
+        ("revisit_read_collections", "a,b c", "letters"),
+        ("digest", "crc32", "must be one of"),
+        ("revisit_cdx_servers", "http://a.org/cdx file:///etc", "'file:///etc'"),
+        ("revisit_cdx_servers", "https://a.org:port/cdx", "'https://a.org:port/cdx'"),
+        ("revisit_cdx_servers", ["http:///cdx"], "URL of http or https"),
+        ("collection_redis_url", "localhost:6379", "redis://host:6379/0"),
+        ("revisit_cdx_timeout", 0, "greater than 0"),
+    ],
+)
+def test_a_wrong_policy_is_named(name, value, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        read(**{name: value})
+
+    assert f"FRONTIER_{name.upper()}" in str(caught.value)
+
+
+def test_a_wacz_cannot_be_made_of_files_that_are_taken_away():
+    taken = {"warc_upload": "s3://a/b", "warc_upload_remove": True}
+    with pytest.raises(ConfigurationError, match="FRONTIER_WARC_UPLOAD_REMOVE"):
+        read(wacz_dir="waczs", **taken)
+    assert read(**taken).warc_upload_remove
+
+
+def test_warcinfo_says_who_crawled_and_how():
+    given = {"operator": "Łódź\r\nevil: yes", "robots": "classic"}
+    scrapy = {"USER_AGENT": "bot (+http://a.example)", "ROBOTSTXT_OBEY": "1"}
+    for info in (given, json.dumps(given)):
+        config = read(warc_info=info, warc_upload="ftp://me:hush@a/b?key=hush")
+        fields = warcinfo_fields(config, "c-1", named("scrapy"), scrapy)
+
+        assert fields["isPartOf"] == "c-1"
+        assert fields["http-header-user-agent"] == scrapy["USER_AGENT"]
+        assert fields["robots"] == "classic"
+        assert fields["hostname"] == socket.gethostname()
+        assert fields["FRONTIER_WARC_UPLOAD"] == "ftp://a/b"
+        assert "FRONTIER_WARC_INFO" not in fields
+        block = b"".join(warcinfo("f", "2026-01-01T00:00:00Z", fields).parts)
+        assert "operator: Łódź\\r\\nevil: yes\r\n".encode() in block
+    ignoring = warcinfo_fields(read(), "c-1", named("scrapy"), {})
+    assert ignoring["robots"] == "ignore"
+    assert "http-header-user-agent" not in ignoring
+
+
+@pytest.mark.parametrize("wrong", ["[]", "{", {"a b": "c"}, {"a": 1}, 7])
+def test_what_cannot_be_in_a_warcinfo_is_refused(wrong):
+    with pytest.raises(ConfigurationError, match="FRONTIER_WARC_INFO"):
+        read(warc_info=wrong)
+
+
+def test_schemes_and_names_are_between_commas_or_spaces():
+    config = read(SCHEMES="HTTP, ftp  s3", STORED_META="proxy")
+
+    assert (config.schemes, config.stored_meta) == (("http", "ftp", "s3"), ("proxy",))
+    assert read(SCHEMES=["data"], STORED_META="").schemes == ("data",)
+    assert read().schemes == ("http", "https")
+
+
+def test_lists_are_normalised():
+    config = read(revisit_mime_exclude=["Text/*", " image/png"], revisit_statuses=404)
+
+    assert config.revisit_mime_exclude == "text/*,image/png"
+    assert config.revisit_statuses == "404"
+
+
+def test_a_digest_whose_package_is_missing_is_refused_at_the_start(monkeypatch):
+    monkeypatch.setitem(sys.modules, "blake3", None)
+
+    with pytest.raises(ConfigurationError, match=r"pip install .*\[blake3\]"):
+        rules_of(read(digest="blake3"))
+    with pytest.raises(ConfigurationError, match=r"REVISIT_DIGESTS = 'blake3'"):
+        rules_of(read(revisit_digests="sha1,blake3"))
+    assert rules_of(read(revisit_digests="sha256,sha1")).further == ("sha1",)
+    assert rules_of(read(digest="sha1")).algorithm == "sha1"

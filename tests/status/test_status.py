@@ -1,0 +1,315 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from frontier.cli.report import WarcFiles, report
+from frontier.errors import CodecError, UnknownCrawl
+from frontier.queue.item import encode
+from frontier.queue.reserve import Scan
+from frontier.status.snapshot import (
+    crawl_entered,
+    list_crawls,
+    newest_crawl,
+    open_crawl,
+    snapshot,
+)
+from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
+from frontier.status.views import (
+    ArchiveFigures,
+    Figures,
+    SeenFigures,
+    ShareFigures,
+)
+from frontier.store.keys import CrawlKeys, RegistryKeys
+
+REPORT = {
+    "opened": 1000.0,
+    "seconds": 10.0,
+    "pages": 50,
+    "requests": 60,
+    "bytes": 7000,
+    "new": 40,
+    "seen": {"recent": 3, "bloom": 2, "set": 1},
+    "archive": {"originals": 30, "revisits": 10, "revisit_bytes": 500},
+    "shares": {
+        "hosts": {"h": [4, 400, 1, 100], "bad": [1], "worse": "x"},
+        "mimes": ["no mapping"],
+    },
+}
+
+
+@pytest.fixture
+def crawl(unique):
+    """The keys of a crawl in a namespace that no other test has."""
+    return CrawlKeys(f"test-{unique}", "site-1")
+
+
+@pytest.fixture
+def look(blocking):
+    store = blocking()
+    return lambda keys: snapshot(store, keys.namespace, keys.crawl_id)
+
+
+@pytest.fixture
+def create(db):
+    """Make a crawl of 300 partitions."""
+
+    def create(keys, created_ms=1000, shape='{"FRONTIER_PARTITIONS": 300}'):
+        db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
+        fields = {"state": "open", "spider": "site", "created_ms": created_ms}
+        fields["shape"] = shape
+        db("HSET", keys.meta(), *(x for pair in fields.items() for x in pair))
+
+    return create
+
+
+@pytest.fixture
+def join(db):
+    """Put a node on the membership map, as of now or of *ago* seconds before."""
+
+    def join(keys, node_id, report=None, ago=0, weight=1):
+        beat = int(db("TIME")[0]) * 1000 - ago * 1000
+        db("HSET", keys.nodes(), node_id, f"{beat} {weight} 0")
+        if report is not None:
+            db("HSET", keys.reports(), node_id, json.dumps(report))
+
+    return join
+
+
+def test_a_crawl_that_does_not_exist_is_unknown(crawl, look, blocking):
+    with pytest.raises(UnknownCrawl, match="site-1"):
+        look(crawl)
+    with pytest.raises(UnknownCrawl):
+        newest_crawl(blocking(), crawl.namespace)
+    assert list_crawls(blocking(), crawl.namespace) == []
+
+
+def test_the_newest_crawl_comes_first(crawl, create, blocking):
+    create(crawl, created_ms=5)
+    create(CrawlKeys(crawl.namespace, "site-2"), created_ms=7)
+    create(CrawlKeys(crawl.namespace, "site-3"), created_ms=6)
+
+    found = list_crawls(blocking(), crawl.namespace)
+
+    assert [c.crawl_id for c in found] == ["site-2", "site-3", "site-1"]
+    assert newest_crawl(blocking(), crawl.namespace) == "site-2"
+
+
+def test_a_crawl_whose_key_is_damaged_hides_no_other(crawl, create, db, blocking):
+    create(crawl, created_ms=5)
+    damaged = CrawlKeys(crawl.namespace, "site-2")
+    create(damaged, created_ms=7)
+    db("DEL", damaged.meta())
+    db("SET", damaged.meta(), "junk")
+
+    found = list_crawls(blocking(), crawl.namespace)
+
+    assert [(c.crawl_id, c.state) for c in found] == [
+        ("site-1", "open"),
+        ("site-2", "damaged"),
+    ]
+    assert newest_crawl(blocking(), crawl.namespace) == "site-1"
+
+
+def test_what_a_duplicate_filter_saw_is_the_newest_only_if_there_is_nothing_else(
+    crawl, create, blocking, look
+):
+    alone = CrawlKeys(crawl.namespace, "alone")
+    shape = '{"FRONTIER_PARTITIONS": 4, "FRONTIER_QUEUE_KEY": "fingerprint"}'
+    create(alone, created_ms=9, shape=shape)
+
+    assert newest_crawl(blocking(), crawl.namespace) == "alone"
+    assert look(alone).kind == "dupefilter"
+
+    create(crawl, created_ms=5)
+
+    assert newest_crawl(blocking(), crawl.namespace) == "site-1"
+    found = list_crawls(blocking(), crawl.namespace)
+    assert [c.kind for c in found] == ["dupefilter", "crawl"]
+
+
+def test_the_open_crawl_of_a_spider_is_found(crawl, db, blocking):
+    assert open_crawl(blocking(), crawl.namespace, "site") is None
+
+    db("HSET", RegistryKeys(crawl.namespace).spider("site"), "open", "site-1")
+
+    assert open_crawl(blocking(), crawl.namespace, "site") == "site-1"
+
+
+def test_live_nodes_share_the_ring_and_others_are_told_apart(
+    crawl, create, join, look, db
+):
+    create(crawl)
+    join(crawl, "node-1", REPORT)
+    join(crawl, "node-10", REPORT, weight=2)
+    join(crawl, "node-2", REPORT, ago=60)
+    db("HSET", crawl.reports(), "node-3", json.dumps({**REPORT, "left": True}))
+    db("HSET", crawl.reports(), "node-4", json.dumps(REPORT))
+    for partition in (0, 299):
+        db("HSET", crawl.partition(partition).lease, "token", 1, "holder", "node-1")
+
+    seen = look(crawl)
+
+    states = {node.node_id: (node.state, node.weight) for node in seen.nodes}
+    assert list(states.items()) == [
+        ("node-1", ("live", 1)),
+        ("node-2", ("silent", 1)),
+        ("node-3", ("left", 0)),
+        ("node-4", ("lost", 0)),
+        ("node-10", ("live", 2)),
+    ]
+    owned = [node.owned for node in seen.nodes]
+    assert sum(owned) == seen.partitions == 300
+    assert owned[1] == owned[2] == owned[3] == 0
+    assert owned[4] > owned[0] > 0
+    assert [node.held for node in seen.nodes] == [2, 0, 0, 0, 0]
+
+
+def test_reports_are_read_and_added_up(crawl, create, join, look):
+    create(crawl)
+    join(crawl, "a", REPORT)
+    join(crawl, "b", {**REPORT, "opened": 1010.0})
+
+    seen = look(crawl)
+
+    assert seen.nodes[0].figures == Figures(
+        pages=50,
+        requests=60,
+        bytes=7000,
+        new=40,
+        opened=1000.0,
+        seconds=10.0,
+        rate=5.0,
+        seen=SeenFigures(3, 2, 1),
+        archive=ArchiveFigures(originals=30, revisits=10, revisit_bytes=500),
+        shares={"hosts": {"h": ShareFigures(4, 400, 1, 100)}, "mimes": {}},
+    )
+    assert seen.totals.shares["hosts"] == {"h": ShareFigures(8, 800, 2, 200)}
+    assert (seen.totals.pages, seen.totals.seconds, seen.totals.rate) == (100, 20.0, 5)
+    assert seen.totals.seen == SeenFigures(6, 4, 2)
+    assert seen.totals.archive.revisits == 20
+
+
+def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, db):
+    create(crawl)
+    for partition in (0, 127, 128, 299):
+        keys = crawl.partition(partition)
+        db("HSET", keys.counts, "ready", 1, "pushed", 5, "acked", 2, "dead", 1)
+        db("HSET", keys.counts, "spilled", 500, "spilled_bytes", 9_000)
+        db("HSET", keys.counts, "shelved_bytes", 8_000, "skipped", 3)
+        db("HSET", keys.reserved, "1", "x")
+        db("HSET", keys.seen, "count", 5)
+
+    seen = look(crawl)
+    assert seen.queue == Scan(4, 4, 20, 8, 4, 20, 2_000, 36_000, 32_000, 12)
+    console = Console(width=200, file=io.StringIO())
+    for part in report(seen, WarcFiles(Path("none"), ())):
+        console.print(part)
+    text = "2,000 of those ready are spilled, 36.0 kB in the store, 32.0 kB in files"
+    assert text in console.file.getvalue()
+    text = "12 not fetched: their host had its quota"
+    assert text in console.file.getvalue()
+
+
+def test_the_first_dead_letters_are_shown(crawl, create, look, db):
+    create(crawl)
+    item = encode({"url": "http://h/\x1b[31m"})
+    for partition in range(8):
+        keys = crawl.partition(partition)
+        db("HSET", keys.counts, "dead", 1)
+        value = item if partition else b"\xff not an item"
+        db("RPUSH", keys.dead, b"no callback\n0:h\n" + value)
+
+    letters = look(crawl).dead_letters
+
+    assert len(letters) == 5
+    assert {letter.reason for letter in letters} == {"no callback"}
+    assert [letter.url for letter in letters][:2] == ["", "http://h/\ufffd[31m"]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [b"", b"\xff", b"[1]", b"[" * 60_000, b'{"pages": 1}' + b" " * 70_000],
+)
+def test_a_report_that_cannot_be_read_is_skipped(crawl, create, join, look, db, report):
+    create(crawl)
+    join(crawl, "good", REPORT)
+    join(crawl, "bad")
+    db("HSET", crawl.reports(), "bad", report)
+
+    seen = look(crawl)
+
+    assert [node.node_id for node in seen.nodes] == ["bad", "good"]
+    assert seen.nodes[0].figures is None
+    assert seen.totals.pages == 50
+
+
+def test_nodes_with_impossible_names_are_left_out(crawl, create, look, db):
+    create(crawl)
+    db("HSET", crawl.nodes(), "\x1b[2J", "1 1 0", "short", "1", "b", "x y z")
+    db("HSET", crawl.reports(), "../x", '{"pages": 1}')
+
+    assert [(node.node_id, node.state) for node in look(crawl).nodes] == [
+        ("b", "silent")
+    ]
+
+
+@pytest.mark.parametrize("shape", ["", "{}", "[]", '{"FRONTIER_PARTITIONS": 99999}'])
+def test_a_crawl_without_partitions_is_an_error_that_names_it(
+    crawl, create, look, shape
+):
+    create(crawl, shape=shape)
+
+    with pytest.raises(CodecError, match="site-1"):
+        look(crawl)
+
+
+def test_the_crawl_that_a_node_has_entered_is_found(crawl, create, join, blocking):
+    create(crawl)
+    join(crawl, "node-1", REPORT)
+    store = blocking()
+
+    def entered(spider, node_id, since):
+        return crawl_entered(store, crawl.namespace, spider, [node_id], since)
+
+    assert entered("site", "node-1", 999.0) == "site-1"
+    assert entered("site", "node-1", 1001.0) is None
+    assert entered("site", "node-2", 999.0) is None
+    assert entered("other", "node-1", 999.0) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (3, 3),
+        (b"3", 3),
+        ("x", 0),
+        (None, 0),
+        (True, 0),
+        (-1, 0),
+        (float("nan"), 0),
+        (float("inf"), 0),
+        (MAX_FIGURE, 0),
+        ([1], 0),
+    ],
+)
+def test_what_is_no_count_is_zero(value, number):
+    assert whole(value) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(1.5, 1.5), (2, 2.0), ("1", 0.0), (True, 0.0), (-1, 0.0), (10**400, 0.0)],
+)
+def test_what_is_no_measure_is_zero(value, number):
+    assert real(value) == number
+    assert real(float("nan")) == 0.0
+
+
+def test_text_is_bounded_and_printable():
+    assert printable("a\x1bb\nc\u202e") == "a\ufffdb\ufffdc\ufffd"
+    assert len(printable("x" * 1000)) == 300
+    assert mapping(None) == {}

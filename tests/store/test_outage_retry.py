@@ -1,0 +1,66 @@
+import asyncio
+import logging
+
+import pytest
+
+from frontier.errors import StoreUnavailable
+from frontier.store.client import Call
+from frontier.store.outage_retry import Patience
+
+PING = [Call.command("PING")]
+
+
+async def test_an_outage_is_waited_for_and_said_once(
+    connect, own_server, until, caplog
+):
+    patience = Patience(connect(own_server))
+    caplog.set_level(logging.WARNING)
+    own_server.kill()
+    waiting = [asyncio.ensure_future(patience.run(PING)) for _ in range(5)]
+    await until(lambda: patience.outages)
+    own_server.start()
+    await asyncio.gather(*waiting)
+
+    assert patience.outages == 1
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2
+    assert "does not answer" in texts[0]
+    assert "answers again after" in texts[1]
+
+
+async def test_what_may_not_happen_twice_is_not_repeated(connect, own_server):
+    patience = Patience(connect(own_server))
+    own_server.kill()
+
+    with pytest.raises(StoreUnavailable):
+        await patience.once(PING)
+
+
+async def test_nothing_to_do_needs_no_store(connect, own_server):
+    patience = Patience(connect(own_server))
+    own_server.kill()
+
+    assert await patience.run([]) == []
+
+
+async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
+    connect, own_server, until, caplog, monkeypatch
+):
+    monkeypatch.setattr("frontier.store.outage_retry.ROOMY", 0.0)
+    caplog.set_level(logging.WARNING)
+    store = connect(own_server)
+    patience = Patience(store)
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
+    write = [Call.command("SET", "key", "value")]
+    waiting = [asyncio.ensure_future(patience.run(write)) for _ in range(3)]
+    await until(lambda: patience.outages)
+    assert await patience.run(PING) == [True]  # what needs no memory goes on
+
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
+    await asyncio.gather(*waiting)
+    texts = [record.getMessage() for record in caplog.records]
+    refusals = [text for text in texts if "has no memory left (maxmemory)" in text]
+    assert refusals
+    assert all("CONFIG SET maxmemory" in text for text in refusals)
+    assert "has memory again" in texts[-1]
+    assert not any("does not answer" in text for text in texts)

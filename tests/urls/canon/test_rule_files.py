@@ -1,0 +1,165 @@
+import datetime as dt
+import re
+import time
+
+import pytest
+
+from frontier.errors import RulesBroken
+from frontier.urls.canon import apply
+from frontier.urls.canon.regex_safety import cautious
+from frontier.urls.canon.rule_files import read, valid_on
+from frontier.urls.canon.rulesets import label_of, named
+
+WHOLE = r"""
+name = "ours"
+base = "heritrix"
+
+[[rule]]
+site = "com,example)/shop"
+strip = 'visit=[0-9]+&?'
+
+[[rule]]  # mobile pages
+regex = '(https?://)m\.(.*)'
+replace = '$1www.$2'
+
+[[rule]]
+match = 'example\.fr'
+transcode = '[?&]q=([^&]+)'
+source = "ISO-8859-1"
+target = "UTF-8"
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def written(text):
+        named.cache_clear()
+        path = tmp_path / "rules.toml"
+        path.write_text(text)
+        return str(path)
+
+    return written
+
+
+def broken(path):
+    with pytest.raises(RulesBroken) as caught:
+        named(path)
+    assert str(caught.value).startswith(path)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("http://www.example.com/shop?visit=7&x=1", "http://example.com/shop?x=1"),
+        (
+            "http://www.example.com/else?visit=7&x=1",
+            "http://example.com/else?visit=7&x=1",
+        ),
+        ("http://m.example.com/A", "http://example.com/a"),
+        ("http://example.fr/?q=%E9", "http://example.fr/?q=%c3%a9"),
+        ("http://example.de/?q=%E9", "http://example.de/?q=%e9"),
+    ],
+)
+def test_the_rules_of_a_file_come_before_its_base(written, url, form):
+    assert apply(url, rules=written(WHOLE)) == form
+
+
+def test_what_decides_is_in_the_label(written):
+    first = label_of(written(WHOLE))
+    again = label_of(written(WHOLE + "# the same\n"))
+    other = label_of(written(WHOLE.replace("visit", "visits")))
+
+    assert first == again != other
+    assert first.startswith("ours@")
+
+
+def test_a_rule_is_valid_for_its_days():
+    day = dt.date(2022, 2, 2)
+    later = day + dt.timedelta(1)
+
+    assert valid_on({}, day)
+    assert valid_on({"from": day, "until": later}, day)
+    assert not valid_on({"from": later}, day)
+    assert not valid_on({"until": day}, day)
+
+
+def test_a_rule_that_is_over_does_nothing(written):
+    ended = WHOLE.replace("strip = ", "until = 2001-01-01\nstrip = ")
+    url = "http://example.com/shop?visit=7&x=1"
+
+    assert apply(url, rules=written(ended)) == url
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "reason"),
+    [
+        ("name", "nane", 2, "nane"),
+        ('"ours"', '"o u r s"', 2, "needs a name"),
+        ('base = "heritrix"', 'base = "nutch"', 0, "'nutch'"),
+        ('base = "heritrix"', 'steps = ["wash"]', 0, "wash"),
+        ('base = "heritrix"', "", 1, "either a base or steps"),
+        ("strip = 'visit", "stripp = 'visit", 7, "stripp"),
+        ("'visit=[0-9]+&?'", "'visit=[0-9+&?'", 7, "no regular expression"),
+        ("'visit=[0-9]+&?'", "'(v+)+i'", 7, "may never end"),
+        ("'visit=[0-9]+&?'", "3", 7, "needs text as strip"),
+        ("replace = '$1www.$2'", "", 10, "needs a replace"),
+        ('"UTF-8"', '"UTF-88"', 17, "UTF-88"),
+        ("([^&]+)'", "[^&]+'", 15, "needs a group"),
+        ("[[rule]]  # mobile", "[[rule]\n# mobile", 9, "no TOML"),
+        ("strip =", "from = 2020-01-02\nuntil = 2020-01-01\nstrip =", 8, "before it"),
+        ("strip =", "from = 'now'\nstrip =", 7, "needs a day"),
+        ("match = 'example", "site = 'x'\nmatch = 'example", 15, "both a site and"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(written, old, new, line, reason):
+    assert old in WHOLE
+    error = broken(written(WHOLE.replace(old, new, 1)))
+
+    assert reason in str(error)
+    assert error.line == line
+
+
+def test_rules_whose_days_overlap_are_named(written):
+    rule = "[[rule]]\nstrip = 'a'\nfrom = 2020-01-01\nuntil = {}-01-01\n"
+    head = 'name = "ours"\nbase = "surt"\n'
+    error = broken(written(head + rule.format(2022) + rule.format(2023)))
+
+    assert "overlaps with the rule of line 3" in str(error)
+    other = rule.format(2024).replace("2020", "2022")
+    assert read_quietly(written(head + rule.format(2022) + other))
+
+
+def read_quietly(path):
+    from pathlib import Path
+
+    return read(Path(path))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    assert "No such file" in str(broken(str(tmp_path / "none.toml")))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(a+)+$", r"(a|a)*$", r"(?:\w+\s?)*$", r"(.*)*x", r"(a*)*b", r"((a|b)*c)*d"],
+)
+def test_expressions_that_may_never_end_are_refused(pattern):
+    assert cautious(pattern) is not None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"session=[0-9a-f]{32}&?",
+        r"^(.+)(?:;\$sid\$[A-Z0-9]{32})(\?.*)$",
+        r"(a++b)*",
+        r"(?:jsession|php)id=[^&]+",
+        r"(x{1,3})+",
+    ],
+)
+def test_expressions_that_end_are_taken_and_do_end(pattern):
+    assert cautious(pattern) is None
+    begin = time.process_time()
+    re.search(pattern, "a" * 2_000 + "!")
+    assert time.process_time() - begin < 5

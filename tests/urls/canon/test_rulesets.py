@@ -1,0 +1,203 @@
+import json
+import random
+import time
+from functools import reduce
+
+import pytest
+
+import frontier.urls.canon.heritrix as heritrix
+from frontier.errors import ConfigurationError
+from frontier.settings.values import CANON_RULES
+from frontier.urls.canon import InvalidURL, apply
+from frontier.urls.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
+from frontier.urls.canon.usable_uri import MAX_LENGTH, fixed, usable
+
+SESSION = "0123456789abcdef0123456789abcdef"
+
+
+def test_every_named_set_can_be_set():
+    assert tuple(NAMED) == CANON_RULES
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_set_says_all_that_it_does(name):
+    rules = named(name)
+    said = json.loads(rules.as_json())
+
+    assert said["name"] == name
+    assert set(said["steps"]) <= set(STEPS)
+    assert len(rules.digest) == 64
+    assert all(step.__doc__ or name for step in map(STEPS.get, rules.steps))
+
+
+def test_equal_labels_mean_equal_rules():
+    labels = {label_of(name) for name in NAMED}
+
+    assert len(labels) == len(NAMED)
+    assert label_of("scrapy") == "w3lib"
+
+
+@pytest.mark.parametrize(
+    ("rules", "form"),
+    [
+        ("heritrix", "http://example.com/a?x=1"),
+        ("openwayback", "http://example.com/a?x=1"),
+        ("openwayback-key", "example.com/a?x=1"),
+        ("surt", "com,example)/a?x=1"),
+        ("surt-ordinary", f"com,example,www)/A?PHPSESSID={SESSION}&x=1"),
+        ("scrapy", f"http://www.Example.com/A?PHPSESSID={SESSION}&x=1"),
+        ("whatwg", f"http://www.example.com/A?PHPSESSID={SESSION}&x=1"),
+    ],
+)
+def test_a_session_id_by_each_set(rules, form):
+    url = f"http://www.Example.com/A?PHPSESSID={SESSION}&x=1"
+
+    assert apply(url, rules=rules).lower() == form.lower()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "empty"),
+        ("/relative", "no scheme"),
+        ("http:x", "no //"),
+        ("http://", "no host"),
+        ("http://a..example/", "host is none"),
+        ("http://a.example:99999/", "out of bounds"),
+        ("http://a.example/" + "x" * MAX_LENGTH, "2083"),
+        ("http://a.example/" + "é" * 500, "2083"),
+    ],
+)
+def test_what_heritrix_refuses_is_refused_with_a_reason(url, reason):
+    with pytest.raises(InvalidURL, match=reason) as caught:
+        apply(url, rules="heritrix")
+    assert caught.value.url == url
+
+
+def test_the_short_way_for_clean_urls_is_the_long_one():
+    for url in (
+        "http://A.Example/b/C?d=E&f",
+        "https://a-b.example/%zz",
+        "http://a.example/x?y?z",
+        "http://127.0.0.1/",
+        "http://a--b.example/;x=y",
+    ):
+        assert usable(url) == str(fixed(url))
+
+
+PIECES = (
+    *(
+        "www.",
+        "WWW2.",
+        "a",
+        "B.org",
+        "x-y",
+        ".",
+        "/",
+        "/../",
+        "/./",
+        "//",
+        "/..",
+        "\\\\",
+    ),
+    *("?", "&", "=", "%20", "%zz", ":80", ":443", ":8080", ":0", ":080", "@", "[::1]"),
+    *(
+        "\u00e9",
+        "\u00e9.com",
+        "\u0130",
+        " ",
+        "\t",
+        "#",
+        "{",
+        "|",
+        "^",
+        "_",
+        "~",
+        ";",
+        "x" * 64,
+    ),
+    *(
+        "x" * 2000,
+        f"PHPSESSID={SESSION}",
+        f"&sid={SESSION}",
+        "cfid=1&cftoken=2",
+        "\u2028",
+    ),
+    *(f"aspsessionidABCDEFGH={'z' * 24}", "jsession=3"),
+)
+
+
+def test_every_short_way_leads_where_the_long_one_does():
+    dice = random.Random(5)
+    steps = [STEPS[name] for name in NAMED["heritrix"].steps[1:]]
+    for _ in range(3_000):
+        start = dice.choice(("http://", "https://", "HTTP://", "ftp://", "http://a.b/"))
+        url = start + "".join(dice.choices(PIECES, k=dice.randrange(9)))
+        assert form_of(usable, url) == form_of(lambda u: str(fixed(u)), url), url
+        assert heritrix.default(url) == reduce(lambda u, f: f(u), steps, url), url
+
+
+def form_of(function, url):
+    try:
+        return function(url)
+    except InvalidURL:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("rules", "url", "form"),
+    [
+        # URLParser: the authority has to begin with something, and an IPv6 address
+        # is only seen where there is no user before it.
+        ("surt", "http://", None),
+        ("surt", "http://?x", None),
+        ("surt", "http://:80/", None),
+        ("surt", "  ", None),
+        ("surt", "http://[::1]:8080/x", "::1:8080)/x"),
+        ("surt", "http://user@[::1]/x", None),
+        # hostToSURT: what has a dot is turned round, brackets and all.
+        ("surt", "http://[::ffff:1.2.3.4]/", "4],3,2,[::ffff:1)/"),
+        ("surt", "http://a.example:0000000000080/", "example,a)/"),
+        # WaybackURLKeyMaker: no key was made, so the URL is its own.
+        ("surt", " dns:a.example", " dns:a.example"),
+        ("surt", " dns:(a.example", "a.example"),
+        # java.net.IDN: no empty label, and no character that Unicode 3.2 had not.
+        ("commons.google", "http://é..example/", "http://%C3%A9.example/"),
+        ("commons.google", "http://😀.example/", "http://%F0%9F%98%80.example/"),
+        ("commons.google", "http://é.example./", "http://xn--9ca.example/"),
+        # LaxURI: what was put together is parsed once more.
+        ("heritrix.usable", "ftp:////b.example/x", "ftp://b.example/x"),
+        ("heritrix.usable", "ftp://///..", "ftp:///"),
+        ("heritrix.usable", "dns:a|b", None),
+        ("heritrix.usable", "dns:a/b|c", "dns:a/b|c"),
+        ("heritrix.usable", "ftp://a.example:000000000000021/", "ftp://a.example:21/"),
+    ],
+)
+def test_what_no_vector_has_is_as_in_the_originals_source(rules, url, form):
+    assert form_of(named(rules).apply, url) == form
+
+
+def test_no_url_takes_exponential_time():
+    begin = time.process_time()
+    for host in ("x" * 64 + "%", "a-" * 500 + "!", "é" * 70, "a." * 900 + "_"):
+        form_of(usable, f"http://{host}/")
+    for text in ("%" + "25" * 30_000, "/.." * 20_000, "&a" * 30_000):
+        form_of(named("surt").apply, f"http://a.example/?{text}")
+        form_of(named("surt").apply, f"http://a.example/{text}")
+    assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("rules", NAMED)
+def test_a_host_is_asked_from_one_queue_whatever_its_page(rules):
+    host = host_of_origin("http://www.a.example:8080", rules)
+
+    if rules == "scrapy":
+        assert host is None
+    else:
+        www = rules in {"surt-ordinary", "whatwg"}
+        assert host == ("www.a.example:8080" if www else "a.example:8080")
+
+
+def test_rules_that_do_not_exist_are_an_error():
+    with pytest.raises(ConfigurationError, match="'nutch'.*heritrix"):
+        apply("http://a.example/", rules="nutch")

@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+
+from frontier.urls.plain_fingerprint import canonical, of_plain_get
+
+LABEL = st.text("abcxyz019", min_size=1, max_size=6)
+HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
+SEGMENT = st.text("abcXYZ019-._~!$&'()*+,=:@", max_size=8)
+PATH = st.lists(SEGMENT, max_size=4).map(lambda parts: "/" + "/".join(parts))
+WORD = st.text("abAB01-._~+", min_size=1, max_size=4)
+PAIR = st.tuples(WORD, st.text("abAB01-._~+", max_size=4)).map("=".join)
+QUERY = st.lists(PAIR, max_size=4).map(lambda p: "?" + "&".join(p) if p else "")
+PORT = st.sampled_from(["", ":8080", ":80", ":443", ":1"])
+FRAGMENT = st.sampled_from(["", "#", "#top", "#a=b&c"])
+LIKELY = st.tuples(
+    st.sampled_from(["http://", "https://"]), HOST, PORT, PATH, QUERY, FRAGMENT
+).map("".join)
+ODD = st.text("aB/.:?&=#%+ ;\\é@[]~\t0", max_size=30).map(lambda t: f"http://a.b/{t}")
+
+
+def agrees(url):
+    quick = of_plain_get(url)
+    if quick is not None:
+        assert quick == fingerprint(Request(url, meta={}))
+    return quick is not None
+
+
+@given(LIKELY)
+@settings(max_examples=1500)
+def test_what_is_quick_is_scrapys_fingerprint_bit_for_bit(url):
+    agrees(url)
+
+
+@given(ODD)
+@settings(max_examples=1000)
+def test_odd_urls_are_left_to_scrapy_or_agree(url):
+    agrees(Request(url).url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/",
+        "https://www.example.com/a/b.html?b=2&a=1#top",
+        "http://127.0.0.2:8410/article/7?sid=0123456789abcdef0123456789abcdef",
+    ],
+)
+def test_common_urls_are_quick(url):
+    assert agrees(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com",
+        "http://EXAMPLE.com/",
+        "http://example.com/a%20b",
+        "http://example.com/../a",
+        "http://example.com/?a",
+        "http://example.com/?a=1&&b=2",
+        "http://user@example.com/",
+        "ftp://example.com/",
+    ],
+)
+def test_what_only_w3lib_can_tell_is_left_to_it(url):
+    assert canonical(url) is None

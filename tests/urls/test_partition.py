@@ -1,0 +1,162 @@
+import itertools
+import sys
+from types import ModuleType
+
+import pytest
+from scrapy.settings import Settings
+
+from frontier.download.host_concurrency import Allowance
+from frontier.errors import ConfigurationError
+from frontier.settings.config import Config
+from frontier.urls.partition import Place, Places, shards_of
+from frontier.urls.plain_fingerprint import of_plain_get
+from frontier.urls.seen_hash import partition_of
+
+URL = "http://www.a.example:8080/path?b=2&a=1"
+FINGERPRINT = of_plain_get(URL)
+
+
+def place(url=URL, address=None, **settings):
+    config = Config.from_settings(
+        {f"FRONTIER_{k.upper()}": settings[k] for k in settings}
+    )
+    return Places(config, address).of(url, of_plain_get(url))
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """Make a function the queue key of a project's module."""
+
+    def own(function):
+        module = ModuleType("a_project")
+        module.key = function
+        function.__module__, function.__qualname__ = "a_project", "key"
+        monkeypatch.setitem(sys.modules, "a_project", module)
+        return function
+
+    return own
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("host", "www.a.example:8080"), ("domain", "a.example")]
+)
+def test_the_partition_is_that_of_the_queue_key(kind, key):
+    assert place(queue_key=kind) == Place(key, partition_of(key, 1024))
+
+
+def test_by_url_two_spellings_of_one_url_have_one_place():
+    other = "http://www.a.example:8080/path?a=1&b=2"
+
+    assert of_plain_get(other) == FINGERPRINT
+    assert place(queue_key="url") == place(other, queue_key="url")
+    assert place(queue_key="url").queue_key == "*"
+
+
+@pytest.mark.parametrize(
+    ("slot", "settings", "suffix"),
+    [
+        ("fast", {}, "~fast"),
+        ("fast", {"queue_key": "domain"}, "~fast"),
+        ("www.a.example", {}, ""),
+        ("fast", {"host_shards": 4}, ""),
+        ("fast", {"queue_key": "url"}, ""),
+        ("a\nb", {}, ""),
+        ("x" * 256, {}, ""),
+        (5, {}, ""),
+    ],
+)
+def test_a_slot_has_a_queue_of_its_own_in_the_partition_of_its_host(
+    slot, settings, suffix
+):
+    found = place(**settings)
+    config = Config(**settings)
+
+    key = Places(config).queue_key_of_slot(found, URL, slot)
+    assert key == found.queue_key + suffix
+
+
+def test_the_shards_of_a_host_share_its_urls_evenly():
+    found = [
+        place(f"http://a.example/{n}", host_shards=4).queue_key for n in range(400)
+    ]
+
+    assert set(found) == {f"a.example#{shard}" for shard in range(4)}
+    assert all(70 < found.count(shard) < 130 for shard in set(found))
+
+
+def test_shards_are_spread_evenly_over_the_partitions():
+    found = sorted(shard.partition for shard in shards_of("a.example", 256, 1024))
+
+    assert {b - a for a, b in itertools.pairwise(found)} == {4}
+    assert len({shard.partition for shard in shards_of("a.example", 8, 4)}) == 4
+
+
+def test_the_parts_of_a_host_are_no_more_than_the_host_may_have():
+    settings = Settings({"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
+
+    def sent(share, **options):
+        return Allowance(Config(**options), settings, lambda: share).sent()
+
+    assert [sent(share, host_shards=64) for share in (1.0, 0.24, 0.5, 0)] == [
+        8,
+        2,
+        4,
+        1,
+    ]
+    assert sent(0.33, host_shards=64) == 2
+    assert sent(0.24) == 8
+
+
+def test_a_shard_goes_by_the_fingerprint():
+    other = "http://www.a.example:8080/path?a=1&b=2"
+
+    assert place(host_shards=64) == place(other, host_shards=64)
+
+
+def test_hosts_of_one_address_share_a_queue_once_it_is_known():
+    addresses = {"www.a.example": "192.0.2.1", "b.example": "192.0.2.1"}
+
+    a = place(address=addresses.get, queue_key="ip")
+    b = place("https://b.example/", address=addresses.get, queue_key="ip")
+    assert a == b == Place("192.0.2.1", partition_of("192.0.2.1", 1024))
+    assert place("http://c.example/", address=addresses.get, queue_key="ip") is None
+
+
+def test_a_callable_may_be_given_itself_or_by_its_path(own):
+    function = own(lambda url: url.rpartition("?")[0])
+
+    expected = Place("http://www.a.example:8080/path", place(queue_key=function)[1])
+    assert place(queue_key=function) == expected
+    assert place(queue_key="a_project.key") == expected
+
+
+@pytest.mark.parametrize(
+    "made", [None, "", "a\nb", "x" * 256, 7, ValueError("what is this?")]
+)
+def test_a_callable_that_says_no_queue_key_is_named_once_and_the_host_used(
+    own, caplog, made
+):
+    def key(url):
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    places = Places(Config(queue_key="a_project.key")) if own(key) else None
+    for _ in range(2):
+        found = places.of(URL, FINGERPRINT)
+        assert found.queue_key == "www.a.example:8080"
+    (record,) = caplog.records
+    assert "FRONTIER_QUEUE_KEY = a_project.key" in record.getMessage()
+    assert URL in record.getMessage()
+
+
+@pytest.mark.parametrize("path", ["no_module.key", "sys.no_name", "sys.path"])
+def test_a_path_that_leads_to_no_callable_is_an_error(path):
+    with pytest.raises(ConfigurationError, match=f"FRONTIER_QUEUE_KEY = '{path}'"):
+        place(queue_key=path)
+
+
+@pytest.mark.parametrize("value", ["hosts", "", 7, "a..b"])
+def test_what_is_no_queue_key_is_an_error(value):
+    with pytest.raises(ConfigurationError, match="host, domain, ip, url, or a module"):
+        place(queue_key=value)

@@ -1,0 +1,131 @@
+import pytest
+
+from frontier.settings.config import Config
+from frontier.urls import traps
+from frontier.urls.traps import HOST, ON_FOR_SITE, QUERY, SETTINGS, Traps, repeats
+
+
+def traps_of(**limits):
+    return Traps(Config(**{f"trap_{name}": most for name, most in limits.items()}))
+
+
+def crowd(some, url, count=1):
+    """Count *url* as new, as often; return what the store is told."""
+    return [told for _ in range(count) for told in some.note(url)]
+
+
+@pytest.mark.parametrize(
+    ("path", "times"),
+    [
+        ("", 0),
+        ("/", 0),
+        ("/a", 1),
+        ("/a/b/a/b", 2),
+        ("/a/a/a", 3),
+        ("/x/a/b/a/b/a/b/y", 3),
+        ("/a/b/c/a", 1),
+        ("/a//a/a/", 3),
+        ("/" + "x/" * 201, 201),
+    ],
+)
+def test_a_path_that_repeats_itself(path, times):
+    assert repeats(path) == times
+
+
+def test_a_path_may_repeat_itself_as_often_as_it_is_said():
+    some = traps_of(path_repeats=2)
+
+    assert some.catches("http://a.example/b/c/b/c/d") is None
+    assert some.catches("http://a.example/b/c/b/c/b/c") == "path"
+
+
+@pytest.mark.parametrize(
+    ("limit", "inside", "outside"),
+    [
+        ({"url_length": 20}, "http://a.example/123", "http://a.example/1234"),
+        ({"path_segments": 2}, "http://a.example/1/2?a/b", "http://a.example/1/2/3"),
+        ({"path_repeats": 2}, "http://a.example/a/a/b", "http://a.example/a/a/a"),
+    ],
+)
+def test_a_url_is_caught_by_its_form(limit, inside, outside):
+    some = traps_of(**limit)
+
+    assert some.catches(inside) is None
+    assert some.catches(outside) in SETTINGS
+
+
+def test_a_url_is_caught_by_how_far_it_is():
+    some = traps_of(hops=20)
+
+    assert some.catches("http://a.example/", 20) is None
+    assert some.catches("http://a.example/", 21) == "hops"
+
+
+def test_a_page_may_have_so_many_urls_of_one_shape():
+    some = traps_of(query_urls=2)
+    month = "http://a.example/calendar?month={}&view=all"
+    for n in range(2):
+        assert some.catches(month.format(n)) is None
+        crowd(some, month.format(n))
+
+    assert some.catches(month.format(3)) == "query"
+    assert some.catches("http://a.example/calendar?view=1&month=9") == "query"
+    assert some.catches("http://a.example/calendar?month=9") is None
+    assert some.catches("http://b.example/calendar?month=9&view=all") is None
+    assert some.catches("http://a.example/plain") is None
+
+
+def test_a_directory_and_a_host_may_have_so_many_urls():
+    some = traps_of(directory_urls=3, host_urls=5)
+    for n in range(3):
+        crowd(some, f"http://a.example/d/{n}")
+
+    assert some.catches("http://a.example/d/9?x=1") == "directory"
+    assert some.catches("http://a.example/d/e/9") is None
+    crowd(some, "http://a.example/", 2)
+    assert some.catches("http://a.example/d/e/9") == "host"
+    assert some.catches("http://b.example/d/e/9") is None
+
+
+def test_what_is_asked_of_and_not_new_is_not_counted():
+    some = traps_of(query_urls=2)
+    for _ in range(5):
+        assert some.catches("http://a.example/?x=1") is None
+
+
+def test_the_store_is_told_in_portions_and_what_it_knows_counts():
+    some, other = traps_of(host_urls=200), traps_of(host_urls=200)
+    url = "http://a.example/x"
+    told = crowd(some, url, 10)
+
+    assert [(group.kind, count) for group, count in told] == [(HOST, 4), (HOST, 4)]
+    other.learn(told[0][0], 199)
+    assert other.catches(url) is None
+    crowd(other, url)
+    assert other.catches(url) == "host"
+    other.learn(told[0][0], 3)  # an older answer
+    assert other.catches(url) == "host"
+
+
+def test_of_many_groups_those_that_are_met_stay(monkeypatch):
+    monkeypatch.setattr(traps, "MAX_GROUPS", 4)
+    some = traps_of(query_urls=1)
+    crowd(some, "http://a.example/0?x=1")
+    for n in range(1, 6):
+        assert some.catches("http://a.example/0?x=2") == QUERY
+        crowd(some, f"http://a.example/{n}?x=1")
+
+    for n in range(6, 12):
+        crowd(some, f"http://a.example/{n}?x=1")
+    assert some.catches("http://a.example/0?x=2") is None
+
+
+def test_without_limits_there_are_no_traps():
+    assert not traps_of()
+    assert traps_of(hops=1)
+    assert not traps_of(hops=1).counts_urls
+
+
+def test_each_limit_of_the_site_spider_is_a_setting_of_a_trap():
+    assert sorted(ON_FOR_SITE) == sorted(SETTINGS.values())
+    assert {Config().as_settings()[name] for name in ON_FOR_SITE} == {"0"}

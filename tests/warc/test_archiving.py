@@ -1,0 +1,86 @@
+"""A node's archive as a whole: its settings, its stores, its files."""
+
+import asyncio
+import random
+
+import pytest
+
+from frontier.node.archiving import Archive
+from frontier.settings.config import Config
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys
+from tests.warc.judges import read_warcio
+from tests.warc.samples import an_exchange
+
+
+@pytest.fixture
+def elsewhere(server):
+    """Another database of the server: its URL, and a way to ask it."""
+    if not server.url.startswith("unix://"):
+        pytest.skip("a cluster has one database")
+    url = f"{server.url}?db=9"
+    store = BlockingStore.from_settings({"REDIS_URL": url})
+    store.call(Call.command("FLUSHDB"))
+    yield url, lambda *parts: store.call(Call.command(*parts))
+    store.call(Call.command("FLUSHDB"))
+    store.close()
+
+
+def test_collections_may_be_on_a_server_of_their_own(
+    elsewhere, blocking, db, keys_of, unique, tmp_path
+):
+    url, ask = elsewhere
+    keys = keys_of(unique)
+    settings = {
+        "FRONTIER_NAMESPACE": unique,
+        "FRONTIER_COLLECTION": unique,
+        "FRONTIER_COLLECTION_REDIS_URL": url,
+        "FRONTIER_WARC_DIR": str(tmp_path),
+    }
+
+    async def crawl(crawl_id):
+        config = Config.from_settings(settings)
+        archive = Archive(config, blocking(), crawl_id, settings)
+        stored = archive.submit(an_exchange())
+        await archive.durable()
+        await archive.close()
+        return stored.result()
+
+    assert asyncio.run(crawl("one")).original is None
+    assert ask("SMEMBERS", keys.uncommitted()) == {b"one"}
+    # Its last node died. That it has ended is told by the store of the crawls.
+    db("HSET", CrawlKeys(unique, "one").meta(), "state", "finished")
+    assert asyncio.run(crawl("two")).original.crawl_id == "one"
+
+    assert ask("SMEMBERS", keys.committed()) == {b"one"}
+    assert ask("HLEN", keys.alldupes()) == 1
+    assert not db("KEYS", f"{unique}*")
+
+
+def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    settings = {
+        "FRONTIER_COLLECTION": unique,
+        "FRONTIER_WARC_DIR": str(here),
+        "FRONTIER_WARC_MAX_TOTAL_BYTES": 20_000,
+        "FRONTIER_WARC_UPLOAD": f"file://{there}",
+        "FRONTIER_WARC_UPLOAD_REMOVE": True,
+    }
+    bodies = [random.randbytes(size) for size in (15_000, 15_000, 90_000, 15_000)]
+
+    async def crawl():
+        archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
+        for number, body in enumerate(bodies):
+            archive.submit(an_exchange(number, body))
+            await asyncio.wait_for(archive.durable(), 60)
+        await archive.close()
+
+    asyncio.run(crawl())
+    stored = [
+        payload
+        for path in there.glob("*.warc.gz")
+        for kind, _, _, payload in read_warcio(path)
+        if kind == "response"
+    ]
+    assert sorted(stored) == sorted(bodies)
+    assert list(here.iterdir()) == []

@@ -1,0 +1,370 @@
+import errno
+import logging
+import os
+import random
+import shutil
+import stat
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from frontier.dedupe.digest import sha256_hex
+from frontier.errors import WriterStopped
+from frontier.model import Original, Outlinks
+from frontier.warc import batch
+from frontier.warc import file_rotation as writer_module
+from frontier.warc.batch import BatchWriter
+from frontier.warc.disk_space import Room
+from tests.warc.judges import assert_sound, read_warcio
+from tests.warc.samples import an_exchange, members, names, warc_headers
+
+NAME = "crawl-20260101000000123-00000-node.warc.gz"
+DIGEST = sha256_hex(an_exchange().response_body)
+
+
+@pytest.fixture
+def stopping():
+    return threading.Event()
+
+
+@pytest.fixture
+def new_batches(writer, index, stopping):
+    def make(writer=writer, **options):
+        return BatchWriter(writer, index, "crawl", stopping, **options)
+
+    return make
+
+
+@pytest.fixture
+def batches(new_batches):
+    return new_batches()
+
+
+@pytest.fixture
+def fsyncs(index, monkeypatch):
+    """Put each fsync of a file into the index's log; fail as often as is asked."""
+    failures = []
+    real = os.fsync
+
+    def fsync(descriptor):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if failures:
+                raise failures.pop()
+            index.log.append(("fsync",))
+        real(descriptor)
+
+    monkeypatch.setattr(writer_module.os, "fsync", fsync)
+    return failures
+
+
+def steps(index):
+    return [step[0] for step in index.log]
+
+
+def kinds(tmp_path, name=NAME):
+    return [kind for kind, *_ in read_warcio(tmp_path / name)][1:]
+
+
+def test_a_digest_is_indexed_after_its_response_is_on_disk(batches, index, fsyncs):
+    batches.write([an_exchange(0, b"a"), an_exchange(1, b"b")])
+
+    # the first fsync is that of the warcinfo record; the index looks at the file
+    assert steps(index) == ["lookup", "fsync", "fsync", "add"]
+    assert index.log[0][1] == index.log[-1][1] == [sha256_hex(b"a"), sha256_hex(b"b")]
+
+
+def test_each_exchange_is_synced_if_so_asked(new_batches, index, fsyncs):
+    new_batches(fsync="record").write([an_exchange(0, b"a"), an_exchange(1, b"b")])
+
+    assert steps(index) == ["lookup", "fsync", "fsync", "fsync", "fsync", "add"]
+
+
+def test_files_are_synced_when_they_are_closed_if_so_asked(
+    new_batches, index, fsyncs, writer
+):
+    batches = new_batches(fsync="close")
+    batches.write([an_exchange(0, b"a")])
+    batches.write([an_exchange(1, b"b")])
+    assert steps(index) == ["lookup", "fsync", "add", "lookup", "add"]
+
+    writer.close()
+    assert steps(index)[5:] == ["fsync"]
+
+
+def test_another_word_for_fsync_is_refused(new_batches):
+    with pytest.raises(ValueError, match="sometimes"):
+        new_batches(fsync="sometimes")
+
+
+def test_a_payload_is_stored_once_per_batch(batches, index, writer, tmp_path):
+    stored = batches.write([an_exchange(n) for n in range(3)])
+    writer.close()
+
+    assert [at.original is None for at in stored] == [True, False, False]
+    expected = Original(
+        "http://example.com/0", stored[0].date, "crawl", stored[0].length
+    )
+    assert stored[1].original == stored[2].original == expected
+    assert index.log == [("lookup", [DIGEST]), ("add", [DIGEST])]
+    assert kinds(tmp_path) == ["response", "request"] + ["revisit", "request"] * 2
+    assert_sound(tmp_path / NAME)
+
+
+def test_a_payload_of_an_earlier_batch_is_found_in_the_index(batches, index):
+    (first,) = batches.write([an_exchange(0)])
+    (second,) = batches.write([an_exchange(1)])
+
+    assert first.original is None
+    assert second.original == index.originals[DIGEST]
+    assert steps(index) == ["lookup", "add", "lookup"]
+
+
+def test_an_original_may_be_in_a_file_that_was_closed_within_the_batch(
+    new_writer, new_batches, tmp_path
+):
+    writer = new_writer(max_bytes=1)
+    first, second = new_batches(writer).write([an_exchange(0), an_exchange(1)])
+    writer.close()
+
+    assert first.file != second.file
+    assert kinds(tmp_path, second.file) == ["revisit", "request"]
+
+
+def test_what_the_policy_leaves_out_is_neither_looked_up_nor_indexed(batches, index):
+    stored = batches.write(
+        [an_exchange(0, status=404), an_exchange(1, status=404), an_exchange(2, b"")]
+    )
+
+    assert [at.original for at in stored] == [None] * 3
+    assert index.log == []
+    assert batches.counters.originals == batches.counters.revisits == 0
+
+
+def test_no_policy_makes_a_revisit_of_the_empty_payload(new_batches, index):
+    batches = new_batches(policy=lambda exchange: True)
+    stored = batches.write([an_exchange(n, b"", status=404) for n in range(2)])
+
+    assert [at.original for at in stored] == [None, None]
+    assert index.log == []
+
+
+def test_another_policy_is_followed(new_batches):
+    batches = new_batches(policy=lambda exchange: exchange.status == 404)
+    stored = batches.write([an_exchange(n, status=404) for n in range(2)])
+
+    assert stored[1].original is not None
+
+
+def test_the_counters_add_up(batches, writer, tmp_path):
+    batches.write(
+        [an_exchange(0), an_exchange(1), an_exchange(2, b"other", status=500)]
+    )
+    writer.close()
+
+    c = batches.counters
+    assert (c.exchanges, c.originals, c.revisits) == (3, 1, 1)
+    assert (c.original_bytes, c.revisit_bytes) == (12, 12)
+    assert c.written_bytes == (tmp_path / NAME).stat().st_size
+    assert c.records == 7
+    assert c.lookup_seconds > 0
+
+
+def test_a_failed_sync_is_undone_and_written_again(
+    batches, writer, index, fsyncs, tmp_path, caplog
+):
+    caplog.set_level(logging.INFO)
+    (first,) = batches.write([an_exchange(0, b"first")])
+    fsyncs.append(OSError(28, "No space left on device"))
+    fsyncs.append(OSError(28, "No space left on device"))
+
+    stored = batches.write([an_exchange(1), an_exchange(2)])
+    writer.close()
+
+    assert stored[0].offset > first.offset + first.length
+    assert stored[1].original is not None
+    assert kinds(tmp_path) == ["response", "request"] * 2 + ["revisit", "request"]
+    assert_sound(tmp_path / NAME)
+    assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
+    failures = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert len(failures) == 1
+    assert str(tmp_path) in failures[0].getMessage()
+    assert "No space left" in failures[0].getMessage()
+    assert "written again" in caplog.records[-1].getMessage()
+
+
+def outlinks_of(stored, *links, left_out=0):
+    page = Future()
+    page.set_result(stored)
+    return Outlinks(page, links, left_out), stored
+
+
+def test_outlinks_are_written_once_whatever_the_disk_does(batches, fsyncs, tmp_path):
+    (stored,) = batches.write([an_exchange()])
+    links = ("http://example.com/a#part", "L"), ("http://example.com/\u00fc x", "M")
+    fsyncs.append(OSError(28, "No space left on device"))
+
+    batches.write_outlinks([outlinks_of(stored, *links, left_out=7)])
+    batches.write([an_exchange(1)])
+    batches._writer.close()
+
+    found = read_warcio(tmp_path / NAME)[1:]
+    assert [kind for kind, *_ in found] == [
+        *["response", "request", "metadata"],
+        *["revisit", "request"],
+    ]
+    _, headers, _, block = found[2]
+    assert headers["WARC-Target-URI"] == "http://example.com/0"
+    assert headers["WARC-Concurrent-To"] == stored.record_id
+    assert block == (
+        b"outlink: http://example.com/a L =NAVLINK_MISC\r\n"
+        b"outlink: http://example.com/%C3%BC%20x M =MANIFEST_MISC\r\n"
+        b"outlinksLeftOut: 7\r\n"
+    )
+    assert_sound(tmp_path / NAME)
+    assert batches.counters.written_bytes == (tmp_path / NAME).stat().st_size
+
+
+def test_what_is_in_a_closed_file_is_not_written_again(
+    new_writer, new_batches, index, fsyncs, tmp_path
+):
+    # Given two exchanges in two files, and a disk that fails when the second syncs
+    writer = new_writer(max_bytes=1)
+    real = writer.sync
+
+    def fails_once():
+        writer.sync = real
+        raise OSError("no")
+
+    writer.sync = fails_once
+    stored = new_batches(writer).write([an_exchange(0), an_exchange(1)])
+    writer.close()
+
+    assert [at.file.split("-")[2] for at in stored] == ["00000", "00001"]
+    assert kinds(tmp_path, stored[0].file) == ["response", "request"]
+    assert kinds(tmp_path, stored[1].file) == ["revisit", "request"]
+    assert len(names(tmp_path)) == 2
+
+
+def test_a_disk_that_fails_while_stopping_ends_it(batches, stopping, fsyncs):
+    stopping.set()
+    fsyncs.append(OSError(28, "No space left on device"))
+
+    with pytest.raises(WriterStopped, match="No space left"):
+        batches.write([an_exchange()])
+
+
+def test_an_index_that_is_down_while_stopping_costs_copies_and_nothing_else(
+    batches, index, stopping, writer, tmp_path
+):
+    index.down.set()
+    stopping.set()
+
+    batches.write([an_exchange(0), an_exchange(1)])
+    batches.write([an_exchange(2)])
+    writer.close()
+
+    assert batches.unindexed == 2
+    assert index.log == []
+    assert kinds(tmp_path) == [
+        *["response", "request", "revisit", "request"],
+        *["response", "request"],
+    ]
+
+
+def test_an_original_with_an_odd_url_is_indexed_as_it_is_in_its_record(
+    batches, index, writer, tmp_path
+):
+    stored = batches.write(
+        [an_exchange(0, url="http://example.com/a b"), an_exchange(1)]
+    )
+    writer.close()
+
+    assert index.originals[DIGEST].url == "http://example.com/a%20b"
+    content = members((tmp_path / NAME).read_bytes())[3][2]
+    assert warc_headers(content)["WARC-Refers-To"] == stored[0].record_id
+
+
+def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
+    writer, index, tmp_path, caplog
+):
+    class Waiting(threading.Event):
+        def wait(self, timeout=None):
+            waits.append((batches.blocked, names(tmp_path)))
+            if len(waits) == 2:
+                # the node's own file is closed by now: it can be moved, or sent
+                (tmp_path / NAME).rename(taken)
+            return False
+
+    waits = []
+    taken = tmp_path.with_name(f"{tmp_path.name}-taken.warc.gz")
+    room = Room(tmp_path, max_bytes=20_000)
+    batches = BatchWriter(writer, index, "crawl", Waiting(), room=room)
+    batches.write([an_exchange(0, random.randbytes(10_000))])
+    second = an_exchange(1, random.randbytes(15_000))
+    (stored,) = batches.write([second])
+    writer.close()
+
+    assert waits == [(True, [NAME])] * 2
+    assert not batches.blocked
+    assert stored.original is None
+    assert caplog.text.count("FRONTIER_WARC_MAX_TOTAL_BYTES is 20,000") == 1
+    assert_sound(taken)
+    assert_sound(tmp_path / stored.file)
+
+
+def test_other_nodes_files_count_within_seconds(tmp_path, monkeypatch):
+    room = Room(tmp_path, max_bytes=1_000)
+    room.claim(400)
+    (tmp_path / "theirs").write_bytes(bytes(700))
+    room.claim(400)  # not looked at again yet
+    monkeypatch.setattr(time, "monotonic", lambda m=time.monotonic: m() + 6)
+    with pytest.raises(OSError, match="700 bytes") as caught:
+        room.claim(400)
+    assert caught.value.errno == errno.EDQUOT
+
+
+def test_a_directory_that_is_gone_has_room():
+    Room(Path("/nowhere/at/all"), min_free=1, max_bytes=1).claim(5)
+
+
+def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):
+    free = shutil.disk_usage(tmp_path).free
+    new_batches(room=Room(tmp_path, min_free=free // 2)).write([an_exchange()])
+    stopping.set()
+    with pytest.raises(WriterStopped, match="FRONTIER_WARC_MIN_FREE_BYTES"):
+        new_batches(room=Room(tmp_path, min_free=2 * free)).write([an_exchange()])
+
+
+def test_an_index_that_is_away_gets_to_know_later_and_is_not_waited_for(
+    batches, index, writer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(batch, "INDEX_PATIENCE", 0.0)
+    monkeypatch.setattr(batch, "LONGEST_DELAY", 0.0)
+    index.down.set()
+    first, second = batches.write([an_exchange(0)]) + batches.write([an_exchange(1)])
+    assert first.original is None
+    assert second.original.url == "http://example.com/0", "it is remembered meanwhile"
+    assert index.log == []
+    assert batches.owes
+
+    index.down.clear()
+    batches.tell()
+    assert not batches.owes
+    assert index.log == [("add", [DIGEST])]
+    (third,) = batches.write([an_exchange(2)])
+    writer.close()
+    assert third.original == second.original
+    assert batches.unindexed == 0
+
+
+def test_an_index_that_is_known_to_be_silent_is_not_asked(batches, index, writer):
+    batches.is_silent = lambda: True
+    index.lookup = index.add = None
+    (stored,) = batches.write([an_exchange(0)])
+
+    assert stored.original is None
+    assert batches.owes
+    writer.close()

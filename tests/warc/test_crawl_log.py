@@ -1,0 +1,167 @@
+"""The crawl log: whole lines whatever happens to its node and its disk."""
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from frontier.model import Attempt, Found, Original, Stored
+from frontier.warc.crawl_log import CrawlLog, Entry, entry_of, logs_of, repair_logs
+from tests.warc.samples import NOON, an_exchange, names
+
+ROOT = Path(__file__).parents[2]
+DIGEST = "ab" * 32
+WRITER = """
+import os, pathlib, signal, sys
+from frontier.warc.crawl_log import CrawlLog, entry_of
+from frontier.model import Attempt
+log = CrawlLog(pathlib.Path(sys.argv[1]), "c", "n", lambda: 1.0)
+urls = [f"http://a.example/{n}" for n in range(3)]
+log.write([entry_of(Attempt(url, -2, 0.0, 1.0), None) for url in urls])
+(path,) = pathlib.Path(sys.argv[1]).iterdir()
+path.open("ab").write(b"2026-01-01T00:00:00.000Z 200 half a li")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def attempt(number, status=-2):
+    return entry_of(Attempt(f"http://a.example/{number}", status, 0.0, NOON), None)
+
+
+def a_log(directory, **options):
+    return CrawlLog(directory, "c-1", "n", lambda: NOON, **options)
+
+
+def test_a_line_has_heritrix_columns():
+    found = Found("http://a.example/ü", "LLR", "http://a.example/")
+    exchange = an_exchange(
+        url="http://a.example/x y#z", found=found, fetch_ms=1234, notes=("2t",)
+    )
+    stored = Stored("f", 0, 9, "", "", f"sha256:{DIGEST}", Original("u", "d", "c", 1))
+
+    line = entry_of(exchange, stored).encode().decode()
+
+    assert line.split() == [
+        "2026-01-01T00:00:01.357Z",
+        "200",
+        "12",
+        "http://a.example/x%20y",
+        "LLR",
+        "http://a.example/%C3%BC",
+        "text/html",
+        "#001",
+        "20260101000000123+1234",
+        f"sha256:{DIGEST}",
+        "http://a.example/",
+        "2t,warcRevisit:digest",
+    ]
+
+
+def test_nothing_from_outside_makes_another_line_or_column():
+    found = Found("http://a.example/\n\r a", "L", "http://b \t")
+    entry = Entry(
+        NOON, 200, 1, "http://a.example/\nb c", found, "x y\r\n", NOON, "", ()
+    )
+
+    line = entry.encode()
+
+    assert line.count(b"\n") == 1
+    assert len(line.split()) == 12
+
+
+def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path):
+    told = []
+    log = a_log(tmp_path, closed=told.append, max_bytes=300)
+    for number in range(4):
+        log.write([attempt(number), attempt(number)])
+    log.close()
+
+    assert told == logs_of(tmp_path, "c-1") == sorted(tmp_path.iterdir())
+    lines = b"".join(path.read_bytes() for path in told).splitlines()
+    assert [line.split()[3][-1:] for line in lines] == [
+        b"%d" % (n // 2) for n in range(8)
+    ]
+    assert logs_of(tmp_path, "c") == []
+
+
+def test_no_attempt_makes_no_file(tmp_path):
+    log = a_log(tmp_path)
+    log.write([])
+    log.close()
+
+    assert names(tmp_path) == []
+
+
+def test_of_a_killed_node_the_next_start_has_each_whole_line(tmp_path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
+
+    (closed,) = repair_logs(tmp_path)
+
+    lines = closed.read_bytes().splitlines()
+    assert [line.split()[3][-1:] for line in lines] == [b"0", b"1", b"2"]
+    assert repair_logs(tmp_path) == []
+
+
+def test_the_log_of_a_live_node_is_left_alone_and_so_are_links(tmp_path):
+    log = a_log(tmp_path)
+    log.write([attempt(1)])
+
+    assert repair_logs(tmp_path) == []
+    log.write([attempt(2)])
+    log.close()
+    assert len(logs_of(tmp_path, "")[0].read_bytes().splitlines()) == 2
+
+
+def test_a_log_without_a_whole_line_is_removed(tmp_path):
+    (tmp_path / "c-20260101000000000-00000-n.crawl.log.open").write_bytes(b"half")
+
+    assert repair_logs(tmp_path) == []
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_takes_nothing_costs_no_line(tmp_path, monkeypatch, caplog):
+    log = a_log(tmp_path)
+    log.write([attempt(0)])
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def write(self, data):
+            self.file.write(data[:10])  # some of it fits
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    log._file = Full(file := log._file)
+    log.write([attempt(1)])
+    log.write([attempt(2)])
+    log._file = file
+    log.write([attempt(3)])
+    log.close()
+
+    (path,) = logs_of(tmp_path, "c-1")
+    numbers = [line.split()[3][-1:] for line in path.read_bytes().splitlines()]
+    assert numbers == [b"0", b"1", b"2", b"3"]
+    assert len([each for each in caplog.messages if "its lines wait" in each]) == 1
+
+
+def test_lines_that_are_lost_are_counted(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("frontier.warc.crawl_log.WAITING", 2)
+    log = a_log(tmp_path / "gone")
+    log.write([attempt(n) for n in range(5)])
+    log.close()
+
+    assert "5 lines of the crawl log are lost" in caplog.messages
+
+
+@pytest.mark.parametrize("name", ["x.crawl.log.open", "c-2026-0-n.crawl.log.open"])
+def test_files_of_others_are_left_alone(tmp_path, name):
+    (tmp_path / name).write_bytes(b"a line\n")
+
+    assert repair_logs(tmp_path) == []
+    assert names(tmp_path) == [name]

@@ -1,0 +1,357 @@
+import gzip
+import itertools
+import os
+
+import pytest
+
+from frontier.dedupe.digest import sha256_hex
+from frontier.model import Original
+from frontier.warc import file_rotation as module
+from frontier.warc.file_rotation import (
+    WarcFile,
+    WarcWriter,
+    compress,
+    file_name,
+    safe_name,
+)
+from frontier.warc.records import record_id
+from tests.warc.judges import assert_sound, read_fastwarc, read_warcio
+from tests.warc.samples import NOON, an_exchange, members, names, warc_headers
+
+NAME = "crawl-20260101000000123-00000-node.warc.gz"
+
+
+def append(writer, exchange, original=None):
+    return writer.append(exchange, sha256_hex(exchange.response_body), original)
+
+
+def original_of(exchange, stored):
+    return Original(exchange.url, stored.date, "crawl", stored.length)
+
+
+def test_a_file_is_open_until_it_is_closed(writer, tmp_path):
+    append(writer, an_exchange())
+    assert names(tmp_path) == [f"{NAME}.open"]
+
+    writer.close()
+    assert names(tmp_path) == [NAME]
+    assert_sound(tmp_path / NAME)
+
+
+def test_nothing_written_is_no_file(writer, tmp_path):
+    writer.sync()
+    writer.close()
+
+    assert names(tmp_path) == []
+
+
+def test_each_record_is_a_gzip_member_and_warcinfo_is_first(writer, tmp_path):
+    stored = append(writer, an_exchange())
+    writer.close()
+
+    data = (tmp_path / NAME).read_bytes()
+    found = members(data)
+    kinds = [warc_headers(content)["WARC-Type"] for _, _, content in found]
+    assert kinds == ["warcinfo", "response", "request"]
+    assert found[1][:2] == (stored.offset, stored.length)
+    assert data[4:8] == bytes(4)  # no time of writing: the same input, the same file
+    info = warc_headers(found[0][2])
+    assert info["WARC-Filename"] == NAME
+    for _, _, content in found[1:]:
+        assert warc_headers(content)["WARC-Warcinfo-ID"] == info["WARC-Record-ID"]
+
+
+def test_stored_tells_where_the_response_is(writer):
+    exchange = an_exchange()
+    stored = append(writer, exchange)
+
+    digest = sha256_hex(exchange.response_body)
+    assert stored.file == NAME
+    assert stored.date == "2026-01-01T00:00:00.123000Z"
+    assert stored.payload_digest == f"sha256:{digest}"
+    assert stored.record_id == record_id(exchange.url, stored.date, digest)
+    assert stored.original is None
+
+
+EXCHANGES = {
+    "page": an_exchange(),
+    "latin-1": an_exchange(
+        response_head=b"HTTP/1.1 200 Tr\xe8s bien\r\nX-Name: caf\xe9\r\n\r\n"
+    ),
+    "two cookies": an_exchange(
+        response_head=b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n"
+    ),
+    "empty": an_exchange(body=b""),
+    "gzip": an_exchange(
+        body=gzip.compress(b"x" * 1000, mtime=0),
+        response_head=b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n",
+    ),
+    "post": an_exchange(request_body=b"a=1&b=2\r\n\r\n"),
+    "binary": an_exchange(body=bytes(range(256)) * 40),
+    "large": an_exchange(body=os.urandom(3 << 20)),
+    "odd url": an_exchange(url="http://example.com/a b\r\n?q=é"),
+    "truncated": an_exchange(truncated="time"),
+}
+
+
+AS_REVISIT = [name for name in EXCHANGES if name != "empty"]
+
+
+@pytest.mark.parametrize(
+    ("name", "as_revisit"),
+    [(name, False) for name in EXCHANGES] + [(name, True) for name in AS_REVISIT],
+)
+def test_other_readers_get_back_what_was_written(writer, tmp_path, name, as_revisit):
+    exchange = EXCHANGES[name]
+    original = None
+    if as_revisit:
+        first = an_exchange(100, body=exchange.response_body)
+        original = original_of(first, append(writer, first))
+    append(writer, exchange, original)
+    writer.close()
+
+    path = tmp_path / NAME
+    assert_sound(path)
+    kind, block = read_fastwarc(path)[-2]
+    assert kind == ("revisit" if as_revisit else "response")
+    body = b"" if as_revisit else exchange.response_body
+    assert block == exchange.response_head + body
+    assert read_fastwarc(path)[-1][1] == exchange.request_head + exchange.request_body
+    kind, _, _, payload = read_warcio(path)[-2]
+    assert kind == ("revisit" if as_revisit else "response")
+    assert payload == body
+
+
+def test_a_reader_sees_both_cookies(writer, tmp_path):
+    append(writer, EXCHANGES["two cookies"])
+    writer.close()
+
+    http = read_warcio(tmp_path / NAME)[-2][2]
+    assert http == [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
+
+
+def test_a_revisit_is_found_from_its_headers(writer, tmp_path):
+    first = an_exchange()
+    stored = append(writer, first)
+    append(writer, an_exchange(1), original_of(first, stored))
+    writer.close()
+
+    found = read_warcio(tmp_path / NAME)
+    response, revisit = found[1][1], found[3][1]
+    assert revisit["WARC-Refers-To"] == response["WARC-Record-ID"]
+    assert revisit["WARC-Refers-To-Date"] == response["WARC-Date"]
+    assert revisit["WARC-Refers-To-Target-URI"] == response["WARC-Target-URI"]
+    assert revisit["WARC-Payload-Digest"] == response["WARC-Payload-Digest"]
+    assert revisit["WARC-Truncated"] == "length"
+
+
+def test_a_full_file_is_closed_before_the_next_exchange(new_writer, tmp_path):
+    writer = new_writer(max_bytes=1000)
+    stored = [append(writer, an_exchange(n, os.urandom(300))) for n in range(6)]
+    writer.close()
+
+    files = names(tmp_path)
+    assert len(files) > 1
+    assert sorted({at.file for at in stored}) == files
+    assert [name.split("-")[2] for name in files] == [
+        f"{serial:05}" for serial in range(len(files))
+    ]
+    for name in files:
+        assert_sound(tmp_path / name)
+        kinds = [kind for kind, *_ in read_warcio(tmp_path / name)]
+        assert kinds == ["warcinfo"] + ["response", "request"] * (len(kinds) // 2)
+
+
+def test_a_revisit_may_be_in_the_file_after_its_original(new_writer, tmp_path):
+    writer = new_writer(max_bytes=1)
+    first = an_exchange()
+    stored = append(writer, first)
+    revisit = append(writer, an_exchange(1), original_of(first, stored))
+
+    assert revisit.file != stored.file
+    assert (tmp_path / stored.file).exists()  # closed, not .open
+    writer.close()
+    assert_sound(tmp_path / revisit.file)
+
+
+def test_rollback_undoes_what_no_sync_has_settled(writer, tmp_path):
+    kept = append(writer, an_exchange(0))
+    writer.sync()
+    before = (tmp_path / f"{NAME}.open").read_bytes()
+    tally = writer.tally.bytes, writer.tally.records
+    lost = append(writer, an_exchange(1))
+    assert writer.keeps(kept)
+    assert not writer.keeps(lost)
+
+    writer.rollback()
+
+    assert (tmp_path / f"{NAME}.open").read_bytes() == before
+    assert (writer.tally.bytes, writer.tally.records) == tally == (len(before), 3)
+    assert append(writer, an_exchange(1)) == lost
+    writer.close()
+    assert_sound(tmp_path / NAME)
+
+
+def test_a_failed_rename_is_tried_again(writer, tmp_path, monkeypatch):
+    append(writer, an_exchange())
+    real = module.sync_directory
+    failures = iter([OSError("the directory is gone for a moment")])
+
+    def fails_once(directory):
+        for failure in failures:
+            raise failure
+        real(directory)
+
+    monkeypatch.setattr(module, "sync_directory", fails_once)
+    with pytest.raises(OSError, match="for a moment"):
+        writer.close()
+    second = append(writer, an_exchange(1))  # must not go into the published file
+    writer.close()
+
+    assert names(tmp_path) == [NAME, second.file]
+    assert_sound(tmp_path / NAME)
+
+
+def test_a_file_whose_warcinfo_fails_leaves_nothing(writer, tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "fsync", full)
+        with pytest.raises(OSError, match="no space"):
+            append(writer, an_exchange())
+        writer.rollback()
+
+    assert names(tmp_path) == []
+    assert writer.tally.bytes == writer.tally.records == 0
+
+
+def test_no_file_is_overwritten(new_writer, tmp_path):
+    (tmp_path / NAME).write_bytes(b"precious")
+    other = NAME.replace("00000-node", "00001-node")
+    (tmp_path / f"{other}.open").write_bytes(b"precious")
+
+    stored = append(new_writer(), an_exchange())
+
+    assert stored.file == NAME.replace("00000-node", "00002-node")
+    assert (tmp_path / NAME).read_bytes() == b"precious"
+    assert not (tmp_path / f"{NAME}.open").exists()
+    assert (tmp_path / f"{other}.open").read_bytes() == b"precious"
+
+
+def test_two_nodes_whose_names_are_made_the_same_share_no_file(new_writer):
+    stored = [
+        append(new_writer(node_id=node), an_exchange()) for node in ("a/b", "a:b")
+    ]
+
+    assert len({at.file for at in stored}) == 2
+
+
+@pytest.mark.parametrize("bad", ["../../etc/x", "/abs", "..", "a\0b", "a\nb", "é/", ""])
+def test_a_file_stays_in_its_directory_whatever_it_is_called(new_writer, tmp_path, bad):
+    directory = tmp_path / "warcs"
+    writer = new_writer(directory, crawl_id=bad, node_id=bad)
+    append(writer, an_exchange())
+    writer.close()
+
+    assert names(tmp_path) == ["warcs"]
+    (path,) = directory.iterdir()
+    assert path.is_file()
+    assert_sound(path)
+
+
+def test_names_are_sane():
+    assert safe_name("../x y") == "_._x_y"
+    assert safe_name("-rf") == "_rf"
+    assert safe_name("") == "_"
+    assert len(file_name("c" * 500, 1e9, 123456, "n" * 500) + ".open") < 255
+
+
+def test_a_file_that_vanished_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
+    # Given a repair that removes the empty file before the writer locks it
+    real = module.fcntl.flock
+
+    def flock(file, operation):
+        (tmp_path / "a.open").unlink()
+        real(file, operation)
+
+    monkeypatch.setattr(module.fcntl, "flock", flock)
+
+    with pytest.raises(FileExistsError, match="removed by a repair"):
+        WarcFile(tmp_path, "a")
+
+
+def test_a_large_record_is_compressed_in_pieces():
+    class Noise:
+        record_id = "x"
+        parts = (os.urandom(5 << 20),)
+
+    blocks = list(compress(Noise))
+
+    assert len(blocks) > 2
+    assert max(map(len, blocks)) < 3 << 20
+    assert gzip.decompress(b"".join(blocks)) == Noise.parts[0]
+
+
+def test_short_writes_are_continued(writer, tmp_path, monkeypatch):
+    class Slow(module.FileIO):
+        def write(self, data):
+            return super().write(bytes(data[:100]))
+
+    monkeypatch.setattr(module, "FileIO", Slow)
+    for number in range(3):
+        append(writer, an_exchange(number))
+    writer.close()
+
+    assert_sound(tmp_path / NAME)
+    assert len(members((tmp_path / NAME).read_bytes())) == 7
+
+
+def test_the_same_exchanges_make_the_same_file(new_writer, tmp_path):
+    contents = []
+    for directory in (tmp_path / "a", tmp_path / "b"):
+        writer = new_writer(directory)
+        for number in range(3):
+            append(writer, an_exchange(number))
+        writer.close()
+        contents.append((directory / NAME).read_bytes())
+
+    assert all(a == b for a, b in itertools.pairwise(contents))
+
+
+def test_who_asks_is_told_of_each_file_that_was_closed(new_writer, tmp_path, caplog):
+    writer = new_writer(max_bytes=1)
+    told = []
+
+    def broken(path):
+        raise RuntimeError("no room for an index")
+
+    def listen(path):
+        told.append((path.name, path.exists()))
+
+    writer.before_closing += [broken, listen]
+    writer.on_closed += [broken, listen]
+    stored = [append(writer, an_exchange(number)) for number in range(3)]
+    assert len(told) == 4
+    writer.close()
+    writer.close()
+
+    names = [name for at in stored for name in (f"{at.file}.open", at.file)]
+    assert told == [(name, True) for name in names]
+    assert "no room for an index" in caplog.text
+
+
+def test_an_old_file_is_closed_before_the_next_exchange(tmp_path):
+    now = [NOON]
+    writer = WarcWriter(tmp_path, "c", "n", 10**9, {}, lambda: now[0], max_seconds=60)
+    assert writer.seconds_left() is None
+    first = append(writer, an_exchange())
+    now[0] += 59
+    assert append(writer, an_exchange(1)).file == first.file
+    assert writer.seconds_left() == pytest.approx(1)
+    now[0] += 1
+    assert writer.seconds_left() == 0
+    assert append(writer, an_exchange(2)).file != first.file
+    writer.close()
+
+    assert len(names(tmp_path)) == 2

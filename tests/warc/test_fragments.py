@@ -1,0 +1,57 @@
+"""A fragment is not sent, so no record, key or line of an index has it."""
+
+import hashlib
+
+from frontier.cdx.lines import parse
+from frontier.dedupe.digest_index import decode, encode
+from frontier.dedupe.match_keys import Match
+from frontier.dedupe.revisit_candidate import Rules
+from frontier.model import Original
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.records import capture, target_uri
+from tests.warc.samples import NOON, an_exchange, warc_headers
+
+WITH, WITHOUT = "http://example.com/a#part", "http://example.com/a"
+INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
+
+
+def test_records_and_their_index_are_without_the_fragment(tmp_path):
+    writer = WarcWriter(tmp_path, "c", "n", 10**9, {}, lambda: NOON)
+    listing = Listing()
+    writer.before_closing.append(listing.write)
+    exchange = an_exchange(url=WITH)
+    stored = writer.append(exchange, hashlib.sha256(b"<p>hello</p>").hexdigest())
+    listing.note(exchange, stored)
+    writer.close()
+
+    (line,) = beside_of(tmp_path / stored.file).read_bytes().splitlines()
+    assert parse(line).url == WITHOUT
+    for record in capture(exchange, "0" * 64, INFO, "c"):
+        headers = warc_headers(b"".join(record.parts))
+        assert headers["WARC-Target-URI"] == WITHOUT
+
+
+def test_url_and_digest_are_the_same_with_and_without_it():
+    weigh = Rules(match=Match.URL).weigh
+    policy = lambda _: True  # noqa: E731 (as the tests of the policy have it)
+
+    first = weigh(an_exchange(url=WITH), policy)
+    second = weigh(an_exchange(url=WITHOUT), policy)
+
+    assert first.keys == second.keys
+
+
+def test_an_escaped_number_sign_is_none():
+    assert target_uri("http://example.com/a%23b#c") == "http://example.com/a%23b"
+
+
+def test_an_original_that_was_recorded_with_one_is_named_as_it_is():
+    known = decode(encode("2026-01-01T00:00:00Z", WITH, 9))
+    assert known is not None
+    original = Original(known.url, known.date, "c", known.length)
+
+    revisit = capture(an_exchange(url=WITH), "0" * 64, INFO, "c", original)[0]
+
+    headers = warc_headers(b"".join(revisit.parts))
+    assert headers["WARC-Refers-To-Target-URI"] == WITH

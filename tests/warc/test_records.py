@@ -1,0 +1,214 @@
+import hashlib
+import io
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import ANY
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+
+from frontier.dedupe.digest import sha256_hex
+from frontier.model import Original
+from frontier.warc.records import (
+    MAX_HEAD,
+    MAX_URL,
+    OCTETS,
+    capture,
+    is_too_long,
+    record_id,
+    resource_type,
+    target_uri,
+    warc_date,
+    warcinfo,
+)
+from tests.warc.samples import NOON, an_exchange, warc_headers
+
+INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
+BODY = b"<p>hello</p>"
+DIGEST = sha256_hex(BODY)
+ORIGINAL = Original("http://example.com/old", "2025-12-31T23:59:59.000Z", "crawl", 99)
+
+
+def golden(name):
+    return (Path(__file__).parent / "data" / f"{name}.warc").read_bytes()
+
+
+def as_bytes(exchange, original=None):
+    digest = sha256_hex(exchange.response_body)
+    return [
+        b"".join(record.parts)
+        for record in capture(exchange, digest, INFO, "crawl", original)
+    ]
+
+
+def test_an_exchange_becomes_these_bytes():
+    assert as_bytes(an_exchange()) == [golden("response"), golden("request")]
+
+
+def test_a_revisit_has_the_head_and_points_at_the_original():
+    assert as_bytes(an_exchange(), ORIGINAL) == [golden("revisit"), ANY]
+
+
+def test_digests_and_lengths_are_those_of_what_is_there():
+    for record in [*as_bytes(an_exchange()), as_bytes(an_exchange(), ORIGINAL)[0]]:
+        block = record.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n\r\n")
+        headers = warc_headers(record)
+        digest = hashlib.sha256(block).hexdigest()
+
+        assert headers["Content-Length"] == str(len(block))
+        assert headers["WARC-Block-Digest"] == f"sha256:{digest}"
+        if headers["WARC-Type"] != "request":
+            assert headers["WARC-Payload-Digest"] == f"sha256:{DIGEST}"
+
+
+def test_an_original_of_another_crawl_is_named_by_its_crawl():
+    other = Original("http://example.com/old", "2020-01-01T00:00:00Z", "a b/ü", 99)
+    headers = warc_headers(as_bytes(an_exchange(), other)[0])
+
+    assert headers["WARC-Refers-To-Container"] == "urn:crawl:a%20b%2F%C3%BC"
+    assert headers["WARC-Refers-To-Target-URI"] == "http://example.com/old"
+    assert headers["WARC-Refers-To-Date"] == "2020-01-01T00:00:00Z"
+    assert "WARC-Refers-To" not in headers  # its id is not ours to know
+
+
+def test_a_revisit_names_the_record_that_was_written():
+    first = an_exchange(url="http://example.com/a b")
+    written = warc_headers(as_bytes(first)[0])
+    original = Original(written["WARC-Target-URI"], written["WARC-Date"], "crawl", 1)
+    revisit = warc_headers(as_bytes(an_exchange(1), original)[0])
+
+    assert revisit["WARC-Refers-To"] == written["WARC-Record-ID"]
+    assert revisit["WARC-Record-ID"] != written["WARC-Record-ID"]
+
+
+def test_the_same_capture_as_a_revisit_has_an_id_of_its_own():
+    response = capture(an_exchange(), DIGEST, INFO, "crawl")
+    revisit = capture(an_exchange(), DIGEST, INFO, "crawl", ORIGINAL)
+
+    assert response[0].record_id != revisit[0].record_id
+
+
+def test_record_ids_never_change():
+    assert (
+        record_id("http://example.com/", "2026-01-01T00:00:00.123Z", DIGEST)
+        == "<urn:uuid:983dcdcb-421f-52a6-a5c0-88737904bea7>"
+    )
+
+
+def test_an_empty_payload_is_never_a_revisit():
+    with pytest.raises(ValueError, match="empty payload"):
+        as_bytes(an_exchange(body=b""), ORIGINAL)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 Tr\xe8s bien\r\nX-Name: caf\xe9\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n",
+        b"HTTP/1.0 200 \r\nx-CASE:kept\r\n folded\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("original", [None, ORIGINAL])
+def test_a_head_is_kept_byte_for_byte(head, original):
+    record = as_bytes(an_exchange(response_head=head), original)[0]
+    block = record.partition(b"\r\n\r\n")[2]
+
+    assert block == head + (b"" if original else BODY) + b"\r\n\r\n"
+
+
+def test_a_truncated_response_says_why():
+    headers = warc_headers(as_bytes(an_exchange(truncated="time"))[0])
+
+    assert headers["WARC-Truncated"] == "time"
+
+
+@pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("http://a/?x=%20&y=é", "http://a/?x=%20&y=%C3%A9"),
+        ("http://a/b c\r\nEvil: 1\x00", "http://a/b%20c%0D%0AEvil:%201%00"),
+        ("http://a/{}|\\^`<>\"'%zz", "http://a/{}|\\^`<>\"'%zz"),
+        ("http://a/\udce9", "http://a/%ED%B3%A9"),
+        ("", ""),
+        ("http://a", "http://a/"),
+        ("https://a:8443?q=http://b", "https://a:8443/?q=http://b"),
+        ("urn:x", "urn:x"),
+    ],
+)
+def test_a_target_uri_cannot_leave_its_line(url, uri):
+    assert target_uri(url) == uri
+    assert target_uri(uri) == uri
+    headers = warc_headers(as_bytes(an_exchange(url=url))[0])
+    assert headers["WARC-Target-URI"] == uri
+    assert "Evil" not in headers
+
+
+def test_no_value_can_leave_its_line():
+    exchange = an_exchange(ip="::1\r\nEvil: 1", truncated="x\nEvil: 1")
+    headers = warc_headers(as_bytes(exchange)[0])
+
+    assert "Evil" not in headers
+    assert headers["WARC-IP-Address"] == "::1%0D%0AEvil:%201"
+
+
+def test_without_an_address_the_header_is_left_out():
+    assert "WARC-IP-Address" not in warc_headers(as_bytes(an_exchange(ip=None))[0])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "date"),
+    [
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (NOON, "2026-01-01T00:00:00.123000Z"),
+        (1_767_225_599.9999998, "2026-01-01T00:00:00.000000Z"),
+        (1_767_225_600.004321, "2026-01-01T00:00:00.004321Z"),
+    ],
+)
+def test_dates_have_microseconds(seconds, date):
+    assert warc_date(seconds) == date
+
+
+def test_warcinfo_tells_who_wrote_the_file_and_how():
+    fields = {
+        "software": "frontier-crawl/1",
+        "isPartOf": "Sammlung Süd",
+        "http-header-user-agent": "bot\r\n(evil: 1)",
+        "bad name:": "x",
+    }
+    record = warcinfo("a.warc.gz", "2026-01-01T00:00:00.123Z", fields)
+
+    assert b"".join(record.parts) == golden("warcinfo")
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_no_head_is_longer_than_others_read(beyond):
+    head = b"HTTP/1.1 200 OK\r\nX: " + b"x" * (MAX_HEAD - 24 + beyond) + b"\r\n\r\n"
+    exchange = an_exchange(
+        url="http://example.com/".ljust(MAX_URL, "x"),
+        request_head=head.replace(b"HTTP/1.1 200 OK", b"GET / HTTP/1.1 "),
+        response_head=head,
+    )
+    source = f"http://a.example/{'x' * 100_000}"
+    original = replace(ORIGINAL, url=exchange.url, crawl_id="", source=source)
+    written = b"".join(as_bytes(exchange, original))
+
+    records = [
+        (record.record_type, record.headers["Content-Type"])
+        for record in ArchiveIterator(io.BytesIO(written))
+    ]
+    kinds = ["application/http; msgtype=response", "application/http; msgtype=request"]
+    assert [kind for _, kind in records] == ([OCTETS, OCTETS] if beyond else kinds)
+    assert b"WARC-Refers-To-Container" not in written
+
+
+def test_a_url_is_too_long_as_it_is_written():
+    assert not is_too_long("http://a/".ljust(MAX_URL, "x"))
+    assert is_too_long("http://a/".ljust(MAX_URL + 1, "x"))
+    assert is_too_long("http://a/".ljust(MAX_URL // 6 + 9, "\u00fc"))
+    assert not is_too_long("http://a/#".ljust(2 * MAX_URL, "x"))
+
+
+def test_a_type_that_is_no_type_is_not_copied():
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: " + b"x" * 100_000 + b"\r\n\r\n"
+
+    assert resource_type(an_exchange(response_head=head)) == OCTETS

@@ -1,0 +1,233 @@
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import warm
+
+from frontier.dedupe.digest import sha256_hex
+from frontier.warc import repair as module
+from frontier.warc.repair import Repaired, repair
+from tests.warc.judges import assert_sound
+from tests.warc.samples import an_exchange, members, names
+
+ROOT = Path(__file__).parents[2]
+NAME = "crawl-20260101000000123-00000-node.warc.gz"
+
+
+def append(writer, exchange):
+    return writer.append(exchange, sha256_hex(exchange.response_body))
+
+
+def leave_open(writer, count=2):
+    """Write exchanges, and die."""
+    for number in range(count):
+        append(writer, an_exchange(number))
+    writer.abandon()
+
+
+def test_a_file_cut_anywhere_keeps_its_longest_prefix_of_whole_exchanges(
+    writer, tmp_path
+):
+    leave_open(writer)
+    (left,) = tmp_path.iterdir()
+    data = left.read_bytes()
+    left.unlink()
+    ends = [offset + length for offset, length, _ in members(data)]
+    assert len(ends) == 5
+    for cut in range(len(data) + 1):
+        name = f"crawl-20260101000000123-{cut:05}-node.warc.gz"
+        (tmp_path / f"{name}.open").write_bytes(data[:cut])
+
+    repaired = repair(tmp_path, None)
+
+    assert len(repaired) == len(data) + 1
+    for cut, outcome in enumerate(repaired):
+        whole = [end for end in ends if end <= cut]
+        if len(whole) in {2, 4}:
+            whole.pop()  # a response whose request is cut off
+        kept = max(whole, default=0)
+        assert outcome == Repaired(
+            f"crawl-20260101000000123-{cut:05}-node.warc.gz",
+            records=len(whole),
+            kept_bytes=kept,
+            cut_bytes=cut - kept,
+            removed=not whole,
+        )
+        path = tmp_path / outcome.file
+        assert path.exists() != outcome.removed
+        if not outcome.removed:
+            assert path.read_bytes() == data[:kept]
+            path.unlink()
+    assert names(tmp_path) == []
+
+
+def test_a_file_with_requests_first_is_cut_after_a_response(writer, tmp_path):
+    leave_open(writer)
+    (left,) = tmp_path.iterdir()
+    data = left.read_bytes()
+    info, *four = (data[at : at + size] for at, size, _ in members(data))
+    turned = info + four[1] + four[0] + four[3] + four[2]
+    left.write_bytes(turned + b"cut")
+
+    (outcome,) = repair(tmp_path, None)
+
+    assert (outcome.records, outcome.kept_bytes) == (5, len(turned))
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        bytes(4096),  # what a power cut leaves on some file systems
+        b"\x1f\x8b\x08\x00garbage" * 3,
+        b"WARC/1.1\r\n",
+        __import__("gzip").compress(b"not a record", mtime=0),
+    ],
+)
+def test_garbage_after_the_last_record_is_cut_off(writer, tmp_path, tail):
+    leave_open(writer)
+    (left,) = tmp_path.iterdir()
+    data = left.read_bytes()
+    left.write_bytes(data + tail)
+
+    (outcome,) = repair(tmp_path, None)
+
+    assert outcome == Repaired(NAME, 5, len(data), len(tail), removed=False)
+    assert (tmp_path / NAME).read_bytes() == data
+    assert_sound(tmp_path / NAME)
+
+
+def test_a_record_that_was_damaged_is_not_whole(writer, tmp_path):
+    leave_open(writer)
+    (left,) = tmp_path.iterdir()
+    data = bytearray(left.read_bytes())
+    offset, length, _ = members(bytes(data))[3]
+    data[offset + length - 6] ^= 1  # in the checksum
+    left.write_bytes(data)
+
+    (outcome,) = repair(tmp_path, None)
+
+    assert (outcome.records, outcome.kept_bytes) == (3, offset)
+
+
+def test_a_file_of_a_live_process_is_left_alone(tmp_path):
+    script = (
+        "import sys, pathlib\n"
+        "from frontier.warc.file_rotation import WarcWriter\n"
+        "from frontier.dedupe.digest import sha256_hex\n"
+        "from tests.warc.samples import NOON, an_exchange\n"
+        "w = WarcWriter(pathlib.Path(sys.argv[1]), 'c', 'n', 9**9, {}, lambda: NOON)\n"
+        "x = an_exchange()\n"
+        "w.append(x, sha256_hex(x.response_body))\n"
+        "print('written', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with warm.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout.readline() == b"written\n"
+        (left,) = tmp_path.iterdir()
+        before = left.read_bytes()
+
+        assert repair(tmp_path, None) == []
+        assert left.read_bytes() == before
+
+        process.kill()
+        process.wait()
+    (outcome,) = repair(tmp_path, None)
+    assert outcome.records == 3
+    assert outcome.file == left.name.removesuffix(".open")
+    assert_sound(tmp_path / outcome.file)
+
+
+def test_a_file_of_this_process_is_left_alone_too(writer, tmp_path):
+    append(writer, an_exchange())
+
+    assert repair(tmp_path, "node") == []
+    append(writer, an_exchange(1))
+    writer.close()
+    assert_sound(tmp_path / NAME)
+
+
+def test_only_the_files_of_one_node_are_repaired_if_so_asked(new_writer, tmp_path):
+    for node in ("a", "b-a", "x/y"):
+        leave_open(new_writer(node_id=node), 1)
+
+    assert [outcome.file.split("-", 3)[3] for outcome in repair(tmp_path, "a")] == [
+        "a.warc.gz"
+    ]
+    assert len(repair(tmp_path, "x/y")) == 1
+    assert len(repair(tmp_path, None)) == 1
+
+
+def test_other_files_are_left_alone(writer, tmp_path, caplog):
+    leave_open(writer, 1)
+    theirs = ["warcprox-1.warc.gz.open", "notes.open", NAME.replace("0123-", "0124-")]
+    for name in theirs:
+        (tmp_path / name).write_bytes(b"theirs")
+    (tmp_path / f"{NAME.replace('00000', '00001')}.open").symlink_to(theirs[0])
+    os.mkfifo(tmp_path / f"{NAME.replace('00000', '00002')}.open")
+
+    (one,) = repair(tmp_path, None)
+
+    assert one.file == NAME
+    assert (tmp_path / NAME).exists()
+    said = [record.getMessage() for record in caplog.records]
+    assert any("is left alone: it is a link" in line for line in said)
+    assert any("is left alone: it is a FIFO" in line for line in said)
+    for name in theirs:
+        assert (tmp_path / name).read_bytes() == b"theirs"
+
+
+def test_no_file_is_overwritten(writer, tmp_path):
+    leave_open(writer)
+    (tmp_path / NAME).write_bytes(b"precious")
+
+    assert repair(tmp_path, None) == []
+
+    assert (tmp_path / NAME).read_bytes() == b"precious"
+    assert (tmp_path / f"{NAME}.open").exists()
+
+
+def test_a_file_closed_before_it_could_be_locked_is_left_alone(
+    writer, tmp_path, monkeypatch
+):
+    append(writer, an_exchange())
+    real = module.fcntl.flock
+
+    def flock(file, operation):
+        monkeypatch.undo()
+        writer.close()
+        (tmp_path / NAME).rename(tmp_path / "packed")
+        real(file, operation)
+
+    monkeypatch.setattr(module.fcntl, "flock", flock)
+
+    assert repair(tmp_path, None) == []
+    assert names(tmp_path) == ["packed"]
+
+
+def test_there_may_be_no_directory_yet(tmp_path):
+    assert repair(tmp_path / "none", None) == []
+
+
+def test_a_record_larger_than_memory_should_be_is_streamed(writer, tmp_path):
+    append(writer, an_exchange(body=bytes(64 << 20)))  # shrinks a thousandfold
+    append(writer, an_exchange(body=os.urandom(8 << 20)))
+    writer.abandon()
+
+    tracemalloc.start()
+    try:
+        (outcome,) = repair(tmp_path, None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert outcome.records == 5
+    assert outcome.cut_bytes == 0
+    assert peak < 2 << 20

@@ -1,0 +1,163 @@
+import threading
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from frontier.errors import ConfigurationError
+from frontier.warc import upload
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from frontier.warc.upload import Uploader
+from tests.warc.samples import an_exchange, names
+from tests.warc.test_file_rotation import NAME, append
+
+
+@pytest.fixture
+def storage():
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+    yield MemoryFileSystem()
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def a_closed_file(writer):
+    append(writer, an_exchange())
+    writer.close()
+    return (writer.directory / NAME).read_bytes()
+
+
+def test_a_file_is_sent_when_it_is_closed(writer, tmp_path, storage):
+    uploader = Uploader("memory://bucket/a", tmp_path)
+    writer.on_closed.append(uploader.add)
+    append(writer, an_exchange())
+    writer.sync()
+    assert not storage.exists("/bucket/a")
+
+    writer.close()
+    assert uploader.close() == []
+    assert storage.cat(f"/bucket/a/{NAME}") == (tmp_path / NAME).read_bytes()
+
+
+def test_the_start_sends_what_is_missing_and_nothing_else(writer, tmp_path, storage):
+    data = a_closed_file(writer)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / f"{NAME}.open").write_text("being written")
+    storage.pipe(f"/bucket/{NAME}", data[:-1])  # cut by a dead node
+    first = Uploader("memory://bucket", tmp_path)
+    first.close()
+    second = Uploader("memory://bucket", tmp_path)
+    second.close()
+
+    assert storage.cat(f"/bucket/{NAME}") == data
+    assert [path.rpartition("/")[2] for path in storage.ls("/bucket", False)] == [NAME]
+    assert (first.sent, second.sent) == (1, 0)
+
+
+def test_a_file_is_removed_once_it_is_there(writer, tmp_path):
+    data = a_closed_file(writer)
+    there = tmp_path / "there"
+    Uploader(f"file://{there}", tmp_path, remove=True).close()
+
+    assert names(tmp_path) == ["there"]
+    assert (there / NAME).read_bytes() == data
+
+
+def test_an_index_goes_with_its_file_and_before_it(
+    writer, tmp_path, storage, monkeypatch
+):
+    order = []
+    put = MemoryFileSystem.put_file
+
+    def noted(self, local, remote, **kwargs):
+        order.append(Path(remote).name)
+        put(self, local, remote, **kwargs)
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", noted)
+    listing = Listing(directory=tmp_path)
+    writer.before_closing.append(listing.write)
+    data = a_closed_file(writer)
+    index = beside_of(tmp_path / NAME)
+    lines = index.read_bytes()
+    uploader = Uploader("memory://me:hush@bucket", tmp_path, remove=True)
+    uploader.close()
+
+    assert order == [index.name, NAME]
+    assert lines
+    at = f"{uploader._root.rstrip('/')}/"
+    assert storage.cat(f"{at}{NAME}") == data
+    assert storage.cat(f"{at}{index.name}") == lines
+    assert names(tmp_path) == []
+
+
+def test_a_storage_that_fails_is_tried_again_and_named_once(
+    writer, tmp_path, storage, monkeypatch, caplog
+):
+    data = a_closed_file(writer)
+    monkeypatch.setattr(upload, "FIRST_DELAY", 0.01)
+    tries = []
+    sent = threading.Event()
+    put = MemoryFileSystem.put_file
+
+    def fails_at_first(self, *args, **kwargs):
+        tries.append(args)
+        if len(tries) < 4:
+            raise PermissionError("no key")
+        put(self, *args, **kwargs)
+        sent.set()
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", fails_at_first)
+    uploader = Uploader("memory://bucket", tmp_path, remove=True)
+    assert sent.wait(10)
+    assert uploader.close() == []
+
+    assert storage.cat(f"/bucket/{NAME}") == data
+    assert [r for r in caplog.messages if "no key" in r] == [caplog.messages[0]]
+    assert NAME in caplog.messages[0]
+
+
+def test_a_password_is_in_no_message(writer, tmp_path, storage, monkeypatch, caplog):
+    a_closed_file(writer)
+    monkeypatch.setattr(MemoryFileSystem, "put_file", lambda *_, **__: 1 / 0)
+    Uploader("memory://me:hush@bucket/a?key=hush", tmp_path).close()
+
+    assert "memory://bucket/a" in caplog.text
+    assert "hush" not in caplog.text
+
+
+def test_what_cannot_be_sent_stays_and_is_named(
+    writer, tmp_path, storage, monkeypatch, caplog
+):
+    a_closed_file(writer)
+    tries = []
+
+    def fails(self, *args, **kwargs):
+        tries.append(args)
+        raise OSError("away")
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", fails)
+    left = Uploader("memory://bucket", tmp_path, remove=True).close()
+
+    assert left == [tmp_path / NAME]
+    assert names(tmp_path) == [NAME]
+    assert NAME in caplog.messages[-1]
+
+
+def test_half_a_file_is_not_a_file(writer, tmp_path, storage, monkeypatch):
+    a_closed_file(writer)
+    put = MemoryFileSystem.put_file
+
+    def loses_a_byte(self, local, remote, **kwargs):
+        put(self, local, remote, **kwargs)
+        self.pipe(remote, self.cat(remote)[:-1])
+
+    monkeypatch.setattr(MemoryFileSystem, "put_file", loses_a_byte)
+
+    assert Uploader("memory://bucket", tmp_path, remove=True).close()
+    assert names(tmp_path) == [NAME]
+
+
+@pytest.mark.parametrize("url", ["nosuch://bucket", "oci+odd://bucket"])
+def test_a_storage_that_is_not_installed_is_an_error_of_the_settings(tmp_path, url):
+    with pytest.raises(ConfigurationError, match="FRONTIER_WARC_UPLOAD"):
+        Uploader(url, tmp_path)

@@ -1,0 +1,385 @@
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import warm
+
+from frontier.dedupe.digest import sha256_hex
+from frontier.errors import WriterStopped
+from frontier.model import Outlinks
+from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
+from tests.warc.judges import assert_sound, read_warcio
+from tests.warc.samples import DictIndex, an_exchange, names
+
+ROOT = Path(__file__).parents[2]
+NAME = "crawl-20260101000000123-00000-node.warc.gz"
+DIGEST = sha256_hex(an_exchange().response_body)
+SOON = 20  # seconds; how long a test waits for what happens at once
+
+
+@pytest.fixture
+def archive(writer, index):
+    archive = ArchiveThread(writer, index, "crawl")
+    yield archive
+    index.down.clear()
+    archive.close()
+
+
+class Gate:
+    """Holds the archive's thread in its next lookup until it is opened."""
+
+    def __init__(self, index):
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+        self._lookup = index.lookup
+        index.lookup = self
+
+    def __call__(self, digests):
+        self.reached.set()
+        assert self.opened.wait(SOON)
+        return self._lookup(digests)
+
+
+def kinds(tmp_path, name=NAME):
+    return [kind for kind, *_ in read_warcio(tmp_path / name)][1:]
+
+
+def test_an_exchange_is_stored(archive, tmp_path):
+    sequence, future = archive.submit(an_exchange())
+
+    stored = future.result(SOON)
+    assert sequence == 1
+    assert (stored.file, stored.original) == (NAME, None)
+    archive.durable(sequence).result(SOON)
+    archive.close()
+    assert_sound(tmp_path / NAME)
+
+
+def test_a_barrier_completes_after_what_it_waits_for_is_indexed(archive, index):
+    gate = Gate(index)
+    sequence, future = archive.submit(an_exchange())
+    barrier = archive.durable(sequence)
+    assert gate.reached.wait(SOON)
+    assert not barrier.done()
+    assert not future.done()
+    seen = []
+    barrier.add_done_callback(lambda _: seen.append((future.done(), *index.originals)))
+
+    gate.opened.set()
+    barrier.result(SOON)
+
+    assert seen == [(True, DIGEST)]
+
+
+def test_a_barrier_waits_for_the_links_of_a_page(archive, index, tmp_path):
+    gate = Gate(index)
+    _, page = archive.submit(an_exchange())
+    assert gate.reached.wait(SOON)
+    _, copy = archive.submit(an_exchange(1))  # of the same batch as its links
+    link = (("http://example.com/x", "L"),)
+    archive.note_outlinks(Outlinks(page, link))
+    sequence = archive.note_outlinks(Outlinks(copy, link))
+    barrier = archive.durable(sequence)
+    assert not barrier.done()
+    assert archive.pending == 4
+
+    gate.opened.set()
+    barrier.result(SOON)
+
+    assert archive.pending_bytes == 0
+    archive.close()
+    assert kinds(tmp_path) == [
+        *["response", "request", "revisit", "request"],
+        *["metadata", "metadata"],
+    ]
+
+
+def test_what_is_durable_already_is_not_waited_for(archive):
+    sequence, future = archive.submit(an_exchange())
+    future.result(SOON)
+
+    assert archive.durable(0).done()
+    assert archive.durable(sequence).result(SOON) is None
+
+
+def test_a_batch_costs_one_lookup_and_has_a_limit(archive, index):
+    gate = Gate(index)
+    archive.submit(an_exchange(0, b"first"))
+    assert gate.reached.wait(SOON)
+    futures = [
+        archive.submit(an_exchange(n, b"%d" % n))[1] for n in range(BATCH_SIZE + 1)
+    ]
+    assert archive.pending == BATCH_SIZE + 2
+    assert archive.pending_bytes > BATCH_SIZE * 100
+
+    gate.opened.set()
+    for future in futures:
+        future.result(SOON)
+
+    sizes = [len(step[1]) for step in index.log if step[0] == "lookup"]
+    assert sizes == [1, BATCH_SIZE, 1]
+    assert archive.pending == archive.pending_bytes == 0
+    assert archive.counters.exchanges == BATCH_SIZE + 2
+
+
+def test_many_threads_may_submit(archive, index, tmp_path):
+    start = threading.Barrier(32)
+    results = []
+
+    def submit(number):
+        start.wait(SOON)
+        body = b"%d" % number
+        results.extend(archive.submit(an_exchange(part, body)) for part in range(10))
+
+    threads = [threading.Thread(target=submit, args=(n,)) for n in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    archive.durable(320).result(SOON)
+    archive.close()
+
+    results.sort(key=lambda result: result[0])
+    assert [sequence for sequence, _ in results] == list(range(1, 321))
+    places = [(f.result(0).file, f.result(0).offset) for _, f in results]
+    assert places == sorted(places)
+    assert kinds(tmp_path).count("response") == 32
+    assert kinds(tmp_path).count("revisit") == 288
+    assert_sound(tmp_path / NAME)
+
+
+def test_nothing_is_acknowledged_while_the_index_is_down(archive, index, caplog):
+    caplog.set_level(logging.INFO)
+    index.down.set()
+    sequence, future = archive.submit(an_exchange())
+    barrier = archive.durable(sequence)
+    for _ in range(3):
+        index.asked_in_vain.clear()
+        assert index.asked_in_vain.wait(SOON)
+    assert not future.done()
+    assert not barrier.done()
+
+    index.down.clear()
+    barrier.result(SOON)
+
+    assert DIGEST in index.originals
+    messages = [record.getMessage() for record in caplog.records]
+    assert [m for m in messages if "waits" in m] == messages[:1]
+    assert "answers again" in messages[1]
+
+
+def test_an_index_that_goes_down_before_the_addition_is_waited_for(archive, index):
+    real = index.lookup
+
+    def lookup(digests):
+        index.down.set()
+        return {}
+
+    index.lookup = lookup
+    _, future = archive.submit(an_exchange())
+    assert index.asked_in_vain.wait(SOON)
+    assert not future.done()
+
+    index.lookup = real
+    index.down.clear()
+    future.result(SOON)
+    assert DIGEST in index.originals
+
+
+def test_close_gives_up_an_index_that_is_down(archive, index, tmp_path, caplog):
+    index.down.set()
+    futures = [archive.submit(an_exchange(n))[1] for n in range(2)]
+    barrier = archive.durable(2)
+    assert index.asked_in_vain.wait(SOON)
+
+    archive.close()
+
+    assert all(future.done() for future in futures)
+    assert futures[0].result().original is None
+    assert barrier.result(0) is None
+    assert index.originals == {}
+    assert "stored payloads are not in the index" in caplog.text
+    assert_sound(tmp_path / NAME)
+
+
+def test_close_writes_what_is_queued(archive, index, tmp_path):
+    gate = Gate(index)
+    futures = [archive.submit(an_exchange(n))[1] for n in range(200)]
+    assert gate.reached.wait(SOON)
+
+    closing = threading.Thread(target=archive.close)
+    closing.start()
+    gate.opened.set()
+    closing.join(SOON)
+
+    assert not closing.is_alive()
+    assert len({future.result(0).offset for future in futures}) == 200
+    assert len(kinds(tmp_path)) == 400
+    assert archive.failure is None
+
+
+def test_after_close_nothing_is_taken(archive):
+    archive.close()
+    archive.close()  # twice is once
+
+    with pytest.raises(WriterStopped):
+        archive.submit(an_exchange())
+    with pytest.raises(WriterStopped):
+        archive.durable(1).result(0)
+
+
+def test_an_unexpected_error_ends_the_thread_and_fails_every_future(
+    archive, index, tmp_path, caplog
+):
+    _, stored = archive.submit(an_exchange(0, b"stored"))
+    stored.result(SOON)
+    gate = Gate(index)
+    first = archive.submit(an_exchange(1))[1]
+    assert gate.reached.wait(SOON)
+    queued = archive.submit(an_exchange(2))[1]
+    barrier = archive.durable(3)
+
+    def broken(entries):
+        raise LookupError("a bug")
+
+    index.add = broken
+    gate.opened.set()
+
+    for future in (first, queued, barrier):
+        error = future.exception(SOON)
+        assert isinstance(error, WriterStopped)
+        assert isinstance(error.__cause__, LookupError)
+    with pytest.raises(WriterStopped, match="a bug"):
+        archive.submit(an_exchange())
+    assert isinstance(archive.failure, LookupError)
+    assert archive.pending == 0
+    assert "the archive thread failed" in caplog.text
+    archive.close()
+    assert_sound(tmp_path / NAME)
+
+
+def test_a_future_cannot_be_cancelled(archive):
+    _, future = archive.submit(an_exchange())
+
+    assert not future.cancel()
+    assert not archive.durable(1).cancel()
+    future.result(SOON)
+
+
+def test_callbacks_run_in_the_writer_thread_and_may_close_it(archive, index):
+    gate = Gate(index)
+    _, future = archive.submit(an_exchange())
+    names = []
+
+    def callback(_):
+        names.append(threading.current_thread().name)
+        archive.close()  # does not wait for itself
+
+    future.add_done_callback(callback)
+    gate.opened.set()
+    future.result(SOON)
+    archive.close()
+
+    assert names == ["frontier-archive"]
+
+
+def test_a_file_that_cannot_be_closed_is_left_to_repair(
+    archive, writer, tmp_path, caplog
+):
+    archive.submit(an_exchange())[1].result(SOON)
+
+    def broken():
+        raise OSError(5, "Input/output error")
+
+    writer.close = broken
+    archive.close()
+
+    assert names(tmp_path) == [f"{NAME}.open"]
+    assert "left open" in caplog.text
+    assert isinstance(archive.failure, OSError)
+
+
+DISK_FULL = """
+import logging, pathlib, resource, sys, threading
+from frontier.warc.writer_thread import ArchiveThread
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import DictIndex, NOON, an_exchange
+import random
+
+directory = pathlib.Path(sys.argv[1])
+full = threading.Event()
+
+class Watch(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage(), flush=True)
+        full.set()
+
+logging.getLogger("frontier").addHandler(Watch())
+noise = random.Random(0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+writer = WarcWriter(directory, "crawl", "node", 10**9, {}, lambda: NOON)
+archive = ArchiveThread(writer, DictIndex(directory), "crawl")
+futures = [
+    archive.submit(an_exchange(n, noise.randbytes(3000)))[1] for n in range(20)
+]
+assert full.wait(20)
+assert not all(future.done() for future in futures)
+(path,) = directory.iterdir()
+if sys.argv[2] == "recovers":
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    )
+    archive.durable(20).result(20)
+    archive.close()
+    assert len({future.result().offset for future in futures}) == 20
+else:
+    archive.close()
+    for future in futures:
+        if not isinstance(future.exception(0), archive.failure.__class__):
+            assert future.result(0)
+"""
+
+
+@pytest.mark.parametrize("ending", ["recovers", "stops"])
+def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, ending):
+    done = warm.run(
+        [sys.executable, "-c", DISK_FULL, str(tmp_path), ending],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[0]
+    assert str(tmp_path) in first
+    assert "File too large" in first
+    (path,) = tmp_path.iterdir()
+    assert_sound(path)
+    found = kinds(tmp_path, path.name)
+    assert found == ["response", "request"] * (len(found) // 2)
+    assert (len(found) == 40) == (ending == "recovers")
+
+
+def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
+    closed = queue.SimpleQueue()
+    writer = WarcWriter(
+        tmp_path, "crawl", "node", 10**9, {}, time.time, max_seconds=0.2
+    )
+    writer.on_closed.append(closed.put)
+    archive = ArchiveThread(writer, DictIndex(tmp_path), "crawl")
+    try:
+        archive.submit(an_exchange())[1].result(10)
+        path = closed.get(timeout=10)
+
+        assert path.suffix == ".gz"
+        assert names(tmp_path) == [path.name]
+    finally:
+        archive.close()
