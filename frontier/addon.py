@@ -29,7 +29,7 @@ from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import leave_out
 from frontier.seeds.redis_feed import release
-from frontier.session.invocation import developing
+from frontier.session.launch import developing
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import connection_of, one_message
 from frontier.settings.config import Config

@@ -12,14 +12,12 @@ from weakref import WeakSet
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from frontier.download.attempts import AddressRefused, status_of
 from frontier.download.browser import BrowserTraffic
-from frontier.download.capture import exchange_of, exchange_of_made
+from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_wire
 from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK
 from frontier.download.lease_guard import LeaseGone
-from frontier.download.origin import Answering
-from frontier.download.raw_exchange import exchange_of_wire
+from frontier.download.origin import AddressRefused, Answering, status_of
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import takes_no_spider

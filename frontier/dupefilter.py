@@ -23,9 +23,8 @@ from scrapy.dupefilters import RFPDupeFilter
 from frontier.errors import FrontierError
 from frontier.queue.push import SEEN, SEEN_BY_BLOOM
 from frontier.scrapy_internals import close_now, end_with_error
-from frontier.seen.blocking_test import Cascade
-from frontier.seen.recent import Recent
-from frontier.session.invocation import developing, fail_program
+from frontier.seen.blocking_test import Cascade, Recent
+from frontier.session.launch import developing, fail_program
 from frontier.session.session import REFUSED, connection_of
 
 if TYPE_CHECKING:

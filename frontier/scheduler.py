@@ -57,7 +57,7 @@ from frontier.requests.stored_request import (
 )
 from frontier.scrapy_internals import Slots
 from frontier.seeds.redis_feed import feed_of
-from frontier.seen.recent import Recent
+from frontier.seen.blocking_test import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.request_stats import Tally
 from frontier.session.session import connection_of

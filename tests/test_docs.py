@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from frontier.cli import app
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.settings.config import PREFIX, Config
 from frontier.store import keys
 

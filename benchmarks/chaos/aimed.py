@@ -23,8 +23,8 @@ from benchmarks.chaos.stage import LEASE, PARTITIONS
 from benchmarks.chaos.trial import CRAWL, Trial
 from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
+from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import Places
-from frontier.urls.plain_fingerprint import of_plain_get
 
 if TYPE_CHECKING:
     from benchmarks.chaos.nodes import Process

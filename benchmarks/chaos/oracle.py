@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from benchmarks.chaos.records import Records
-    from frontier.testing.oracle import RequestLog
-    from frontier.testing.request_log import Entry
+    from frontier.testing.oracle import Entry, RequestLog
 
 
 class Wrong(StrEnum):

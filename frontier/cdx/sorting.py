@@ -11,9 +11,9 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.cdx.cdxj_fields import digits
-from frontier.cdx.keys import sort_key
+from frontier.cdx.lines import sort_key
 from frontier.dedupe.digest import parse
-from frontier.files.output_files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

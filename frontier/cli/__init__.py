@@ -18,9 +18,8 @@ from frontier.cli.canon import app as canon
 from frontier.cli.collection import app as collection
 from frontier.cli.crawl import app as crawl
 from frontier.cli.demo import demo
-from frontier.cli.exits import ExitCode, exit_code_of
 from frontier.cli.node import app as node
-from frontier.cli.output import complain
+from frontier.cli.output import ExitCode, complain, exit_code_of
 from frontier.cli.seen import app as seen
 from frontier.cli.store import app as store
 from frontier.cli.wacz import app as wacz

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.canon_check import check
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
-from frontier.cli.output import complain, show, show_json
-from frontier.files.input_files import open_input
+from frontier.cli.output import ExitCode, complain, show, show_json
+from frontier.files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

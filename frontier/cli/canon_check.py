@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
-from frontier.cli.output import complain, say, show, show_json
+from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.errors import ConfigurationError, SourceBroken
 

@@ -16,7 +16,6 @@ from frontier.cli.collection_report import (
     imported_rows,
     purge_rows,
 )
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -29,7 +28,7 @@ from frontier.cli.options import (
     Yes,
     connected,
 )
-from frontier.cli.output import say, show, show_json
+from frontier.cli.output import ExitCode, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError

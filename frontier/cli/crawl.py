@@ -11,10 +11,8 @@ import typer
 from rich.text import Text
 
 from frontier.cli.crawl_close import cancel, close
-from frontier.cli.crawl_rebuild import rebuild
-from frontier.cli.crawl_repair import repair
+from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.dead_letters import dead, requeue
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -26,7 +24,7 @@ from frontier.cli.options import (
     WarcDir,
     connected,
 )
-from frontier.cli.output import complain, say, show, show_json
+from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlLost
@@ -263,7 +261,7 @@ def _row(crawl: CrawlSummary) -> list[str]:
 
 def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
     """Draw the bytes that revisits saved in *seen*."""
-    from frontier.dedupe.plot import draw
+    from frontier.dedupe.statistics import draw
 
     shares = seen.totals.shares
     draw(

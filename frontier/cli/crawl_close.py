@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -18,7 +17,7 @@ from frontier.cli.options import (
     Yes,
     connected,
 )
-from frontier.cli.output import complain, say, show
+from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.progress import bar
 from frontier.errors import ConfigurationError, CrawlClosed
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.node_processes import Nodes
 from frontier.cli.options import STORE_DIR, WARC_DIR, connected
-from frontier.cli.output import complain, say
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.progress import ProgressLine
 from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
-from frontier.files.output_files import make_directory, mode_of
+from frontier.files import make_directory, mode_of
 from frontier.session.launch import VARIABLE, launched
 from frontier.settings.config import PREFIX, Config
 from frontier.status.snapshot import crawl_entered, open_crawl, snapshot

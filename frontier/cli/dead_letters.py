@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -19,7 +18,7 @@ from frontier.cli.options import (
     StoreDir,
     connected,
 )
-from frontier.cli.output import complain, say, show, show_json
+from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable, text
 

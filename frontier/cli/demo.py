@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import STORE_DIR, WARC_DIR, connected
-from frontier.cli.output import complain, say, show
+from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.report import Rows, WarcFiles, facts, report
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ def drain(
     namespace: Namespace = NAMESPACE,
 ) -> None:
     """Have a node finish what it has started, hand over the rest, and exit."""
-    from frontier.cluster.orders import drain
+    from frontier.cluster.membership import drain
 
     with connected(redis_url, store_dir) as store:
         drain(store, _crawl(store, namespace, crawl_id).keys, node_id)
@@ -104,7 +104,7 @@ def remove(
     namespace: Namespace = NAMESPACE,
 ) -> None:
     """Take out a node that is dead, so that others have its partitions at once."""
-    from frontier.cluster.orders import remove
+    from frontier.cluster.membership import remove
     from frontier.settings.config import Config
 
     with connected(redis_url, store_dir) as store:

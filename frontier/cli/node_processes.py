@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.files.output_files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:

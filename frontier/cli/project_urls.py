@@ -15,7 +15,7 @@ from scrapy.utils.project import get_project_settings
 from frontier.cluster.shared_settings import CANONICALIZATION, FINGERPRINTER
 from frontier.cluster.shared_settings import fingerprinter_name as name_in
 from frontier.errors import ConfigurationError
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import fault_of
 from frontier.status.validate import printable

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import (
     NAMESPACE,
     STORE_DIR,
@@ -25,11 +24,11 @@ from frontier.cli.options import (
     StoreDir,
     connected,
 )
-from frontier.cli.output import complain, say, show, show_json
+from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.line import SeedFault, read_line
 from frontier.status.validate import printable

@@ -194,7 +194,7 @@ def _plan_to_forget(
     urls: int,
 ) -> _Forgetting:
     from frontier.cluster.shared_settings import seen_shape
-    from frontier.status.members import members
+    from frontier.status.seen_tiers import members
 
     shape = seen_shape(crawl.config)
     if not shape.has_set:

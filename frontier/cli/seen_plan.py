@@ -106,7 +106,7 @@ def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
 def _draw(path: Path, config: Config, count: int) -> None:
     from frontier.cluster.shared_settings import seen_shape
     from frontier.seen.capacity_plan import curve
-    from frontier.seen.plot import draw
+    from frontier.seen.state import draw
 
     rate, most = config.bloom_error_rate, count * 10
     curves = {}

@@ -9,9 +9,8 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
-from frontier.cli.output import complain, show, show_json
+from frontier.cli.output import ExitCode, complain, show, show_json
 from frontier.errors import NoStore, StoreRefused
 from frontier.status.validate import printable, whole
 

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 - typer reads it
-from frontier.cli.output import complain, messages, show, show_json
-from frontier.files.output_files import mode_of_environment
+from frontier.cli.output import ExitCode, complain, messages, show, show_json
+from frontier.files import mode_of_environment
 
 app = typer.Typer(help="WACZ files.", no_args_is_help=True)
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.exits import ExitCode
 from frontier.cli.options import Json  # noqa: TC001 - typer reads it
-from frontier.cli.output import complain, say, show
+from frontier.cli.output import ExitCode, complain, say, show
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def repair(
     Each gets its index of CDXJ lines. Files of live nodes are locked and left
     alone. The start of a node on the directory does the same.
     """
-    from frontier.files.output_files import mode_of_environment
+    from frontier.files import mode_of_environment
     from frontier.warc.cdxj_sidecar import Listing
     from frontier.warc.repair import repair as repair_all
 

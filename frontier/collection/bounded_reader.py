@@ -24,7 +24,7 @@ from isal import igzip, isal_zlib
 
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.errors import SourceBroken
-from frontier.files.input_files import require_ratio
+from frontier.files import require_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

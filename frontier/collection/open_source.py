@@ -15,7 +15,7 @@ from frontier.collection.bounded_reader import BLOCK, Texts, indexes_of
 from frontier.collection.fetch import fetched, read_url
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.errors import SourceBroken
-from frontier.files.input_files import open_input, read_input
+from frontier.files import open_input, read_input
 from frontier.warc.warc_to_cdx import cdx_lines
 
 if TYPE_CHECKING:

@@ -32,13 +32,11 @@ from frontier.cdx.declared_rules import (
     meta_line,
     stated_by,
 )
-from frontier.cdx.keys import key_under, sort_key
-from frontier.cdx.lines import asked_of
+from frontier.cdx.lines import asked_of, key_under, sort_key
 from frontier.cdx.methods import GET, Asked
 from frontier.collection.bounded_reader import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
-from frontier.files.input_files import open_input
-from frontier.files.output_files import creating, mode_of_environment
+from frontier.files import creating, mode_of_environment, open_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -26,12 +26,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from frontier.cdx.keys import sort_key
-from frontier.cdx.lines import REVISIT
+from frontier.cdx.lines import REVISIT, sort_key
 from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse, spelled
 from frontier.dedupe.digest_index import decode
-from frontier.dedupe.match_keys import Match, canonical
+from frontier.dedupe.revisit_policy import Match, canonical
 from frontier.model import Original
 from frontier.warc.records import target_uri, warc_date
 

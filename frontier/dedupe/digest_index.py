@@ -41,7 +41,7 @@ class Entry:
     length: int
     """Compressed length of the response record, in bytes."""
     url_key: str = ""
-    """A further key to find it by; see `frontier.dedupe.match_keys`."""
+    """A further key to find it by; see `frontier.dedupe.revisit_policy`."""
 
 
 class Index(Protocol):

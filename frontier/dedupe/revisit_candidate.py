@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import ALGORITHM, digest_of
-from frontier.dedupe.match_keys import Match, keys_of
-from frontier.dedupe.revisit_policy import may_be_revisit
+from frontier.dedupe.revisit_policy import Match, keys_of, may_be_revisit
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:

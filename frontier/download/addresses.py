@@ -32,7 +32,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
-from frontier.download.excerpts import EXCERPT
+from frontier.download.body_spool import EXCERPT
 from frontier.download.hops import NETWORK
 from frontier.scrapy_internals import BaseAgent, handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.download.attempts import AddressRefused
     from frontier.download.hops import Hops
+    from frontier.download.origin import AddressRefused
 
 
 class Checked:
@@ -179,7 +179,7 @@ class CheckedAgent(BaseAgent):
             agent._pool = _Pool(agent._pool, self.checked)
 
     def wanted(self, request: Request) -> int:
-        """What *request* says; see `frontier.download.excerpts`."""
+        """What *request* says; see `frontier.download.body_spool`."""
         return int(request.meta.get(EXCERPT, 0))
 
 

@@ -30,11 +30,9 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from frontier.download.addresses import Checked, CheckedAgent, refusing
-from frontier.download.body_spool import Spool, SpoolDirectory
-from frontier.download.capture import truncation
-from frontier.download.excerpts import excerpt_of
+from frontier.download.body_spool import Spool, SpoolDirectory, excerpt_of
+from frontier.download.capture import Wire, truncation
 from frontier.download.framing import Parser, undone
-from frontier.download.raw_exchange import Wire
 from frontier.scrapy_internals import (
     BaseHandler,
     BaseReader,

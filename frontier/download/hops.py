@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
-from frontier.download.attempts import AddressRefused, OutOfScope, URLTooLong
+from frontier.download.origin import AddressRefused, OutOfScope, URLTooLong
 from frontier.warc.records import MAX_URL, is_too_long
 
 if TYPE_CHECKING:

@@ -41,16 +41,16 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_unicode
 from w3lib.url import safe_url_string
 
-from frontier.download.attempts import (
+from frontier.download.body_spool import EXCERPT
+from frontier.download.hops import SEED
+from frontier.download.lease_guard import LeaseGone
+from frontier.download.origin import (
     UNCONNECTED,
     UNRESOLVED,
     AddressRefused,
     RobotsUnreachable,
     status_of,
 )
-from frontier.download.excerpts import EXCERPT
-from frontier.download.hops import SEED
-from frontier.download.lease_guard import LeaseGone
 from frontier.errors import WorkerFailed
 from frontier.scrapy_internals import (
     EXCERPT_FLAG,

@@ -14,13 +14,11 @@ from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.collection.digest_index import Collection
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.digest import digest_of
-from frontier.dedupe.match_keys import Match
 from frontier.dedupe.revisit_candidate import Rules
-from frontier.dedupe.revisit_policy import Policy
-from frontier.dedupe.url_history import History
-from frontier.dedupe.url_index import MatchedIndex, Minters
+from frontier.dedupe.revisit_policy import Match, Policy
+from frontier.dedupe.url_history import History, MatchedIndex, Minters
 from frontier.errors import ArchiveError, ConfigurationError, KeyDamaged, StoreError
-from frontier.files.output_files import make_directory, mode_of
+from frontier.files import make_directory, mode_of
 from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call

@@ -5,32 +5,37 @@ What always holds:
 1.  A part is handed those that it needs when it is built, so the order in which
     they are built here is the order in which they may know each other.
 2.  Nothing runs before one of `Parts.loops` does.
+
+The server of a node: the one that its settings name, or the embedded one.
+
+What always holds:
+
+1.  An embedded server that a node has joined is left exactly once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
 from frontier.cluster.shared_settings import seen_shape
 from frontier.download.host_delays import Manners
-from frontier.files.output_files import mode_of
+from frontier.errors import StoreUnavailable
+from frontier.files import mode_of
 from frontier.model import Member
-from frontier.node.acks import Acks
-from frontier.node.claims import Claims
+from frontier.node.acks import Acks, Starts
 from frontier.node.cookies import Cookies
-from frontier.node.crawl_limits import Spending
-from frontier.node.delivery_marks import Starts
+from frontier.node.crawl_limits import Portions, Spending
 from frontier.node.end_of_crawl import Ending
 from frontier.node.failover import Setback
 from frontier.node.heartbeat import Keeper
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.journal.restoring import Restoring
-from frontier.node.lending import Lending
+from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
-from frontier.node.portions import Portions
 from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
 from frontier.node.single_host_warning import Advice
@@ -38,22 +43,67 @@ from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import shelf_of
 from frontier.seen.memory_limit import Budget
 from frontier.settings.values import SEEDS
-from frontier.urls.address_classes import AddressClasses
+from frontier.store.client import given
+from frontier.store.embedded import EmbeddedStore
+from frontier.urls.addresses import AddressClasses
 from frontier.urls.host_ips import Addresses
 from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from pathlib import Path
 
     from frontier.node.crawl_limits import Limits
-    from frontier.node.journal.recording import Journaling
-    from frontier.node.owner import Owner
+    from frontier.node.journal.writer import Journaling
+    from frontier.node.loops import Owner
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.client import Call, Store
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import Patience
+
+
+class Backing:
+    """Joins the embedded store in *directory* where no server is given."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._embedded: EmbeddedStore | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the server is one that nodes start again."""
+        return self._embedded is not None
+
+    async def join(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return *settings* with the URL of the server.
+
+        Raises:
+            StoreUnavailable: The embedded server does not start.
+        """
+        settings = dict(settings)
+        if not given(settings):
+            self._embedded = await asyncio.to_thread(
+                EmbeddedStore.join, self._directory
+            )
+            settings["REDIS_URL"] = self._embedded.url
+        return settings
+
+    async def revive(self) -> None:
+        """Start the embedded store again, should its process have died."""
+        try:
+            fresh = await asyncio.to_thread(EmbeddedStore.join, self._directory)
+        except StoreUnavailable:
+            return  # the next call that fails asks again
+        old, self._embedded = self._embedded, fresh
+        if old is not None:
+            await asyncio.to_thread(old.leave)
+
+    async def leave(self) -> None:
+        """Leave the embedded store, if this is one."""
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.leave)
 
 
 class Whole(Protocol):

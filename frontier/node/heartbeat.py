@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.cluster.set_aside import INCOMPLETE
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
-from frontier.node.delivery_marks import forget_call, started_call
+from frontier.node.acks import forget_call, started_call
 from frontier.queue.reserve import list_reserved, requeue_calls, requeued, weighed
 
 if TYPE_CHECKING:

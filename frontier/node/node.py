@@ -33,13 +33,12 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.node.archiving import Archive, claim
-from frontier.node.composition import Parts
+from frontier.node.composition import Backing, Parts
 from frontier.node.crawl_limits import Limits
-from frontier.node.embedded_server import Backing
 from frontier.node.heartbeat import CANCEL
-from frontier.node.journal.recording import Journaling
+from frontier.node.journal.writer import Journaling
 from frontier.node.loops import Loops
-from frontier.node.ready_hints import hint_calls, hints_of
+from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.push import Push
 from frontier.store.client import BlockingStore, Call, Store, check_server
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
     from frontier.node.crawl_limits import Spending
     from frontier.node.host_quotas import Quotas
-    from frontier.node.owner import Owner
+    from frontier.node.loops import Owner
     from frontier.queue.reserve import Reservation
     from frontier.seen.state import SeenState
     from frontier.settings.config import Config

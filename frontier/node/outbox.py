@@ -13,6 +13,8 @@ What always holds:
     have forgotten it: that and nothing else. It gets no second verdict.
 5.  A push whose reply was lost is done once, and has the verdicts of the first time.
 6.  A push to a partition that is damaged is held there until that is repaired.
+
+Hints: word to who holds a partition that one of its queues is not empty now.
 """
 
 from __future__ import annotations
@@ -27,14 +29,47 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
 from frontier.queue.push import MAX_URLS, NEW, joined
 from frontier.queue.pusher import Pusher
+from frontier.store.client import Call
+from frontier.store.scripts import NODE_HINT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from frontier.cluster.ring import Ring
     from frontier.queue.push import Plan, Push, SeenShape
-    from frontier.store.client import Call
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import Patience
+
+
+MOST = 1000
+"""Lines per call."""
+
+
+def hint_calls(
+    keys: CrawlKeys, hints: Mapping[str, Sequence[str]], kept_ms: int
+) -> list[Call]:
+    """The calls that leave *hints*, the lines for each node, for *kept_ms*."""
+    return [
+        Call.to(
+            NODE_HINT,
+            [keys.hints(node_id), keys.meta()],
+            [kept_ms, *lines[i : i + MOST]],
+        )
+        for node_id, lines in hints.items()
+        for i in range(0, len(lines), MOST)
+    ]
+
+
+def hints_of(
+    risen: Iterable[tuple[int, str]], ring: Ring, node_id: str
+) -> dict[str, list[str]]:
+    """The lines for each owner but *node_id* of the queues that have *risen*."""
+    hints: dict[str, list[str]] = {}
+    for partition, queue in risen:
+        if ring.owners and (owner := ring.owner(partition)) != node_id:
+            hints.setdefault(owner, []).append(f"{partition} {queue}")
+    return hints
+
 
 DELAY = 0.01
 """Seconds that a flush waits for more to come."""

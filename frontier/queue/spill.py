@@ -38,7 +38,7 @@ from frontier.queue.spill_blocks import (
     spill_call,
     unspill_call,
 )
-from frontier.queue.spill_files_holder import Shelving
+from frontier.queue.spill_files import Shelving
 from frontier.store.client import Call
 
 if TYPE_CHECKING:

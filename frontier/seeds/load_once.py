@@ -24,7 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
-from frontier.node.ready_hints import hint_calls
+from frontier.node.outbox import hint_calls
 from frontier.node.set_aside import Holding
 from frontier.queue.push import ARE_SEEN, MAX_URLS, NEW, joined
 from frontier.queue.pusher import Pusher

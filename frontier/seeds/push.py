@@ -14,8 +14,8 @@ from frontier.queue.reserve import queue_name
 from frontier.requests.seen_mode import START_SALT
 from frontier.requests.stored_request import Allowed, is_callback
 from frontier.seeds.line import Seed, SeedFault, is_plain
+from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.plain_fingerprint import of_plain_get
 from frontier.urls.seen_hash import mark
 
 if TYPE_CHECKING:

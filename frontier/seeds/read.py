@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from frontier.errors import ConfigurationError
-from frontier.files.input_files import read_input
+from frontier.files import read_input
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from scrapy import signals
 from twisted.logger import globalLogBeginner
 
 from frontier.download.hops import Hops
-from frontier.download.host_concurrency import Allowance
+from frontier.download.host_delays import Allowance
 from frontier.download.lease_guard import Gate
 from frontier.errors import FrontierError, RunOver
-from frontier.node.crawl_limits import described, reason_of
+from frontier.node.crawl_limits import Charged, Counted, described, limits_of, reason_of
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
@@ -34,9 +34,7 @@ from frontier.scrapy_internals import (
     is_closing,
     wake_engine,
 )
-from frontier.session.invocation import fail_program
-from frontier.session.launch import launched, run_of
-from frontier.session.limits import Charged, Counted, limits_of
+from frontier.session.launch import fail_program, launched, run_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import Places
@@ -52,9 +50,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.download.browser import BrowserTraffic
-    from frontier.download.raw_exchange import Wire
+    from frontier.download.capture import Wire
     from frontier.model import Stored
-    from frontier.node.owner import Owner
+    from frontier.node.loops import Owner
     from frontier.queue.reserve import Reservation
     from frontier.warc.batch import Counters
 

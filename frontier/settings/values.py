@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from frontier.files.output_files import mode_of
+from frontier.files import mode_of
 from frontier.model import Order
 
 ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")

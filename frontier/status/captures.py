@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import BadWarc
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 from frontier.model import Exchange
 from frontier.warc.content_coding import decoded
 from frontier.warc.payload import body_of
-from frontier.warc.plain_reader import plain_records
-from frontier.warc.reader import BLOCK, http, records
+from frontier.warc.reader import BLOCK, http, plain_records, records
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 from redis.connection import parse_url
 
 from frontier.errors import ConfigurationError
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

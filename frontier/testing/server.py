@@ -20,7 +20,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.testing.loopback import close, listen
-from frontier.testing.request_log import Entry, LogWriter
+from frontier.testing.oracle import Entry, LogWriter
 from frontier.testing.resource import CHUNK_BYTES, Resource, failure
 
 if TYPE_CHECKING:

@@ -40,8 +40,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from frontier.errors import ConfigurationError
-from frontier.testing import media
-from frontier.testing.markup import echo, page
+from frontier.testing.markup import SCRIPT, STYLE, echo, page, pdf, png
 from frontier.testing.resource import Resource, failure, html, ok, redirect
 
 if TYPE_CHECKING:
@@ -275,11 +274,11 @@ def _natural(text: str) -> int | None:
 
 
 def _photo(_: Site, host: int) -> Resource:
-    return ok("image/png", media.png(40, 200 - host % 100, host))
+    return ok("image/png", png(40, 200 - host % 100, host))
 
 
 def _report(_: Site, host: int) -> Resource:
-    return ok("application/pdf", media.pdf(f"Report of host {host}"))
+    return ok("application/pdf", pdf(f"Report of host {host}"))
 
 
 _Make = Callable[[Site, int], Resource]
@@ -290,9 +289,9 @@ _LINKED: Mapping[str, _Make] = {
     "/hub": Site._hub,
     "/about": lambda site, _: site._page("About us", ["/"]),
     "/landing": lambda site, host: site._plain(host, "Landing page"),
-    "/static/style.css": lambda *_: ok("text/css", media.STYLE),
-    "/static/app.js": lambda *_: ok("text/javascript", media.SCRIPT),
-    "/static/logo.png": lambda *_: ok("image/png", media.png(180, 20, 20)),
+    "/static/style.css": lambda *_: ok("text/css", STYLE),
+    "/static/app.js": lambda *_: ok("text/javascript", SCRIPT),
+    "/static/logo.png": lambda *_: ok("image/png", png(180, 20, 20)),
     "/img/photo.png": _photo,
     "/img/copy/photo.png": _photo,
     "/files/report.pdf": _report,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cdx.declared_rules import FIELD, declared_in
 from frontier.errors import BadWarc
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 
 if TYPE_CHECKING:
     import zipfile

@@ -19,12 +19,11 @@ from frontier.cdx.lines import line_of, parse
 from frontier.cdx.methods import paired
 from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.errors import BadWarc
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 from frontier.wacz import canonicalization, layout, rules
 from frontier.wacz.blocks import wrong_blocks
 from frontier.wacz.requires import index_lines, originals, read_json
-from frontier.warc.plain_reader import plain_records
-from frontier.warc.reader import records
+from frontier.warc.reader import plain_records, records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from queue import SimpleQueue
 
 from isal import isal_zlib
 
-from frontier.files.input_files import descriptor_of
+from frontier.files import descriptor_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

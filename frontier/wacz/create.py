@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING
 
 from frontier.cdx import zipnum
 from frontier.errors import BadWacz, FileTaken
-from frontier.files.input_files import open_input
-from frontier.files.output_files import FILE_MODE, make_directory
+from frontier.files import FILE_MODE, make_directory, open_input
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing

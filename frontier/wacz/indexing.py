@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from frontier.cdx.lines import line_of
 from frontier.cdx.methods import GET, paired
 from frontier.cdx.sorting import BATCH, Captures, canonical, need_of
-from frontier.files.output_files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating
 from frontier.wacz import layout
+from frontier.wacz.layout import page_of
 from frontier.wacz.listed import Unusable, listed
-from frontier.wacz.pages import page_of
 from frontier.warc.reader import records
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from frontier.cdx.cdxj_fields import HTML, PRECISE, TITLE_LIMIT, title_of
 from frontier.cdx.lines import INDEXED, LINE_LIMIT, MOMENT, REVISIT, parse
 from frontier.cdx.sorting import need, need_of
 from frontier.errors import BadWarc, FrontierError
-from frontier.files.input_files import open_input
-from frontier.wacz.pages import line, page_of
+from frontier.files import open_input
+from frontier.wacz.layout import line, page_of
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.reader import HEAD_LIMIT, Found, Head, records
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse
 from frontier.cdx.sorting import Need, canonical
 from frontier.errors import BadWacz
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 from frontier.wacz import layout
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, TypeVar
 from frontier.dedupe.cdx_lookup import Asked
 from frontier.dedupe.digest import labelled
 from frontier.dedupe.digest_index import Entry
-from frontier.dedupe.match_keys import URL_KEY
 from frontier.dedupe.revisit_candidate import Item, Rules
+from frontier.dedupe.revisit_policy import URL_KEY
 from frontier.dedupe.statistics import Statistics
 from frontier.dedupe.url_history import past_of
 from frontier.errors import StoreUnavailable, WriterStopped

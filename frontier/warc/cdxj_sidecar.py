@@ -28,11 +28,9 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.cdx import cdxj_fields as notes
 from frontier.cdx.declared_rules import meta_line
-from frontier.cdx.keys import key_under, sort_key
-from frontier.cdx.lines import REVISIT, Line, line_of
+from frontier.cdx.lines import REVISIT, Line, key_under, line_of, sort_key
 from frontier.cdx.methods import GET, Asked, asked, paired
-from frontier.files.input_files import open_input
-from frontier.files.output_files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating, open_input
 from frontier.warc.file_rotation import OPEN
 from frontier.warc.reader import records
 from frontier.warc.records import (

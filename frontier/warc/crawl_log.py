@@ -29,8 +29,7 @@ from io import FileIO
 from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
-from frontier.files.input_files import descriptor_of
-from frontier.files.output_files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating, descriptor_of
 from frontier.model import Attempt
 from frontier.warc.file_rotation import OPEN, file_name, safe_name, sync_directory
 from frontier.warc.records import target_uri, warc_date

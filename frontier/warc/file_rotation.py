@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from frontier.dedupe.digest import labelled
-from frontier.files.output_files import FILE_MODE, creating, make_directory
+from frontier.files import FILE_MODE, creating, make_directory
 from frontier.model import Stored
 from frontier.warc import records
 

@@ -1,20 +1,83 @@
-"""A response as it was stored, read back from the WARC files of this machine."""
+"""A response as it was stored, read back from the WARC files of this machine.
+
+Which URLs of a crawl have their response in WARC files.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.dedupe.digest import digest_of, parse
-from frontier.files.input_files import open_input
-from frontier.warc.file_rotation import OPEN
+from frontier.files import open_input
+from frontier.warc.file_rotation import OPEN, safe_name
+from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from frontier.dedupe.url_history import Past
+
+
+_NAME = re.compile(
+    r"(?P<crawl>.+)-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz(?:\.open)?"
+)
+PASSING = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
+"""Statuses after which Scrapy asks again: such a response ends nothing."""
+
+
+def stored_urls(
+    directory: Path, crawl_id: str, without_nodes: Collection[str]
+) -> Iterator[str]:
+    """The URLs whose GET was answered in the crawl's files in *directory*.
+
+    Not those of *without_nodes*, and with all but printable ASCII escaped. A file
+    is read as far as its records are whole.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    skipped = {safe_name(node) for node in without_nodes}
+    for path in sorted(directory.glob("*.warc.gz*")):
+        named = _NAME.fullmatch(path.name)
+        ours = named and named["crawl"] == safe_name(crawl_id)
+        if named and ours and named["node"] not in skipped:
+            yield from _stored(path)
+
+
+def _stored(path: Path) -> Iterator[str]:
+    kinds = WarcRecordType.request | WarcRecordType.response | WarcRecordType.revisit
+    first, held = None, ""
+    with open_input(path) as stream:
+        for record in ArchiveIterator(stream, record_types=kinds, parse_http=True):
+            is_request = record.record_type == WarcRecordType.request
+            first = is_request if first is None else first  # in older files
+            url = _asked(record) if is_request else _answered(record)
+            if is_request == first:
+                held = url
+            elif url and url == held:
+                yield url
+
+
+def _asked(request: Any) -> str:
+    """The URL of a GET; empty for all else."""
+    line = request.http_headers and request.http_headers.status_line
+    is_get = line and line.startswith("GET ")
+    return (request.headers.get("WARC-Target-URI") or "") if is_get else ""
+
+
+def _answered(record: Any) -> str:
+    """The URL of an answer that ends something."""
+    status = record.http_headers and record.http_headers.status_code
+    if record.headers.get("WARC-Profile") == NOT_MODIFIED:
+        status = 304  # that block is empty
+    url = record.headers.get("WARC-Target-URI") or ""
+    return url if status and status not in PASSING else ""
+
 
 LIMIT = 1 << 28
 """Largest body that is read back, in bytes."""

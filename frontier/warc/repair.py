@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from frontier.files.input_files import descriptor_of
+from frontier.files import descriptor_of
 from frontier.warc.file_rotation import OPEN, safe_name, sync_directory, tell
 
 if TYPE_CHECKING:

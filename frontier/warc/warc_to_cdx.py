@@ -11,7 +11,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.dedupe.digest import ALGORITHM, parse
 from frontier.errors import SourceBroken
-from frontier.files.input_files import require_ratio
+from frontier.files import require_ratio
 from frontier.warc.payload import payload_digest
 from frontier.warc.repair import members
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from surt import surt  # AGPL: asked here, and nowhere in the package
 
-from frontier.cdx.keys import key_under, sort_key
+from frontier.cdx.lines import key_under, sort_key
 from frontier.urls.canon.rulesets import named
 
 VECTORS = Path(__file__).parents[1] / "urls" / "canon" / "vectors.jsonl.gz"

@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.chaos.oracle import Facts, Wrong, extra_fetches, judge
 from benchmarks.chaos.records import Original, Records, Revisit
-from frontier.testing.oracle import RequestLog
-from frontier.testing.request_log import Entry
+from frontier.testing.oracle import Entry, RequestLog
 
 PATHS = ("/", "/a", "/b")
 EXPECTED = frozenset(f"http://h:1{path}" for path in PATHS)

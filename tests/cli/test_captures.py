@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from frontier.cli import main
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcWriter

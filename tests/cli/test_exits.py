@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.cli.exits import ExitCode, exit_code_of
+from frontier.cli.output import ExitCode, exit_code_of
 from frontier.errors import (
     ConfigurationError,
     FrontierError,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 
 FRONTIER = [sys.executable, "-m", "frontier"]
 

@@ -18,7 +18,7 @@ from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
-from frontier.urls.plain_fingerprint import of_plain_get
+from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.seen_hash import mark, partition_of
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import warm
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 
 ROOT = Path(__file__).parents[2]
 WRITER = """

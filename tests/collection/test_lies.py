@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from tests.collection.samples import line, make_manifest, make_wacz, resource
 
 HUGE = 10_000_000_000_000

@@ -7,8 +7,8 @@ import pytest
 from scrapy.exceptions import IgnoreRequest
 from twisted.internet.defer import succeed
 
+from frontier.download.capture import Wire
 from frontier.download.handler import _Wired
-from frontier.download.raw_exchange import Wire
 
 
 class Connection:

@@ -7,7 +7,7 @@ import pytest
 from conftest import SHORT, until
 from test_kill import served
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.node.journal.entries import Acked, read
 
 

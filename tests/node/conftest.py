@@ -11,14 +11,12 @@ from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
-from frontier.node.acks import Acks
-from frontier.node.claims import Claims
-from frontier.node.delivery_marks import Starts
+from frontier.node.acks import Acks, Starts
 from frontier.node.end_of_crawl import Ending
 from frontier.node.heartbeat import Keeper
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
-from frontier.node.lending import Lending
+from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from frontier.store.outage_retry import Patience
-from frontier.urls.address_classes import AddressClasses
+from frontier.urls.addresses import AddressClasses
 
 
 class Clock:

@@ -5,8 +5,7 @@ import pytest
 from w3lib.url import canonicalize_url
 
 from frontier.errors import ConfigurationError
-from frontier.testing.oracle import RequestLog, expected_urls
-from frontier.testing.request_log import Entry
+from frontier.testing.oracle import Entry, RequestLog, expected_urls
 from frontier.testing.site import VARIANTS, Site
 
 SITE = Site()

@@ -1,7 +1,6 @@
 import json
 
-from frontier.testing.oracle import RequestLog
-from frontier.testing.request_log import Entry, LogWriter
+from frontier.testing.oracle import Entry, LogWriter, RequestLog
 
 WHOLE = Entry(1.5, 2.5, "h:1", "http://h:1/", "GET", 200, 9, "a", "é")
 CUT = Entry(1.5, 2.5, "h:1", "http://h:1/", "GET", 200, 0, None, None, aborted=True)

@@ -5,11 +5,11 @@ from types import ModuleType
 import pytest
 from scrapy.settings import Settings
 
-from frontier.download.host_concurrency import Allowance
+from frontier.download.host_delays import Allowance
 from frontier.errors import ConfigurationError
 from frontier.settings.config import Config
+from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import Place, Places, shards_of
-from frontier.urls.plain_fingerprint import of_plain_get
 from frontier.urls.seen_hash import partition_of
 
 URL = "http://www.a.example:8080/path?b=2&a=1"

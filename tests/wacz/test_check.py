@@ -11,7 +11,7 @@ from cdxj_indexer.main import CDXJIndexer
 from typer.testing import CliRunner
 
 from frontier.cli import app
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create, warc_files

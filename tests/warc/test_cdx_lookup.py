@@ -19,8 +19,8 @@ from frontier.dedupe import cdx_server as cdxserver
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import digest_of, labelled
-from frontier.dedupe.match_keys import Match
 from frontier.dedupe.revisit_candidate import Rules
+from frontier.dedupe.revisit_policy import Match
 from frontier.node.archiving import Archive
 from frontier.pipelines import stamp
 from frontier.settings.config import Config

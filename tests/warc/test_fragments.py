@@ -4,8 +4,8 @@ import hashlib
 
 from frontier.cdx.lines import parse
 from frontier.dedupe.digest_index import decode, encode
-from frontier.dedupe.match_keys import Match
 from frontier.dedupe.revisit_candidate import Rules
+from frontier.dedupe.revisit_policy import Match
 from frontier.model import Original
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcWriter

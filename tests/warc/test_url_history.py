@@ -8,8 +8,7 @@ import pytest
 from frontier.dedupe.digest import sha256_hex
 from frontier.dedupe.url_history import History, past_of
 from frontier.model import Original, Unmodified
-from frontier.warc.readback import is_here, read_back
-from frontier.warc.stored_urls import stored_urls
+from frontier.warc.readback import is_here, read_back, stored_urls
 from tests.warc.samples import an_exchange
 
 HEAD = b'HTTP/1.1 200 OK\r\netag: "1"\r\nLast-Modified: yesterday\r\n\r\n'

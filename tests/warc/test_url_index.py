@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from frontier.collection.digest_index import Collection
-from frontier.dedupe.match_keys import Match, canonical
 from frontier.dedupe.revisit_candidate import Rules
-from frontier.dedupe.url_index import MatchedIndex, Minters
+from frontier.dedupe.revisit_policy import Match, canonical
+from frontier.dedupe.url_history import MatchedIndex, Minters
 from frontier.warc.batch import BatchWriter
 from tests.warc.judges import assert_sound
 from tests.warc.samples import NOON, an_exchange, members, warc_headers

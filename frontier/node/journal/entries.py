@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 from isal import isal_zlib
 
-from frontier.files.input_files import open_input
+from frontier.files import open_input
 from frontier.urls.seen_hash import LEAST_MARK
 
 if TYPE_CHECKING:

@@ -51,10 +51,9 @@ from frontier.queue.reserve import split_name
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
-from frontier.urls.address_classes import TYPED
-from frontier.urls.addresses import SAID, class_of_host
+from frontier.urls.addresses import SAID, TYPED, class_of_host
+from frontier.warc.readback import stored_urls
 from frontier.warc.records import target_uri
-from frontier.warc.stored_urls import stored_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,10 +11,13 @@ What always holds:
     the store (see `Left`).
 4.  What an `OSError` leaves half done is cut off and written again, until it
     works or the journal is closed.
+
+The journal of one node, if it has one: what a node's parts tell it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import fcntl
@@ -28,8 +31,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.errors import ArchiveError, WriterStopped
-from frontier.files.input_files import descriptor_of
-from frontier.files.output_files import FILE_MODE, make_directory
+from frontier.files import FILE_MODE, descriptor_of, make_directory, mode_of
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
@@ -41,10 +43,18 @@ from frontier.node.journal.entries import (
     read_header,
     whole_bytes,
 )
+from frontier.queue.push import CLAIM, GONE, TEST
+from frontier.queue.pusher import new_pusher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import Any, Self
+
+    from frontier.queue.push import Push
+    from frontier.settings.config import Config
+    from frontier.store.keys import CrawlKeys
+
 
 logger = logging.getLogger(__name__)
 
@@ -354,3 +364,57 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Journaling:
+    """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
+
+    def __init__(self, journal: Journal | None = None, process: str = "") -> None:
+        self._journal = journal
+        self.process = process or new_pusher()
+        """What the store is to know the process by, whose pushes are noted."""
+
+    @classmethod
+    async def begin(
+        cls, config: Config, keys: CrawlKeys, spider: str, shape: Mapping[str, Any]
+    ) -> Self:
+        """Open the journal of this node in the crawl of *keys*, created as *shape*.
+
+        Raises:
+            ArchiveError: It cannot be written.
+        """
+        directory = config.journal_dir
+        if directory is None:
+            return cls()
+        names = (keys.namespace, keys.crawl_id, spider, config.node_id)
+        process = new_pusher()
+        header = Header(*names, shape, process)
+        mode = mode_of(config.file_mode)
+        journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
+        return cls(journal, process)
+
+    def pushed(self, partition: int, number: int, pushes: Sequence[Push]) -> None:
+        """Note that the store has *pushes*, since the one of *number*."""
+        if self._journal is not None:
+            for push in pushes:
+                if push.mode in GONE:  # a rebuild finds out by itself
+                    continue
+                mode = TEST if push.mode == CLAIM else push.mode
+                self._journal.pushed(
+                    Pushed(partition, mode, push.mark, push.queue, push.item, number)
+                )
+
+    def acked(self, partition: int, queue: str, item: bytes) -> None:
+        """Note that a request is done."""
+        if self._journal is not None:
+            self._journal.acked(partition, queue, item)
+
+    async def durable(self) -> None:
+        """Return when all that was noted is on disk."""
+        if self._journal is not None:
+            await asyncio.wrap_future(self._journal.durable())
+
+    async def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._journal is not None:
+            await asyncio.to_thread(self._journal.close)

@@ -30,8 +30,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
-from frontier.files.input_files import open_input
-from frontier.files.output_files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating, open_input
 from frontier.seen.intset import LEVELS, SHORT_BITS, Space
 from frontier.urls.seen_hash import MARK_BITS
 

@@ -6,6 +6,18 @@ What always holds:
     entries. Bloom filters, where there is no set or one was given up, are
     carried over as they are, and only into a crawl made for them.
 2.  An import that broke off can be made again.
+
+Reading a crawl's set as a row of sorted entries, and adding such a row.
+
+What always holds:
+
+1.  Reading goes through the range of entries from below, and where it stands
+    is an entry, not a bucket: when the set grows, it goes on from there. What
+    was in the set when it began is read, exactly once.
+2.  Adding splits the buckets that all will need before it adds the first.
+    Sorted entries would else fill one bucket far over the server's limit.
+3.  Adding again what is there changes nothing, so that an import which broke
+    off can be made again.
 """
 
 from __future__ import annotations
@@ -19,13 +31,13 @@ from frontier.cluster.crawls import mark_now, open_call
 from frontier.errors import (
     CannotCarry,
     ConfigurationError,
+    LayoutStale,
     SeenFileBroken,
     SeenFileMismatch,
 )
-from frontier.files.output_files import mode_of_environment
+from frontier.files import mode_of_environment
 from frontier.model import Layout
-from frontier.queue.push import MAX_URLS
-from frontier.seen.export import entries as rows
+from frontier.queue.push import MAX_URLS, NEW, TEST, Push, push_call, pushed, split_call
 from frontier.seen.export.file import (
     BITS,
     BLOCK_BYTES,
@@ -39,19 +51,97 @@ from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_
 from frontier.settings.values import NAME
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.scripts import SEEN_READ
 from frontier.urls.canon.rulesets import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Self
 
     from frontier.queue.push import SeenShape
     from frontier.seen.export.file import Block
+    from frontier.seen.intset import Space
     from frontier.seen.seen_set import StoredCrawl
     from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
+
+
+MAX_BUCKETS = 16
+"""Buckets that are read with one call."""
+MAX_SPLITS = 32
+"""Splits that are made with one call."""
+
+
+def entries(
+    store: BlockingStore, keys: PartitionKeys, space: Space
+) -> Iterator[list[int]]:
+    """The entries of the partition's set, in sorted lists, each above the last."""
+    layout = layout_of(store.call(layout_call(keys)))
+    at = 0
+    while at < space.end and layout.count:
+        # Until the first split the store does not say how many buckets there are.
+        total = layout.buckets or space.groups
+        numbers, end = list[int](), at
+        while end < space.end and len(numbers) < MAX_BUCKETS:
+            numbers.append(space.bucket_of(end, total))
+            end = space.range_of(end, total).stop
+        names = [keys.seen, *(keys.bucket(layout.era, number) for number in numbers)]
+        reply = store.call(Call.to(SEEN_READ, names, [layout.buckets, layout.era]))
+        if reply[0] == 0:
+            layout = replace(layout, buckets=int(reply[1]), era=int(reply[2]))
+            continue
+        found = sorted(
+            space.entry_of(int(value), number)
+            for number, bucket in zip(numbers, reply[1:], strict=True)
+            for value in bucket
+        )
+        # A bucket of a set that has grown may begin below where this stands.
+        if found := [entry for entry in found if at <= entry < end]:
+            yield found
+        at = end
+
+
+def reserve(
+    store: BlockingStore, keys: PartitionKeys, shape: SeenShape, count: int
+) -> Layout:
+    """Give the partition's set the buckets that *count* more entries will need."""
+    layout = layout_of(store.call(layout_call(keys)))
+    while shape.has_set:
+        now = layout.buckets or shape.space.groups
+        total = shape.space.wanted(layout.count + count)
+        if total <= now:
+            break
+        call = split_call(keys, shape, layout, min(total, now + MAX_SPLITS))
+        try:
+            layout = pushed(store.call(call), ()).layout
+        except LayoutStale as stale:
+            layout = stale.layout
+    return layout
+
+
+def add(
+    store: BlockingStore,
+    keys: PartitionKeys,
+    shape: SeenShape,
+    layout: Layout,
+    marks: Sequence[int],
+) -> tuple[Layout, int]:
+    """Add *marks*; return the layout and how many of them were new.
+
+    They are at most as many as `frontier.queue.push.MAX_URLS`.
+    """
+    pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
+    while True:
+        call = push_call(keys, shape, layout, pushes)
+        try:
+            done = pushed(store.call(call), pushes)
+        except LayoutStale as stale:
+            layout = stale.layout
+        else:
+            return done.layout, done.verdicts.count(NEW)
+
 
 NO_TIER = "keeps nothing of what it saw in the store"
 NATIVE = (
@@ -102,8 +192,8 @@ def export(
                     raise CannotCarry(name, NATIVE)
                 _export_filters(store, keys, shape, partition, layout, file)
             if shape.has_set:
-                for entries in rows.entries(store, keys, space):
-                    file.add(partition, entries)
+                for found in entries(store, keys, space):
+                    file.add(partition, found)
             if layout_of(store.call(layout_call(keys))).era != layout.era:
                 raise CannotCarry(name, GAVE_UP)
             progress(partition + 1)
@@ -271,11 +361,11 @@ class Import:
                 if block.partition != current:
                     current = block.partition
                     count = self._counts[current]
-                    layout = rows.reserve(store, keys, entered, count)
+                    layout = reserve(store, keys, entered, count)
                 marks = [space.mark(entry) for entry in block.entries]
                 for i in range(0, len(marks), MAX_URLS):
                     batch = marks[i : i + MAX_URLS]
-                    layout, new = rows.add(store, keys, entered, layout, batch)
+                    layout, new = add(store, keys, entered, layout, batch)
                     self.read += len(batch)
                     self.added += new
                     progress(self.read)

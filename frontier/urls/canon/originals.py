@@ -6,7 +6,7 @@ import re
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import frontier.urls.canon.escapes as escapes
+import frontier.urls.canon.handyurl as escapes
 import frontier.urls.canon.openwayback as openwayback
 import frontier.urls.canon.regex_rules as configured
 import frontier.urls.canon.surt as surt

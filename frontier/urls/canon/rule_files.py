@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 import frontier.urls.canon.regex_rules as configured
 from frontier.errors import InvalidURL, RulesBroken
-from frontier.files.input_files import read_input
-from frontier.urls.canon.regex_safety import cautious, longest
+from frontier.files import read_input
+from frontier.urls.canon.regex_rules import cautious, longest
 from frontier.urls.canon.surt import key_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from frontier.urls.canon.escapes import escape_once, minimal_escape, unescape_repeatedly
-from frontier.urls.canon.handyurl import NO_PORT, HandyURL, host_to_surt, parse
+from frontier.urls.canon.handyurl import (
+    NO_PORT,
+    HandyURL,
+    escape_once,
+    host_to_surt,
+    minimal_escape,
+    parse,
+    unescape_repeatedly,
+)
 from frontier.urls.canon.heritrix import ANY, FLAGS
 from frontier.urls.canon.hosts import lenient_ascii
 

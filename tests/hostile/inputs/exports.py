@@ -4,7 +4,7 @@ import json
 import struct
 import zlib
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.errors import SeenFileBroken, SeenFileMismatch
 from frontier.seen.export.file import BITS, END, ENTRIES, LAYOUT, MAGIC, SeenFile
 from tests.hostile.corpus import hostile, hostile_each, refused

@@ -3,7 +3,7 @@
 import gzip
 import json
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from tests.hostile.corpus import hostile, hostile_each
 from tests.hostile.making import bomb, line, nested
 

@@ -5,7 +5,7 @@ import zlib
 
 import msgpack
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.cluster.shared_settings import crawl_shape
 from frontier.node.journal.entries import Bad, Header, Pushed, frame, read
 from frontier.queue.item import encode

@@ -2,7 +2,7 @@
 
 import os
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from tests.hostile.corpus import hostile, hostile_each
 from tests.hostile.making import manifest, nested, record, resource, wacz, warc
 

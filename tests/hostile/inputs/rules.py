@@ -2,7 +2,7 @@
 
 import contextlib
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.errors import InvalidURL, RulesBroken
 from frontier.urls.canon.rule_files import read
 from frontier.urls.canon.rulesets import named

@@ -2,7 +2,7 @@
 
 import os
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.errors import ConfigurationError
 from frontier.settings.config import Config
 from tests.hostile.corpus import hostile, hostile_each, refused

@@ -5,7 +5,7 @@ import json
 import struct
 import zipfile
 
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from tests.hostile.corpus import hostile, hostile_each
 from tests.hostile.making import line, nested, patched, record, wacz, warc, zipped
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from frontier.cli import app
-from frontier.cli.exits import ExitCode
+from frontier.cli.output import ExitCode
 from frontier.cluster.shared_settings import crawl_shape, seen_shape
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import ConfigurationError

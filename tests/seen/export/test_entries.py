@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from frontier.queue.push import MAX_URLS, SeenShape
-from frontier.seen.export.entries import add, entries, reserve
+from frontier.seen.export.transfer import add, entries, reserve
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.urls.seen_hash import mark
 

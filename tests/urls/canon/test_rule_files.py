@@ -6,7 +6,7 @@ import pytest
 
 from frontier.errors import RulesBroken
 from frontier.urls.canon import apply
-from frontier.urls.canon.regex_safety import cautious
+from frontier.urls.canon.regex_rules import cautious
 from frontier.urls.canon.rule_files import read, valid_on
 from frontier.urls.canon.rulesets import label_of, named
 

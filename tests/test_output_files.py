@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.files.output_files import (
+from frontier.files import (
     FILE_MODE,
     creating,
     make_directory,

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from frontier.files.input_files import descriptor_of, open_input, read_input
+from frontier.files import descriptor_of, open_input, read_input
 
 
 def test_a_file_is_read_through_a_link_that_was_named(tmp_path):

@@ -1,1 +1,0 @@
-"""Files: reading those that somebody else made, and the mode of those we make."""
