@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import LayoutStale
 from frontier.model import Layout
-from frontier.queue.push import TEST, Push, SeenShape, push_call, pushed
+from frontier.queue.push import TEST, Push, SeenConfig, push_call, pushed
 from frontier.seen import bloom
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Bulk:
         share = bloom.share(capacity, partitions)
         has_set = bool({"set", "set32"} & set(names))
         bits = 32 if "set32" in names else 64
-        self._shape = SeenShape(
+        self._shape = SeenConfig(
             "bloom" in names, has_set, share, ERROR_RATE, set_bits=bits
         )
         self._store = BlockingStore.from_settings({"REDIS_URL": server.url})
@@ -94,7 +94,7 @@ class Bulk:
             for number in range(self._count, self._count + size):
                 digest = hashlib.sha1(b"%d" % number, usedforsecurity=False).digest()
                 partition = int.from_bytes(digest[:4]) % self._partitions
-                waiting[partition].append(Push(TEST, mark(digest), QUEUE, 0, item))
+                waiting[partition].append(Push(TEST, seen_hash(digest), QUEUE, 0, item))
             self._count += size
             batches = list(waiting.items())
             for first in range(0, len(batches), CALLS):

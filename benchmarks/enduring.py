@@ -33,7 +33,7 @@ from scrapy.http import HtmlResponse
 
 from frontier.download.capture import exchange_of
 from frontier.scheduler import Scheduler
-from frontier.session import session as connection
+from frontier.session import session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -116,8 +116,8 @@ class ChainsSpider(Spider):
             self._closing = asyncio.ensure_future(close)
 
 
-class NodeConnection(connection.Connection):
-    """The connection of a crawler that has a whole node, and no engine."""
+class NodeSession(session.Session):
+    """The session of a crawler that has a whole node, and no engine."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -153,8 +153,8 @@ async def _drive(settings: dict[str, Any], requests: int, every: int) -> None:
     crawler = Crawler(ChainsSpider, {**settings, "TWISTED_REACTOR_ENABLED": False})
     crawler._apply_settings()
     crawler.spider = spider = ChainsSpider()
-    linked = NodeConnection(crawler)
-    connection._connections[crawler] = linked
+    linked = NodeSession(crawler)
+    session._sessions[crawler] = linked
     scheduler = Scheduler.from_crawler(crawler)
     handler, begun, count = Handler(), time.perf_counter(), 0
     await scheduler._open(spider)

@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.lease import Leases
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.node.inbox import Inbox
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
@@ -23,12 +23,12 @@ from frontier.queue.push import Push
 from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.blocking_test import Recent
-from frontier.session import session as connection
+from frontier.session import session
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
-from frontier.store.outage_retry import Patience
-from frontier.urls.partition import Places
-from frontier.urls.seen_hash import mark
+from frontier.store.outage_retry import OutageRetry
+from frontier.urls.partition import QueueAddresses
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -52,7 +52,7 @@ class PushingNode(Node):
         if self.queues:
             super().push(partition=partition, **what)
             return
-        mark_ = mark(what["fingerprint"])
+        mark_ = seen_hash(what["fingerprint"])
         push = Push(what["mode"], mark_, "", 0, what["item"], what["tag"])
         self.outbox.put(partition, push)
 
@@ -68,12 +68,12 @@ class PushingNode(Node):
     async def open(self) -> None:
         """Connect and start the outbox."""
         self._store = Store.from_settings(self._settings)
-        self._patience = Patience(self._store)
+        self._outage_retry = OutageRetry(self._store)
         self.keys = CrawlKeys(self.config.namespace, "bench")
         self.outbox = Outbox(
-            self._patience,
+            self._outage_retry,
             self.keys,
-            seen_shape(self.config),
+            seen_config(self.config),
             on_verdicts=self.on_verdicts,
             on_risen=lambda _: [],  # what a node does whose own the partitions are
         )
@@ -92,8 +92,8 @@ class SeenOnly(Scheduler):
         return b""
 
 
-class PushingConnection(connection.Connection):
-    """The connection of a crawler that has a `PushingNode` and no engine."""
+class PushingSession(session.Session):
+    """The session of a crawler that has a `PushingNode` and no engine."""
 
     node: PushingNode
 
@@ -111,7 +111,7 @@ class PushingConnection(connection.Connection):
             cap=lambda: 1,
             host_of=str,
         )
-        self.places = Places(self.config)
+        self.places = QueueAddresses(self.config)
         await self.node.open()
         self._opened = True
 
@@ -163,10 +163,10 @@ class SeenPath:
     async def spill(self) -> int:
         """Compress what can be of the queues; return how many URLs that were."""
         node = self._node
-        patience, keys, config = node._patience, node.keys, node.config
-        leases = Leases(patience.once, keys, "bench", ttl=600.0)
+        outage_retry, keys, config = node._outage_retry, node.keys, node.config
+        leases = Leases(outage_retry.once, keys, "bench", ttl=600.0)
         inbox = Inbox(
-            patience,
+            outage_retry,
             keys,
             leases,
             node_id="bench",
@@ -176,7 +176,7 @@ class SeenPath:
             on_ready=lambda: None,
         )
         spilling = Spilling(
-            patience,
+            outage_retry,
             keys,
             leases,
             inbox,
@@ -210,8 +210,8 @@ async def seen_path(
     crawler = Crawler(LinkSpider, {**settings, **fixed})
     crawler._apply_settings()
     crawler.spider = spider = LinkSpider()
-    linked = PushingConnection(crawler)
-    connection._connections[crawler] = linked
+    linked = PushingSession(crawler)
+    session._sessions[crawler] = linked
     made = Scheduler if queues else SeenOnly
     scheduler = made.from_crawler(crawler)
     await scheduler._open(spider)

@@ -26,7 +26,7 @@ from benchmarks.server import ServerTime, stop
 from frontier.cluster.lease import Leases
 from frontier.cluster.ring import Ring
 from frontier.model import Layout, Member, Order
-from frontier.queue.push import FORCE, Push, SeenShape, push_call
+from frontier.queue.push import FORCE, Push, SeenConfig, push_call
 from frontier.queue.reserve import (
     list_reserved,
     older,
@@ -207,7 +207,7 @@ async def take_overs(server: Server, rounds: int) -> dict[int, dict[str, float]]
 
 async def _fill(store: Store, keys: PartitionKeys, count: int) -> None:
     """Queue *count* URLs of 50 hosts; none is remembered as seen."""
-    shape = SeenShape(False, False, count, 0.001)
+    shape = SeenConfig(False, False, count, 0.001)
     pushes = [Push(FORCE, 0, f"0:host{n % 50}", 0, ITEM) for n in range(200)]
     call = push_call(keys, shape, Layout(), pushes)
     for first in range(0, count, 10_000):

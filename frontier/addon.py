@@ -31,7 +31,7 @@ from frontier.scrapy_internals import leave_out
 from frontier.seeds.redis_feed import release
 from frontier.session.launch import developing
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
-from frontier.session.session import connection_of, one_message
+from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
 from frontier.store.address import ENVIRONMENT
@@ -85,8 +85,8 @@ class Addon:
                 raise NotConfigured("FRONTIER_ENABLED is False")
             took_over = is_scrapy_redis(settings)
             take_over(settings, self._crawler.spidercls)
-            connection = connection_of(self._crawler)
-            connection.took_over = took_over
+            session = session_of(self._crawler)
+            session.took_over = took_over
         # RemoteControl, on by default, serves a port that executes code.
         settings.set("REMOTE_CONTROL_ENABLED", False, "addon")
         for setting, cls, place in (
@@ -103,7 +103,7 @@ class Addon:
             settings.set("FEED_URI_PARAMS", params, "addon")
         handlers = settings["DOWNLOAD_HANDLERS"]
         if isinstance(handlers, BaseSettings):
-            archives = connection.config.warc_enabled
+            archives = session.config.warc_enabled
             handler = "Handler" if archives else "CheckedHandler"
             for scheme in ("http", "https"):
                 handlers.set(scheme, f"frontier.download.handler.{handler}", "addon")
@@ -111,7 +111,7 @@ class Addon:
         replaced: list[tuple[type, type, int]] = [
             (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)
         ]
-        if connection.config.cookies_shared:
+        if session.config.cookies_shared:
             replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))
         for scrapys, ours, place in replaced:
             if scrapys in chosen:  # the project has a place for it, or none

@@ -13,15 +13,15 @@ from weakref import WeakSet
 from scrapy.utils.httpobj import urlparse_cached
 
 from frontier.download.browser import BrowserTraffic
-from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_wire
+from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK
-from frontier.download.lease_guard import LeaseGone
 from frontier.download.origin import AddressRefused, Answering, status_of
+from frontier.download.politeness import LeaseGone
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import takes_no_spider
-from frontier.session.session import connection_of, one_message
+from frontier.session.session import one_message, session_of
 from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT
 from frontier.urls.scope import Scope
@@ -45,7 +45,7 @@ class HopMiddleware:
     """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._hops = connection_of(crawler).hops
+        self._hops = session_of(crawler).hops
         self._crawler = crawler
 
     @classmethod
@@ -87,14 +87,14 @@ class CaptureMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._connection = connection_of(crawler)
+        self._session = session_of(crawler)
         self._crawler = crawler
-        self._conditional = Conditional(self._connection, crawler)
+        self._conditional = Conditional(self._session, crawler)
         with one_message():
-            self._answering = Answering(crawler, self._connection)
-        config = self._connection.config
+            self._answering = Answering(crawler, self._session)
+        config = self._session.config
         if config.warc_enabled and config.warc_browser:
-            self._connection.browser = BrowserTraffic(crawler, self._connection)
+            self._session.browser = BrowserTraffic(crawler, self._session)
         self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
@@ -112,16 +112,16 @@ class CaptureMiddleware:
         self, request: Request, response: Response
     ) -> Response | Request:
         """Hand the exchange to the archive; its record is awaited by the ack."""
-        wire = self._connection.wires.pop(request, None)
+        wire = self._session.wires.pop(request, None)
         # A cached response was not sent; data: and file: are no exchange at all.
         if "cached" not in response.flags and request.url.startswith(HTTP):
             if wire is not None and (wire.complete or wire.response_head or wire.raw):
-                exchange = exchange_of_wire(request, wire)
+                exchange = exchange_of_raw(request, wire)
                 settled = self._conditional.settle(request, exchange)
                 self._archive(request, _told(request, settled))
             if wire is None or not wire.complete:
                 self._archive_answer(request, response)
-        self._connection.answered.pop(request, None)
+        self._session.answered.pop(request, None)
         self._unslot(request)
         return await self._conditional.restore(request, response)
 
@@ -135,9 +135,9 @@ class CaptureMiddleware:
         Of one to which nothing came, and of a request that was not sent, the crawl log
         tells.
         """
-        wire = self._connection.wires.pop(request, None)
+        wire = self._session.wires.pop(request, None)
         if wire is not None and (wire.response_head or wire.raw):
-            self._archive(request, _told(request, exchange_of_wire(request, wire)))
+            self._archive(request, _told(request, exchange_of_raw(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
             started = wire.started if wire is not None else 0.0
             self._note(
@@ -155,9 +155,9 @@ class CaptureMiddleware:
 
     def _archive_answer(self, request: Request, response: Response) -> None:
         """Archive what Scrapy has, as a server's response if it is one."""
-        if self._connection.node.archive is None:
+        if self._session.node.archive is None:
             return
-        started = self._connection.sent.get(request) or time.time()
+        started = self._session.sent.get(request) or time.time()
         given, maker = self._answering.answer(request, response)
         if maker:
             exchange = exchange_of_made(request, given, started, maker)
@@ -172,7 +172,7 @@ class CaptureMiddleware:
             request.meta.pop(DOWNLOAD_SLOT, None)
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
-        archive = self._connection.node.archive
+        archive = self._session.node.archive
         if archive is None:
             return
         wanted = request.meta.get("archive", True)
@@ -195,10 +195,10 @@ class CaptureMiddleware:
         else:
             if exchange.truncated is not None:
                 self._crawler.stats.inc_value("frontier/archive/truncated")
-            self._connection.stored[request] = archive.submit(exchange)
+            self._session.stored[request] = archive.submit(exchange)
 
     def _note(self, attempt: Attempt) -> None:
-        archive = self._connection.node.archive
+        archive = self._session.node.archive
         if archive is not None:
             archive.note(attempt)
 

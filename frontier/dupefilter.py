@@ -23,9 +23,9 @@ from scrapy.dupefilters import RFPDupeFilter
 from frontier.errors import FrontierError
 from frontier.queue.push import SEEN, SEEN_BY_BLOOM
 from frontier.scrapy_internals import close_now, end_with_error
-from frontier.seen.blocking_test import Cascade, Recent
+from frontier.seen.blocking_test import BlockingSeenTest, Recent
 from frontier.session.launch import developing, fail_program
-from frontier.session.session import REFUSED, connection_of
+from frontier.session.session import REFUSED, session_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -72,7 +72,7 @@ class RedisDupeFilter(RFPDupeFilter):
             fingerprinter=crawler.request_fingerprinter,
         )
         self._crawler = crawler
-        self._cascade: Cascade | None = None
+        self._cascade: BlockingSeenTest | None = None
         self._recent: Recent | None = None
         self._by_url = False
         self._alone = bool(developing())
@@ -96,17 +96,17 @@ class RedisDupeFilter(RFPDupeFilter):
             return
         crawler.signals.connect(self._on_closed, signal=signals.spider_closed)
         try:
-            connection = connection_of(crawler)
-            config = connection.config
+            session = session_of(crawler)
+            config = session.config
             name = crawler.spider.name if crawler.spider else "spider"
-            cascade = Cascade(config, dict(crawler.settings), spider=name)
+            cascade = BlockingSeenTest(config, dict(crawler.settings), spider=name)
             cascade.open()
         except FrontierError as error:
             self._refuse(error)
             return
         self._cascade = cascade
         try:
-            self._identity = connection.fingerprints
+            self._identity = session.fingerprints
         except FrontierError as error:
             self._refuse(error)
             return
@@ -151,7 +151,7 @@ class RedisDupeFilter(RFPDupeFilter):
     def clear(self) -> None:
         """Forget what was seen, as scrapy-redis does with its queue."""
         if self._recent is not None:
-            self._recent = Recent(connection_of(self._crawler).config.seen_recent_size)
+            self._recent = Recent(session_of(self._crawler).config.seen_recent_size)
         if self._cascade is None:
             return
         try:
@@ -197,7 +197,7 @@ class RedisDupeFilter(RFPDupeFilter):
     def _fail(self, error: FrontierError) -> None:
         """Close the spider; from now on everything is new and nobody is asked."""
         self.close("")
-        connection_of(self._crawler).fail(error)
+        session_of(self._crawler).fail(error)
 
 
 def _is_plain(request: Request) -> bool:

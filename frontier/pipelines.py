@@ -10,7 +10,7 @@ from itemadapter import ItemAdapter
 from scrapy import Request, signals
 
 from frontier.scrapy_internals import takes_no_spider
-from frontier.session.session import connection_of
+from frontier.session.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
 
     The add-on makes it ``FEED_URI_PARAMS``, where the project has none.
     """
-    return {**params, "frontier_node": connection_of(spider.crawler).config.node_id}
+    return {**params, "frontier_node": session_of(spider.crawler).config.node_id}
 
 
 @takes_no_spider
@@ -68,10 +68,10 @@ class WarcPipeline:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._connection = connection_of(crawler)
+        self._session = session_of(crawler)
         self._origins = origins_of(crawler)
         self._origins.wanted = True
-        self._field = self._connection.config.warc_field
+        self._field = self._session.config.warc_field
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -81,7 +81,7 @@ class WarcPipeline:
     async def process_item(self, item: Any) -> Any:
         """Stamp *item*, if its response was archived."""
         request = self._origins.take(item)
-        future = self._connection.stored.get(request) if request is not None else None
+        future = self._session.stored.get(request) if request is not None else None
         if future is None:
             return item
         stored = await asyncio.wrap_future(future)
@@ -147,8 +147,8 @@ class Origins:
 
 def origins_of(crawler: Crawler) -> Origins:
     """The origins of *crawler*'s items, shared by middleware and pipeline."""
-    connection = connection_of(crawler)
-    if connection.origins is None:
-        connection.origins = Origins(crawler)
-    origins: Origins = connection.origins
+    session = session_of(crawler)
+    if session.origins is None:
+        session.origins = Origins(crawler)
+    origins: Origins = session.origins
     return origins

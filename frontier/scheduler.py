@@ -29,7 +29,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
-from frontier.download.lease_guard import CLOSING, LeaseGone
+from frontier.download.politeness import CLOSING, LeaseGone
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.queue.claims import claim_of
 from frontier.queue.item import Codec
@@ -46,7 +46,7 @@ from frontier.queue.push import (
 from frontier.requests.discovery import hops_of, noting_of
 from frontier.requests.item_classes import ItemClasses
 from frontier.requests.local_requests import Keeping
-from frontier.requests.seen_mode import ONCE, Modes
+from frontier.requests.seen_mode import ONCE, SeenModes
 from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import (
     WITH_PROXY,
@@ -59,10 +59,10 @@ from frontier.scrapy_internals import Slots
 from frontier.seeds.redis_feed import feed_of
 from frontier.seen.blocking_test import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
-from frontier.session.request_stats import Tally
-from frontier.session.session import connection_of
+from frontier.session.request_stats import RequestStats
+from frontier.session.session import session_of
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
-    from frontier.urls.partition import Place
+    from frontier.urls.partition import QueueAddress
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +97,9 @@ class Scheduler(BaseScheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._connection = connection_of(crawler)
-        self._config = self._connection.config
-        self._traps = self._connection.traps
+        self._session = session_of(crawler)
+        self._config = self._session.config
+        self._traps = self._session.traps
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
@@ -130,26 +130,26 @@ class Scheduler(BaseScheduler):
         self._recorder = Recorder(spider, Allowed.of(self._config))
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))
-        self._tally = Tally(self._crawler)
-        self._connection.attach(self)
+        self._tally = RequestStats(self._crawler)
+        self._session.attach(self)
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
-        await self._connection.open(spider)
-        self._node = self._connection.node
-        if not self._connection.opened:
+        await self._session.open(spider)
+        self._node = self._session.node
+        if not self._session.opened:
             return
         self._node.portions.on_total = self._traps.learn
-        self._fingerprints = self._connection.fingerprints
+        self._fingerprints = self._session.fingerprints
         self._by_url = self._fingerprints.by_url
-        self._modes = Modes(self._connection, self._fingerprints)
-        self._places = self._connection.places
+        self._modes = SeenModes(self._session, self._fingerprints)
+        self._places = self._session.places
         shortens = self._by_url and self._recent is not None
-        self._connection.follow_output(
-            self.drop_seen if shortens else None, noting_of(self._connection)
+        self._session.follow_output(
+            self.drop_seen if shortens else None, noting_of(self._session)
         )
-        self._keeping = Keeping(self._connection, self._modes, self._places)
+        self._keeping = Keeping(self._session, self._modes, self._places)
         self._sweeper = asyncio.create_task(self._sweep_on())
-        if self._connection.took_over:
+        if self._session.took_over:
             await tell_of_leftovers(self._node, self._crawler.settings, spider)
         self._feed = feed_of(self._crawler, self._node, spider)
 
@@ -158,7 +158,7 @@ class Scheduler(BaseScheduler):
 
         But if Scrapy has found one of its limits reached, the crawl ends.
         """
-        self._connection.note_reason(reason)
+        self._session.note_reason(reason)
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
@@ -169,11 +169,11 @@ class Scheduler(BaseScheduler):
             self._sweep(set())
             self._keeping.tell()
             self.publish()
-        await self._connection.close()
+        await self._session.close()
 
     def has_pending_requests(self) -> bool:
         """Whether this node has, or knows of, anything left to start."""
-        if not self._connection.opened:
+        if not self._session.opened:
             return False
         return bool(len(self._node.inbox) or self._node.outbox.pending)
 
@@ -251,7 +251,7 @@ class Scheduler(BaseScheduler):
             self._idle_since = None
             PARENT.set(request)
             self._delivered[request] = reservation
-            self._connection.reservations[request] = reservation
+            self._session.reservations[request] = reservation
             self._stats.inc_value("scheduler/dequeued")
             if not self._handed:
                 asyncio.get_running_loop().call_soon(self._end_turn)
@@ -280,7 +280,7 @@ class Scheduler(BaseScheduler):
         """Let the engine ask again, after what else the reactor had to do."""
         was_full, self._handed = self._handed == AT_ONCE, 0
         if was_full:
-            self._connection.wake_engine()
+            self._session.wake_engine()
 
     def _archive_is_full(self) -> bool:
         """Whether the disk has to catch up; if so, the engine is woken later."""
@@ -293,20 +293,20 @@ class Scheduler(BaseScheduler):
 
     def _look_again(self) -> None:
         self._looking = False
-        self._connection.wake_engine()
+        self._session.wake_engine()
 
     # What the node tells its owner.
 
     def on_ready(self) -> None:
         """Wake the engine, which would look only every five seconds."""
-        self._connection.wake_engine()
+        self._session.wake_engine()
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
         if self._held_back and self._node.outbox.pending <= MAX_PENDING:
             self._held_back = False
-            self._connection.wake_engine()
-        if self._connection.carried:
+            self._session.wake_engine()
+        if self._session.carried:
             pushes, verdicts = _queued(pushes, verdicts)
         if self._node.claims.waiting:
             self._keeping.on_verdicts(pushes, verdicts)
@@ -340,29 +340,29 @@ class Scheduler(BaseScheduler):
 
     def on_finished(self) -> None:
         """Let the engine find that there is nothing left."""
-        self._connection.wake_engine()
+        self._session.wake_engine()
 
     def on_aside(self) -> None:
         """Have the process end badly, whatever becomes of the rest of the crawl."""
-        self._connection.note_aside()
+        self._session.note_aside()
 
     def on_incomplete(self, harmed: str) -> None:
         """Close the spider: nothing is left but what is *harmed*."""
-        self._connection.end_incomplete(harmed)
+        self._session.end_incomplete(harmed)
 
     def on_failure(self, error: BaseException) -> None:
         """Stop this node: its frontier does not work any more."""
-        self._connection.fail(error)
+        self._session.fail(error)
 
     def on_order(self, order: str) -> None:
         """Close the spider: an operator wants this node to go."""
-        self._connection.obey(order)
+        self._session.obey(order)
 
     async def start_again(self, start_ids: set[str]) -> set[str]:
         """Run `Spider.start` again if its requests are among *start_ids*."""
-        connection = self._connection
-        await connection.knows_start.wait()
-        if connection.start_id not in start_ids or self._leaving:
+        session = self._session
+        await session.knows_start.wait()
+        if session.start_id not in start_ids or self._leaving:
             return set()
         logger.info("start requests of a node that is gone are made again")
         try:
@@ -370,15 +370,15 @@ class Scheduler(BaseScheduler):
         except Exception:
             logger.exception("start requests cannot be made again")
             return set()
-        return {connection.start_id}
+        return {session.start_id}
 
     def on_limit(self, limit: str) -> None:
         """Close the spider: the crawl has ended at a limit."""
-        self._connection.end_at(limit)
+        self._session.end_at(limit)
 
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
-        return bool(self._connection.starting or self._connection.holds_requests())
+        return bool(self._session.starting or self._session.holds_requests())
 
     # Inside.
 
@@ -409,7 +409,7 @@ class Scheduler(BaseScheduler):
             return False
         trap = self._traps.catches(request.url, hops_of(request))
         if trap is not None:
-            self._connection.leave_out(trap, request.url)
+            self._session.leave_out(trap, request.url)
         return trap is not None
 
     def _count_new(self, pushes: Sequence[Push], verdicts: str) -> None:
@@ -420,11 +420,16 @@ class Scheduler(BaseScheduler):
                     self._node.portions.add(group, count)
 
     def _push(
-        self, request: Request, fingerprint: bytes, item: bytes, mode: str, place: Place
+        self,
+        request: Request,
+        fingerprint: bytes,
+        item: bytes,
+        mode: str,
+        place: QueueAddress,
     ) -> None:
         if mode == ONCE:
             if self._config.seen_start:
-                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+                only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
                 self._node.outbox.put(place.partition, only_mark)
             mode = TEST
             fingerprint = self._modes.start_fingerprint(fingerprint)
@@ -453,16 +458,16 @@ class Scheduler(BaseScheduler):
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
-        self._tally.publish(self._connection.fingerprints.refused)
-        tiers = self._node.tiers if self._connection.opened else None
+        self._tally.publish(self._session.fingerprints.refused)
+        tiers = self._node.tiers if self._session.opened else None
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
-        watchdog = self._node.watchdog if self._connection.opened else None
+        watchdog = self._node.watchdog if self._session.opened else None
         if watchdog is not None and watchdog.slow:
             self._stats.set_value("frontier/busy/callbacks", watchdog.slow)
             self._stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
-        spilled = self._node.spilled if self._connection.opened else (0, 0)
+        spilled = self._node.spilled if self._session.opened else (0, 0)
         if any(spilled):
             self._stats.set_value("frontier/queue/spilled", spilled[0])
             self._stats.set_value("frontier/queue/restored", spilled[1])
@@ -480,8 +485,8 @@ class Scheduler(BaseScheduler):
     async def _sweep_on(self) -> None:
         while True:
             await asyncio.sleep(SWEEP)
-            self._sweep(self._connection.in_progress())
-            if self._connection.closing and not self._leaving:
+            self._sweep(self._session.in_progress())
+            if self._session.closing and not self._leaving:
                 self._leaving = True
                 self._put_back_waiting()
                 if self._feed is not None:
@@ -496,12 +501,12 @@ class Scheduler(BaseScheduler):
         """
         slots = Slots(self._crawler)
         for request in list(self._delivered):
-            if request in self._connection.sent:
+            if request in self._session.sent:
                 continue
             if (slots.delay(slots.key(request)) or 0.0) >= LONG_DELAY:
                 del self._delivered[request]
                 request.errback = None  # its spider need not know
-                self._connection.put_back.add(request)
+                self._session.put_back.add(request)
         slots.turn_away(LONG_DELAY, lambda: LeaseGone(CLOSING))
 
     def _sweep(self, in_progress: set[Request]) -> None:
@@ -509,7 +514,7 @@ class Scheduler(BaseScheduler):
         self.publish()
         for request in [r for r in self._delivered if r not in in_progress]:
             reservation = self._delivered.pop(request)
-            if (reason := self._connection.unread.get(request)) is not None:
+            if (reason := self._session.unread.get(request)) is not None:
                 self._do_aside(self._bury_unread(reservation, reason))
             else:
                 self._node.acks.complete(reservation)
@@ -521,7 +526,7 @@ class Scheduler(BaseScheduler):
         await self._node.acks.bury(reservation, reason)
 
     def _on_idle(self) -> None:
-        if not self._connection.opened or self._node.finished:
+        if not self._session.opened or self._node.finished:
             return
         now = time.monotonic()
         if self._idle_since is None:
@@ -534,7 +539,7 @@ class Scheduler(BaseScheduler):
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
         self.publish()
-        return self._connection.report()
+        return self._session.report()
 
 
 def _without(request: Request, names: frozenset[str]) -> Request:

@@ -17,7 +17,7 @@ from frontier.scrapy_internals import (
 )
 from frontier.session.launch import start_id
 from frontier.session.other_schedulers import check_scheduler
-from frontier.session.session import connection_of, one_message
+from frontier.session.session import one_message, session_of
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class StartMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         with one_message():
             check_scheduler(crawler.settings)
-        self._connection = connection_of(crawler)
+        self._session = session_of(crawler)
         self._crawler = crawler
         if crawler.spider is not None:
             serve_start_requests(crawler.spider)
@@ -67,36 +67,36 @@ class StartMiddleware:
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Pass on what *start* yields if this node is the one to load it."""
-        connection = self._connection
-        if not connection.opened:
+        session = self._session
+        if not session.opened:
             return  # and the spider is about to be closed
-        node = connection.node
-        if not connection.start_id:
-            connection.start_id = start_id(cast("Spider", self._crawler.spider))
+        node = session.node
+        if not session.start_id:
+            session.start_id = start_id(cast("Spider", self._crawler.spider))
         tell_of_start_middlewares(self._crawler)
-        lock = node.start_lock(connection.start_id)
-        if connection.starts_again:
+        lock = node.start_lock(session.start_id)
+        if session.starts_again:
             async for item_or_request in start:
                 if isinstance(item_or_request, Request):
-                    connection.start_requests.add(item_or_request)
+                    session.start_requests.add(item_or_request)
                 yield item_or_request
             return
-        pause = min(1.0, connection.config.lease_ttl / 5)
+        pause = min(1.0, session.config.lease_ttl / 5)
         while (state := await lock.acquire()) == "taken":
-            connection.carried = lock.carried
-            connection.knows_start.set()
+            session.carried = lock.carried
+            session.knows_start.set()
             await asyncio.sleep(pause)
-        connection.carried = lock.carried
-        connection.knows_start.set()
+        session.carried = lock.carried
+        session.knows_start.set()
         if state == "done":
-            connection.starting = False
+            session.starting = False
             logger.info("the seeds were loaded by a node of this crawl before")
             return
-        keeper = asyncio.create_task(_renew(lock, connection.config.lease_ttl / 3))
+        heartbeat = asyncio.create_task(_renew(lock, session.config.lease_ttl / 3))
         try:
             async for item_or_request in start:
                 if isinstance(item_or_request, Request):
-                    connection.start_requests.add(item_or_request)
+                    session.start_requests.add(item_or_request)
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
@@ -106,13 +106,13 @@ class StartMiddleware:
         except CloseSpider:
             raise
         except Exception as error:
-            connection.note_start_failed(error)
+            session.note_start_failed(error)
             raise
         finally:
             # Also where `Spider.start` has failed, as it will on other nodes: the
             # crawl goes on with what is queued, and ends.
-            connection.starting = False
-            keeper.cancel()
+            session.starting = False
+            heartbeat.cancel()
 
 
 @takes_no_spider
@@ -124,8 +124,8 @@ class SkipLinksMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._connection = connection_of(crawler)
-        self._depth = self._connection.config.revisit_skip_links_depth
+        self._session = session_of(crawler)
+        self._depth = self._session.config.revisit_skip_links_depth
         if self._depth < 0:
             raise NotConfigured  # with a reason, Scrapy would warn
         self._crawler = crawler
@@ -150,14 +150,14 @@ class SkipLinksMiddleware:
         request = response.request
         if request is None or request.meta.get("depth", 0) <= self._depth:
             return False
-        future = self._connection.stored.get(request)
+        future = self._session.stored.get(request)
         if future is None:
             return False
         try:
             stored = await asyncio.wrap_future(future)
         except WriterStopped:
             return False
-        original, crawl_id = stored.original, self._connection.node.keys.crawl_id
+        original, crawl_id = stored.original, self._session.node.keys.crawl_id
         if original is None:
             return False
         return original.crawl_id != crawl_id or original.url != target_uri(request.url)

@@ -15,11 +15,11 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.test import get_crawler
 
-from frontier.cluster.shared_settings import crawl_shape
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.dupefilter import RedisDupeFilter
 from frontier.errors import StoreUnavailable
-from frontier.seen.blocking_test import Cascade
-from frontier.session.session import connection_of
+from frontier.seen.blocking_test import BlockingSeenTest
+from frontier.session.session import session_of
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
@@ -197,9 +197,9 @@ def test_another_crawl_knows_nothing(opened, unique):
 
 
 def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
-    connection = connection_of(made := crawler(FRONTIER_CRAWL_ID=""))
+    session = session_of(made := crawler(FRONTIER_CRAWL_ID=""))
 
-    cascade = Cascade(connection.config, dict(made.settings), spider="foo")
+    cascade = BlockingSeenTest(session.config, dict(made.settings), spider="foo")
 
     assert cascade.crawl_id == "foo-dupefilter"
 
@@ -356,7 +356,7 @@ def test_a_crawl_that_is_queued_by_host_is_not_joined(
     crawler, caplog, blocking, unique
 ):
     made = crawler()
-    shape = json.dumps(crawl_shape(connection_of(made).config))
+    shape = json.dumps(crawl_settings(session_of(made).config))
     keys = CrawlKeys("frontier", unique)
     blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo", "", ""]))
 
@@ -395,10 +395,10 @@ def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
 ):
     dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
     dupefilter.open()
-    dupefilter._cascade.patience = 0.3
+    dupefilter._cascade.outage_retry = 0.3
     failures = []
-    connection = connection_of(dupefilter._crawler)
-    monkeypatch.setattr(connection, "fail", failures.append)
+    session = session_of(dupefilter._crawler)
+    monkeypatch.setattr(session, "fail", failures.append)
     own_server.kill()
 
     assert not dupefilter.request_seen(Request("http://a.example/1"))

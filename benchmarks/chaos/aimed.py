@@ -23,8 +23,8 @@ from benchmarks.chaos.stage import LEASE, PARTITIONS
 from benchmarks.chaos.trial import CRAWL, Trial
 from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
-from frontier.urls.fingerprint import of_plain_get
-from frontier.urls.partition import Places
+from frontier.urls.partition import QueueAddresses
+from frontier.urls.plain_fingerprint import of_plain_get
 
 if TYPE_CHECKING:
     from benchmarks.chaos.nodes import Process
@@ -131,7 +131,7 @@ class AimedTrial(Trial):
         wanted = {p: count + MORE for p, count in self._tail.new.items()}
         shards = SHARDS if isinstance(self._store, DurableCluster) else 1
         shape = {"FRONTIER_PARTITIONS": PARTITIONS, "FRONTIER_HOST_SHARDS": shards}
-        places, chosen = Places(Config.from_settings(shape)), []
+        places, chosen = QueueAddresses(Config.from_settings(shape)), []
         left = self._expected - served - self._tail.urls
         # Most are queued by now; of the rare ones few.
         for url in sorted(left, key=lambda url: (RARE.decode() not in url, url)):

@@ -16,14 +16,14 @@ from frontier.cluster.shared_settings import CANONICALIZATION, FINGERPRINTER
 from frontier.cluster.shared_settings import fingerprinter_name as name_in
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
+from frontier.node.host_ips import BlockingAddresses
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import fault_of
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import label_of
 from frontier.urls.fingerprint import Fingerprints
-from frontier.urls.host_ips import BlockingAddresses
-from frontier.urls.partition import SPREAD, Places
-from frontier.urls.seen_hash import mark
+from frontier.urls.partition import SPREAD, QueueAddresses
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -72,7 +72,7 @@ class Identities:
         require_project_of(crawl)
         self._is_spread = crawl.config.queue_key in SPREAD
         noted = BlockingAddresses(store, crawl.keys).noted
-        self._places = Places(crawl.config, noted)
+        self._places = QueueAddresses(crawl.config, noted)
         settings = get_project_settings()
         cls = load_object(settings[FINGERPRINTER])
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
@@ -108,7 +108,7 @@ class Identities:
             )
         key = fingerprint.hex() if self._is_spread else found.queue_key
         return Identity(
-            request.url, key, found.partition, fingerprint, mark(fingerprint)
+            request.url, key, found.partition, fingerprint, seen_hash(fingerprint)
         )
 
     def marks_of(

@@ -95,7 +95,7 @@ def seed(
     """
     from frontier.cli.project_urls import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.seeds.load_once import Seeder, SeedLock
     from frontier.seen.seen_set import stored_crawl
     from frontier.status.snapshot import newest_crawl
@@ -111,7 +111,7 @@ def seed(
         pushes = _pushes(store, crawl, Identities(crawl, store))
         _wait_for_copies(store)
         lock = SeedLock(store, crawl.keys, list_id, _holder())
-        seeder = Seeder(store, crawl.keys, seen_shape(crawl.config))
+        seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
         with bar("seeds", total) as progress:
             try:
                 counts = _load(_lines_of(targets), pushes, seeder, lock, progress)
@@ -191,15 +191,15 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
     from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
+    from frontier.node.host_ips import BlockingAddresses
     from frontier.seeds.push import SeedPushes
     from frontier.store.client import Call
     from frontier.urls.canon.rulesets import SCRAPY
-    from frontier.urls.host_ips import BlockingAddresses
-    from frontier.urls.partition import Places
+    from frontier.urls.partition import QueueAddresses
 
     salt = store.call(Call.command("HGET", crawl.keys.meta(), "carried"))
     return SeedPushes(
-        Places(crawl.config, BlockingAddresses(store, crawl.keys).find),
+        QueueAddresses(crawl.config, BlockingAddresses(store, crawl.keys).find),
         identities.fingerprint,
         spider=_spider(crawl.spider),
         name=crawl.spider,

@@ -53,7 +53,7 @@ def check(
 ) -> None:
     """Tell whether a crawl has seen a URL, and which tier says so."""
     from frontier.cli.project_urls import Identities
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.seen_set import look
 
     with connected(redis_url, store_dir) as store:
@@ -63,7 +63,7 @@ def check(
             store,
             crawl.keys.partition(identity.partition),
             identity.mark,
-            seen_shape(crawl.config),
+            seen_config(crawl.config),
         )
     said = _answer(crawl, identity, answer)
     if as_json:
@@ -120,13 +120,13 @@ def export_file(
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
     from frontier.cli.project_urls import require_project_of
-    from frontier.cluster.shared_settings import FINGERPRINTER, seen_shape
+    from frontier.cluster.shared_settings import FINGERPRINTER, seen_config
     from frontier.seen.export.transfer import export
 
     with connected(redis_url, store_dir) as store:
         crawl = _crawl(store, namespace, crawl_id)
         require_project_of(crawl)
-        shape, name = seen_shape(crawl.config), crawl.shape[FINGERPRINTER]
+        shape, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
         with bar("partitions", crawl.config.partitions) as progress:
             urls = export(store, crawl, shape, file, name, progress)
     _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
@@ -150,7 +150,7 @@ def import_file(
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
     from frontier.cli.project_urls import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.export.transfer import Import
     from frontier.store.keys import CrawlKeys
 
@@ -168,7 +168,7 @@ def import_file(
         require_project_of(crawl)
         try:
             with bar("URLs", source.urls) as progress:
-                source.run(store, crawl, seen_shape(crawl.config), progress)
+                source.run(store, crawl, seen_config(crawl.config), progress)
         except BaseException:
             if source.read:
                 say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
@@ -193,10 +193,10 @@ def _plan_to_forget(
     by_partition: dict[int, list[int]],
     urls: int,
 ) -> _Forgetting:
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.status.seen_tiers import members
 
-    shape = seen_shape(crawl.config)
+    shape = seen_config(crawl.config)
     if not shape.has_set:
         raise CannotForget(crawl.keys.crawl_id)
     every = sum(map(len, by_partition.values()))
@@ -238,10 +238,10 @@ def _require_consent(said: dict[str, Any], *, yes: bool, as_json: bool) -> None:
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
 ) -> int:
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.seen_set import forget as forget_marks
 
-    shape, forgotten, done = seen_shape(crawl.config), 0, 0
+    shape, forgotten, done = seen_config(crawl.config), 0, 0
     try:
         with bar("forgetting", sum(map(len, by_partition.values()))) as progress:
             for partition, marks in by_partition.items():

@@ -93,10 +93,10 @@ def _config(
 
 def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
     """All partitions alike, then all URLs in one."""
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.capacity_plan import forecast
 
-    shape, size = seen_shape(config), config.seen_recent_size
+    shape, size = seen_config(config), config.seen_recent_size
     for partitions in dict.fromkeys((config.partitions, 1)):
         yield forecast(
             config.seen_tiers, shape.generation, shape.space, count, partitions, size
@@ -104,7 +104,7 @@ def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
 
 
 def _draw(path: Path, config: Config, count: int) -> None:
-    from frontier.cluster.shared_settings import seen_shape
+    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.capacity_plan import curve
     from frontier.seen.state import draw
 
@@ -116,7 +116,7 @@ def _draw(path: Path, config: Config, count: int) -> None:
         (count, min(rate * 10, 0.5)),
     ):
         other = _config(capacity, asked, "bloom", 64, config.partitions)
-        points = curve(seen_shape(other).generation, config.partitions, most)
+        points = curve(seen_config(other).generation, config.partitions, most)
         curves[f"CAPACITY {capacity:,}\nERROR_RATE {asked:g}"] = points
     draw(path, curves, count, rate)
 

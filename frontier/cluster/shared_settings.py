@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.queue.push import SeenShape
+from frontier.queue.push import SeenConfig
 from frontier.seen import bloom
 from frontier.store.client import Call
 from frontier.urls.canon.rulesets import label_of
@@ -43,7 +43,7 @@ def settled(config: Config, *, server_has_filters: bool) -> Config:
     return config
 
 
-def crawl_shape(
+def crawl_settings(
     config: Config, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Setting name to value, as stored with the crawl.
@@ -91,9 +91,9 @@ def fingerprinter_name(settings: Mapping[str, Any]) -> str:
         raise ConfigurationError(f"{FINGERPRINTER} = {value!r}: is no class") from None
 
 
-def seen_shape(config: Config) -> SeenShape:
+def seen_config(config: Config) -> SeenConfig:
     """The shared tiers of the seen test."""
-    return SeenShape(
+    return SeenConfig(
         has_bloom="bloom" in config.seen_tiers,
         has_set="set" in config.seen_tiers,
         capacity=bloom.share(config.bloom_capacity, config.partitions),

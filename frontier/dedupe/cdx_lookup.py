@@ -164,13 +164,13 @@ class CdxServers:
         rounds = -(-len(jobs) // WORKERS)
         began = time.perf_counter()
         with batch.changed:
-            patience = self._timeout * awake * rounds
-            batch.changed.wait_for(lambda: not batch.left, patience)
+            limit = self._timeout * awake * rounds
+            batch.changed.wait_for(lambda: not batch.left, limit)
             batch.over = True
             done = [job for job in jobs if job.done]
             late = {job.server for job in jobs if not job.done and job.server}
         for server in late:
-            server.failed(f"no answer within {patience:g} s")
+            server.failed(f"no answer within {limit:g} s")
         self.asked.seconds += time.perf_counter() - began
         self.asked.failed += len(jobs) - sum(not job.failed for job in done)
         return done

@@ -171,7 +171,7 @@ _HEADER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class LastCapture:
     """The last capture of a URL that had a validator, and its original."""
 
     url: str
@@ -193,7 +193,7 @@ class History:
         self._key = collection_keys(store, name).history()
         self._visibility = Visibility(store, name, crawl_id)
 
-    def lookup(self, url: str) -> Past | None:
+    def lookup(self, url: str) -> LastCapture | None:
         """What *url* answered last, if the reader may refer to it.
 
         Raises:
@@ -205,7 +205,7 @@ class History:
             return None
         return past
 
-    def add(self, captures: Sequence[Past]) -> bool:
+    def add(self, captures: Sequence[LastCapture]) -> bool:
         """Remember *captures*, in place of what was known of their URLs; true.
 
         Raises:
@@ -220,9 +220,9 @@ class History:
         return True
 
 
-def past_of(
+def last_capture_of(
     exchange: Exchange, digest: str, stored: Stored, original: Original
-) -> Past | None:
+) -> LastCapture | None:
     """What is remembered of *exchange*, which was stored as *original*.
 
     ``None`` if it has no validator, or is no answer to a plain GET, or became a
@@ -242,7 +242,7 @@ def past_of(
     )
     if not (etag or modified):
         return None
-    return Past(
+    return LastCapture(
         url=exchange.url,
         original=original,
         digest=digest,
@@ -253,7 +253,7 @@ def past_of(
     )
 
 
-def _write(past: Past) -> str:
+def _write(past: LastCapture) -> str:
     o = past.original
     facts = {
         "url": past.url,
@@ -269,7 +269,7 @@ def _write(past: Past) -> str:
     return json.dumps(facts, separators=(",", ":"))
 
 
-def _read(value: bytes, url: str) -> Past | None:
+def _read(value: bytes, url: str) -> LastCapture | None:
     try:
         facts: dict[str, Any] = json.loads(value)
         known = decode(str(facts["original"]))
@@ -284,4 +284,4 @@ def _read(value: bytes, url: str) -> Past | None:
     if known is None or facts.get("url") != url or not (safe and valid):
         return None
     original = known.original(owner, minted=minted)
-    return Past(url, original, digest, etag, modified, file, max(offset, 0))
+    return LastCapture(url, original, digest, etag, modified, file, max(offset, 0))

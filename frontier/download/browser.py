@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -149,9 +149,9 @@ def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
 class BrowserTraffic:
     """Listens to the pages of one crawler's scrapy-playwright handler."""
 
-    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
-        self._connection = connection
+        self._session = session
         self._pages: WeakKeyDictionary[Any, _Page] = WeakKeyDictionary()
         self._told = False
 
@@ -191,7 +191,7 @@ class BrowserTraffic:
 
     def _handler(self, request: Request) -> Any:
         """The handler of *request*, if it has a browser fetch that, in this thread."""
-        node = self._connection.node
+        node = self._session.node
         wanted = request.meta.get("playwright") and request.meta.get("archive", True)
         if not wanted or node.archive is None:
             return None
@@ -205,7 +205,7 @@ class BrowserTraffic:
 
     def take(self, request: Request, exchange: Exchange, *, is_own: bool) -> None:
         """Have *exchange* archived, which the page of *request* led to."""
-        archive = self._connection.node.archive
+        archive = self._session.node.archive
         if archive is None:
             return
         found = found_of(request)

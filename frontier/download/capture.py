@@ -7,7 +7,7 @@ between different names, and which headers the handler itself added to the reque
 
 What crossed the wire for one request, and how it becomes an exchange.
 
-The download handler (`frontier.download.handler`) fills a `Wire` while it works;
+The download handler (`frontier.download.handler`) fills a `RawExchange` while it works;
 what it keeps is what Scrapy's `Request` and `Response` do not: the head of the
 response byte for byte, the head of the request as it was written to the socket, the
 TLS connection, and the part of a body that was received before a download failed.
@@ -145,7 +145,7 @@ _LINE_END = re.compile(rb"(?<!\r)\r*+\n")
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Wire:
+class RawExchange:
     """One exchange as the download handler saw it."""
 
     started: float = 0.0
@@ -185,7 +185,7 @@ class Wire:
         self.raw = self.broken = False
 
 
-def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
+def exchange_of_raw(request: Request, wire: RawExchange) -> Exchange:
     """The exchange of *request*, as it was on the wire."""
     return Exchange(
         url=request.url,

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.dedupe.url_history import Past
+    from frontier.dedupe.url_history import LastCapture
     from frontier.model import Exchange
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
     from frontier.warc.readback import Kept
 
 UNCONDITIONAL = "frontier_unconditional"
@@ -53,15 +53,15 @@ _OF_THE_BODY = {b"content-length", b"content-type", b"content-encoding"}
 class Conditional:
     """Asks with what is stored, and hands on what was stored."""
 
-    def __init__(self, connection: Connection, crawler: Crawler) -> None:
-        self._connection = connection
+    def __init__(self, session: Session, crawler: Crawler) -> None:
+        self._session = session
         self._crawler = crawler
-        self._directory = connection.config.warc_dir
-        self._asked: WeakKeyDictionary[Request, Past] = WeakKeyDictionary()
+        self._directory = session.config.warc_dir
+        self._asked: WeakKeyDictionary[Request, LastCapture] = WeakKeyDictionary()
 
     async def ask(self, request: Request) -> None:
         """Make *request* conditional, if its response is stored on this machine."""
-        archive = self._connection.node.archive
+        archive = self._session.node.archive
         if (
             archive is None
             or archive.history is None
@@ -104,7 +104,7 @@ class Conditional:
         stats.inc_value("frontier/archive/unmodified")
         return _restored(response, kept)
 
-    def forget(self, request: Request) -> Past | None:
+    def forget(self, request: Request) -> LastCapture | None:
         """Take the added headers away; return what was asked with."""
         past = self._asked.pop(request, None)
         if past is not None:
@@ -112,8 +112,8 @@ class Conditional:
                 request.headers.pop(name, None)
         return past
 
-    def _past(self, url: str) -> Past | None:
-        archive = self._connection.node.archive
+    def _past(self, url: str) -> LastCapture | None:
+        archive = self._session.node.archive
         try:
             past = archive.history.lookup(url) if archive and archive.history else None
         except StoreError:

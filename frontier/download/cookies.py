@@ -32,7 +32,7 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from frontier.node import cookies as shared
 from frontier.scrapy_internals import BaseCookies, cookies_by_domain, takes_no_spider
-from frontier.session.session import connection_of
+from frontier.session.session import session_of
 from frontier.urls.scope import domain_of, is_public_suffix
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class _ScrapysJar(CookieJar):
 class CookiesMiddleware(BaseCookies):
     """Takes the place of Scrapy's, and does what its documentation says, for all."""
 
-    _connection: Connection
+    _session: Session
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -108,7 +108,7 @@ class CookiesMiddleware(BaseCookies):
             NotConfigured: ``COOKIES_ENABLED`` is false.
         """
         made = super().from_crawler(crawler)
-        made._connection = connection_of(crawler)
+        made._session = session_of(crawler)
         return made
 
     async def process_request(  # type: ignore[override]
@@ -120,7 +120,7 @@ class CookiesMiddleware(BaseCookies):
             self._tell_of_key(request)
             super().process_request(request)
             return
-        if not self._connection.node.cookies.is_current(jar):
+        if not self._session.node.cookies.is_current(jar):
             async with jar.lock:
                 await self._refresh(jar)
         if not request.cookies:
@@ -172,7 +172,7 @@ class CookiesMiddleware(BaseCookies):
             not host
             or not _is_plain(key)
             or request.meta.get("dont_merge_cookies", False)
-            or not self._connection.opened
+            or not self._session.opened
         ):
             return None
         domain = self._domain_of(host)
@@ -203,7 +203,7 @@ class CookiesMiddleware(BaseCookies):
     async def _refresh(self, jar: _Jar) -> None:
         """Put into Scrapy's jar what others have changed; *jar* is locked."""
         era = jar.era
-        fresh = await self._connection.node.cookies.refresh(jar)
+        fresh = await self._session.node.cookies.refresh(jar)
         if fresh is None:
             return
         self.crawler.stats.inc_value("frontier/cookies/read")
@@ -240,7 +240,7 @@ class CookiesMiddleware(BaseCookies):
         changes |= {field: "" for field in jar.stored if not _has(ours, field)}
         if not changes:
             return False
-        cookies: shared.Cookies = self._connection.node.cookies
+        cookies: shared.Cookies = self._session.node.cookies
         changed, refused = await cookies.write(jar, changes)
         self.crawler.stats.inc_value("frontier/cookies/written")
         if refused:

@@ -23,8 +23,9 @@ no head                               lost to the spider as before
 What always holds:
 
 1.  A head that was understood is in the wire's `response_head` byte for byte.
-2.  Where no head was found, all bytes are in the spool, and `Wire.raw` says so.
-3.  Where the body in the spool is not what the head says, `Wire.framing` says why.
+2.  Where no head was found, all bytes are in the spool, and `RawExchange.raw` says so.
+3.  Where the body in the spool is not what the head says, `RawExchange.framing` says
+    why.
 4.  A head of more than `MAX_HEAD` bytes fails the download; nothing keeps more.
 
 What a TLS connection says of itself, in the words of WARC-Protocol.
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frontier.download.body_spool import Spool
-    from frontier.download.capture import Wire
+    from frontier.download.capture import RawExchange
 
 
 _VERSION = re.compile(r"(TLS|SSL)v(\d)(?:\.(\d))?")
@@ -145,8 +146,8 @@ class Parser(LenientParser):
     """The call that ends an answer without a known end."""
 
     @property
-    def _wire(self) -> Wire:
-        wire: Wire = self.request.wire
+    def _wire(self) -> RawExchange:
+        wire: RawExchange = self.request.wire
         return wire
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)

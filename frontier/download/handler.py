@@ -9,7 +9,7 @@ Twisted words it, and everything of a download that fails after the head came.
 It hooks Twisted's client protocol where the bytes pass, and changes nothing of
 what Scrapy makes of them. What always holds:
 
-1.  A `Wire` is made for each request, and belongs to that request alone.
+1.  A `RawExchange` is made for each request, and belongs to that request alone.
 2.  Whatever came of an answer is archived (`frontier.download.framing`).
 3.  A connection on which more came than an answer is not used again.
 4.  The handler never waits: bodies go to disk in another thread.
@@ -31,7 +31,7 @@ from twisted.internet.defer import Deferred
 
 from frontier.download.addresses import Checked, CheckedAgent, refusing
 from frontier.download.body_spool import Spool, SpoolDirectory, excerpt_of
-from frontier.download.capture import Wire, truncation
+from frontier.download.capture import RawExchange, truncation
 from frontier.download.framing import Parser, undone
 from frontier.scrapy_internals import (
     BaseHandler,
@@ -44,7 +44,7 @@ from frontier.scrapy_internals import (
     settled,
     wrap_twisted_exceptions,
 )
-from frontier.session.session import connection_of
+from frontier.session.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -72,15 +72,15 @@ class CheckedHandler(BaseHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._connection = connection_of(crawler)
+        self._session = session_of(crawler)
 
     def checked(self, request: Request) -> Checked:
         """The look at the connections of *request*."""
-        return Checked(self._connection.hops, request)
+        return Checked(self._session.hops, request)
 
     def guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """What to wait for before *request* is written, if its lease has ended."""
-        gate = self._connection.gate
+        gate = self._session.gate
         return None if gate is None or gate.covers(request) else gate.covered(request)
 
     @as_scrapy_awaits
@@ -100,7 +100,7 @@ class CheckedHandler(BaseHandler):
 
 
 class Handler(CheckedHandler):
-    """Downloads http and https as Scrapy does, and leaves a `Wire` behind.
+    """Downloads http and https as Scrapy does, and leaves a `RawExchange` behind.
 
     Scrapy's own way to send is repeated here for one reason: its agent's class
     is no parameter.
@@ -109,13 +109,13 @@ class Handler(CheckedHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.connect_by(_Factory)
-        self._wires = self._connection.wires
-        self._spools = SpoolDirectory(self._connection.config)
+        self._wires = self._session.wires
+        self._spools = SpoolDirectory(self._session.config)
 
     @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
         """Download *request*; what crosses the wire is in the connection's `wires`."""
-        wire = self._wires[request] = Wire()
+        wire = self._wires[request] = RawExchange()
         agent: _Agent = self.make_agent(_Agent)
         agent.wire = wire
         agent.guard = partial(self.guard, request)
@@ -165,7 +165,7 @@ class _GuardedAgent(CheckedAgent):
 class _Agent(_GuardedAgent):
     """Scrapy's, with a wire that its connection writes to and a spool for the body."""
 
-    wire: Wire
+    wire: RawExchange
     spool: Spool
 
     def part(self, request: Request) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class _Wired:
 class _Tee:
     """A transport that notes the head of the request as it is written."""
 
-    def __init__(self, transport: Any, wire: Wire) -> None:
+    def __init__(self, transport: Any, wire: RawExchange) -> None:
         self._transport = transport
         self._wire = wire
 
@@ -242,7 +242,7 @@ class _Protocol(LenientProtocol):
     """A connection that tells the wire of each request what passes."""
 
     def request(self, request: Any) -> Deferred[IResponse]:
-        wire: Wire = request.wire
+        wire: RawExchange = request.wire
         wire.restart()  # a connection that was closed meanwhile is tried again
         write_to = request.writeTo
         request.writeTo = lambda transport: write_to(_Tee(transport, wire))

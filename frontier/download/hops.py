@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ STATS = {
 class Hops:
     """What the components that decide on hops share in one process."""
 
-    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
-        self._connection = connection
+        self._session = session
         self.refused: Counter[str] = Counter()
         """Requests that were not sent, by reason."""
         self._first: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Hops:
             or request.callback is NO_CALLBACK
         ):
             return False
-        if request not in self._connection.reservations:
+        if request not in self._session.reservations:
             return False
         return bool(meta.get("is_start_request")) or self._has_depths()
 
@@ -106,7 +106,7 @@ class Hops:
         Raises:
             URLTooLong: It has more than `MAX_URL` characters.
         """
-        if self._connection.config.warc_enabled and is_too_long(request.url):
+        if self._session.config.warc_enabled and is_too_long(request.url):
             self._refuse(request, LENGTH)
             raise URLTooLong(f"{request.url[:200]} has more than {MAX_URL} characters")
 
@@ -121,9 +121,9 @@ class Hops:
 
     async def permits(self, request: Request, kind: str, *, spelled: bool) -> bool:
         """Whether *request*, which leads to the class *kind*, may be sent."""
-        if not self._connection.opened:
+        if not self._session.opened:
             return False  # nothing is known, and nothing is to be sent
-        classes = self._connection.node.address_classes
+        classes = self._session.node.address_classes
         if classes.known(kind):
             return True
         is_seed = self.is_seed(request)
@@ -131,9 +131,9 @@ class Hops:
 
     def allows(self, kind: str) -> bool:
         """Whether the class *kind* is connected to, as far as is known here."""
-        if not self._connection.opened:
+        if not self._session.opened:
             return False
-        return kind in self._connection.node.address_classes.allowed
+        return kind in self._session.node.address_classes.allowed
 
     def refusal(self, request: Request, kind: str) -> AddressRefused:
         """The error of *request*, counted and told."""

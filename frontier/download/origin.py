@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
 
 
 logger = logging.getLogger(__name__)
@@ -83,16 +83,16 @@ _ABSTRACT = "scrapy.core.downloader.handlers.base"  # of handlers of any kind
 class Answering:
     """Tells the makers of one crawler's responses."""
 
-    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
         """Load the handlers that the project names.
 
         Raises:
             ConfigurationError: One of them is not there.
         """
         self._crawler = crawler
-        self._connection = connection
+        self._session = session
         self._told: set[str] = set()
-        self._named = tuple(map(_load, connection.config.warc_http_handlers))
+        self._named = tuple(map(_load, session.config.warc_http_handlers))
 
     def answer(self, request: Request, response: Response) -> tuple[Response, str]:
         """What is there instead of a wire: a response, and what made it.
@@ -100,7 +100,7 @@ class Answering:
         The maker is empty if a server sent the response; it is the handler's, if
         one gave any.
         """
-        given = self._connection.answered.pop(request, None)
+        given = self._session.answered.pop(request, None)
         if given is None:
             maker, given = MIDDLEWARE, response
         else:

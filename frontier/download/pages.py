@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.http import HtmlResponse, TextResponse
 
 from frontier.errors import WorkerFailed
-from frontier.session.session import connection_of
+from frontier.session.session import session_of
 from frontier.urls.links import read_links
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Document:
     """What *response* leads to: iterate `links`, then ask for `title`."""
 
     def __init__(self, crawler: Crawler, response: Response) -> None:
-        self._connection = connection_of(crawler)
+        self._session = session_of(crawler)
         self._response = response
-        config = self._connection.config
+        config = self._session.config
         self._limits = {
             "most": config.trap_page_links,
             "longest": config.trap_url_length,
@@ -76,11 +76,11 @@ class Document:
             **self._limits,
         }
         try:
-            workers = self._connection.workers
+            workers = self._session.workers
             async for part in workers.run("links", response.body, given):
                 for url in self._links_in(part):
                     yield url
-                await self._connection.let_store()
+                await self._session.let_store()
         except WorkerFailed as failed:
             self._give_up(failed.reason)
 
@@ -90,12 +90,12 @@ class Document:
         self.title = part["title"]
         for kind, count in part["left_out"].items():
             example, page = part["examples"][kind], self._response.url
-            self._connection.leave_out(kind, example, count, page)
+            self._session.leave_out(kind, example, count, page)
         return []
 
     def _give_up(self, reason: str) -> None:
         response = self._response
-        self._connection.count("frontier/pages/unread")
+        self._session.count("frontier/pages/unread")
         logger.error(
             "%s is archived, but not all of its links are followed: %s",
             response.url,
@@ -103,7 +103,7 @@ class Document:
         )
         if response.request is not None:
             reason = f"not all of its links could be read: {reason}"
-            self._connection.unread[response.request] = reason
+            self._session.unread[response.request] = reason
 
 
 def links_of(response: Response) -> list[str]:

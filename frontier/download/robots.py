@@ -43,7 +43,6 @@ from w3lib.url import safe_url_string
 
 from frontier.download.body_spool import EXCERPT
 from frontier.download.hops import SEED
-from frontier.download.lease_guard import LeaseGone
 from frontier.download.origin import (
     UNCONNECTED,
     UNRESOLVED,
@@ -51,6 +50,7 @@ from frontier.download.origin import (
     RobotsUnreachable,
     status_of,
 )
+from frontier.download.politeness import LeaseGone
 from frontier.errors import WorkerFailed
 from frontier.scrapy_internals import (
     EXCERPT_FLAG,
@@ -61,7 +61,7 @@ from frontier.scrapy_internals import (
     takes_no_spider,
     tell_robots_parsed,
 )
-from frontier.session.session import connection_of
+from frontier.session.session import session_of
 from frontier.urls.robots import LIMIT, first_part
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ class RobotsTxtMiddleware(BaseRobots):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._counts: Any = crawler.stats
-        self._connection = connection_of(crawler)
-        self._most = self._connection.config.crawl_delay_max
+        self._session = session_of(crawler)
+        self._most = self._session.config.crawl_delay_max
         self._floors: dict[str, float] = {}
         self._capped: set[str] = set()
         self._cache = _Cache()
@@ -269,7 +269,7 @@ class RobotsTxtMiddleware(BaseRobots):
     async def _fetch(self, origin: str, request: Request) -> Response | None:
         """The answer for robots.txt of *origin*; ``None`` after too many redirects."""
         url, passed = f"{origin}/robots.txt", list[str]()
-        is_seed = self._connection.hops.is_seed(request)
+        is_seed = self._session.hops.is_seed(request)
         while len(passed) <= MOST_HOPS:
             asks = Request(
                 url,
@@ -340,7 +340,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if len(body) <= INLINE:
             made = self.parse(body)
         else:
-            workers = self._connection.workers
+            workers = self._session.workers
             given = {"agent": self._agent(request)}
             async for _ in workers.run("robots", body, given):
                 pass  # it can be read within the limits of a worker
@@ -371,13 +371,13 @@ class RobotsTxtMiddleware(BaseRobots):
     def _refusal(self, request: Request, error: Exception) -> Exception:
         """The error of *request*, whose rules could not be had because of *error*."""
         if isinstance(error, AddressRefused):
-            return self._connection.hops.refusal(request, error.kind)
+            return self._session.hops.refusal(request, error.kind)
         if isinstance(error, LeaseGone) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
         reason = f"robots.txt of its host cannot be had: {_said(error)}"
-        self._connection.unread[request] = reason
+        self._session.unread[request] = reason
         return RobotsUnreachable(reason)
 
     def _tell(self) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys, PartitionKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 
 PAUSE = 0.2
@@ -51,11 +51,11 @@ MOST = 5000
 """Marks of one partition per call, and while its server does not answer."""
 
 
-class Starts:
+class DeliveryMarks:
     """Marks what one node has started."""
 
-    def __init__(self, patience: Patience, keys: CrawlKeys) -> None:
-        self._patience = patience
+    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
+        self._outage_retry = outage_retry
         self._keys = keys
         self._begun: dict[int, list[int]] = defaultdict(list)
         self._ended: dict[int, list[int]] = defaultdict(list)
@@ -84,7 +84,7 @@ class Starts:
             marks += [(p, ids, False) for p, ids in ended.items()]
             calls = [self._call(*one) for one in marks]
             for one, reply in zip(
-                marks, await self._patience.parts(calls), strict=True
+                marks, await self._outage_retry.parts(calls), strict=True
             ):
                 if isinstance(reply, StoreUnavailable):
                     self._put_back(*one)
@@ -123,7 +123,7 @@ class Acks:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
@@ -135,7 +135,7 @@ class Acks:
         journal: Callable[[int, str, bytes], None] | None = None,
         charge: Callable[[Reservation], str] | None = None,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._inbox = inbox
@@ -165,7 +165,7 @@ class Acks:
     async def bury(self, reservation: Reservation, reason: str) -> None:
         """Move *reservation* to the dead letter."""
         keys = self._keys.partition(reservation.lease.partition)
-        await self._patience.run([bury_call(keys, reservation, reason)])
+        await self._outage_retry.run([bury_call(keys, reservation, reason)])
         self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.settle(reservation)
@@ -205,7 +205,7 @@ class Acks:
             calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:
-            replies = await self._patience.run([call for _, call in asked])
+            replies = await self._outage_retry.run([call for _, call in asked])
             refused = []
             for (lease, call), reply in zip(asked, replies, strict=True):
                 try:

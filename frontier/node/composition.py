@@ -4,7 +4,7 @@ What always holds:
 
 1.  A part is handed those that it needs when it is built, so the order in which
     they are built here is the order in which they may know each other.
-2.  Nothing runs before one of `Parts.loops` does.
+2.  Nothing runs before one of `Composition.loops` does.
 
 The server of a node: the one that its settings name, or the embedded one.
 
@@ -20,17 +20,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
-from frontier.cluster.shared_settings import seen_shape
-from frontier.download.host_delays import Manners
+from frontier.cluster.shared_settings import seen_config
 from frontier.errors import StoreUnavailable
 from frontier.files import mode_of
 from frontier.model import Member
-from frontier.node.acks import Acks, Starts
+from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.address_classes import AddressClasses
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
-from frontier.node.end_of_crawl import Ending
-from frontier.node.failover import Setback
-from frontier.node.heartbeat import Keeper
+from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.failover import Failover
+from frontier.node.heartbeat import Heartbeat
+from frontier.node.host_delays import HostDelays
+from frontier.node.host_ips import Addresses
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.journal.restoring import Restoring
@@ -38,15 +40,13 @@ from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
-from frontier.node.single_host_warning import Advice
+from frontier.node.single_host_warning import SingleHostWarning
 from frontier.queue.spill import Spilling
-from frontier.queue.spill_files import shelf_of
-from frontier.seen.memory_limit import Budget
+from frontier.queue.spill_files import spill_files_of
+from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
 from frontier.store.client import given
 from frontier.store.embedded import EmbeddedStore
-from frontier.urls.addresses import AddressClasses
-from frontier.urls.host_ips import Addresses
 from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
     from frontier.settings.config import Config
     from frontier.store.client import Call, Store
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 
-class Backing:
+class NodeServer:
     """Joins the embedded store in *directory* where no server is given."""
 
     def __init__(self, directory: Path) -> None:
@@ -137,14 +137,14 @@ class Whole(Protocol):
         """The crawl has ended at a limit; see `Owner.on_limit`."""
 
 
-class Parts:
+class Composition:
     """Everything of a node that works by itself."""
 
     def __init__(
         self,
         config: Config,
         store: Store,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         journal: Journaling,
         *,
@@ -159,43 +159,43 @@ class Parts:
         self._config = config
         ttl = config.lease_ttl
         self.leases = Leases(
-            patience.once, keys, config.node_id, ttl=ttl, some=patience.some
+            outage_retry.once, keys, config.node_id, ttl=ttl, some=outage_retry.some
         )
         self.membership = Membership(
-            patience.once,
+            outage_retry.once,
             keys,
             Member(config.node_id, config.node_weight),
             config.partitions,
             ttl=ttl,
         )
         self.outbox = Outbox(
-            patience,
+            outage_retry,
             keys,
-            seen_shape(config),
+            seen_config(config),
             on_verdicts=node.on_verdicts,
             on_risen=node.on_risen,
             journal=journal.pushed,
             process=journal.process,
         )
         self.restoring = Restoring(
-            patience,
+            outage_retry,
             keys,
             self.outbox,
             directory=config.journal_dir,
             partitions=config.partitions,
             journaled=journal.durable,
         )
-        self.starts = Starts(patience, keys)
-        self.manners = Manners(patience, keys)
-        self.portions = Portions(patience, keys, partitions=config.partitions)
-        self.addresses = Addresses(patience, keys)
+        self.starts = DeliveryMarks(outage_retry, keys)
+        self.host_delays = HostDelays(outage_retry, keys)
+        self.portions = Portions(outage_retry, keys, partitions=config.partitions)
+        self.addresses = Addresses(outage_retry, keys)
         allowed = frozenset(config.allow_addresses)
         given = None if SEEDS in allowed else allowed
-        self.address_classes = AddressClasses(patience, keys, given)
-        self.cookies = Cookies(patience, keys)
-        self.claims = Claims(patience, keys, node_id=config.node_id, ttl=ttl)
+        self.address_classes = AddressClasses(outage_retry, keys, given)
+        self.cookies = Cookies(outage_retry, keys)
+        self.claims = Claims(outage_retry, keys, node_id=config.node_id, ttl=ttl)
         self.inbox = Inbox(
-            patience,
+            outage_retry,
             keys,
             self.leases,
             node_id=config.node_id,
@@ -207,38 +207,40 @@ class Parts:
             on_ready=owner.on_ready,
             partitions=config.partitions,
         )
-        self.aside = patience.aside = SettingAside(
+        self.aside = outage_retry.aside = SettingAside(
             store,
             keys,
             self.leases,
             self.inbox,
-            seen_shape(config),
+            seen_config(config),
             partitions=config.partitions,
             on_aside=node.on_aside,
         )
         store.on_damaged = self.aside.answer
         self.spilling = Spilling(
-            patience,
+            outage_retry,
             keys,
             self.leases,
             self.inbox,
             order=config.order,
             partitions=config.partitions,
             max_bytes=config.queue_max_bytes,
-            shelf=shelf_of(config.queue_spill_dir, keys, mode_of(config.file_mode)),
+            spill_files=spill_files_of(
+                config.queue_spill_dir, keys, mode_of(config.file_mode)
+            ),
         )
         self.quotas: Quotas | None = None
         """What each host may have, if there is a limit."""
         if config.host_max_pages or config.host_max_bytes:
             self.quotas = self.inbox.quotas = Quotas(
-                patience,
+                outage_retry,
                 keys,
                 order=config.order,
                 max_pages=config.host_max_pages,
                 max_bytes=config.host_max_bytes,
             )
         self.acks = Acks(
-            patience,
+            outage_retry,
             keys,
             self.leases,
             self.inbox,
@@ -250,7 +252,7 @@ class Parts:
             charge=self.quotas.charge if self.quotas is not None else None,
         )
         self.recovery = Recovery(
-            patience,
+            outage_retry,
             keys,
             self.leases,
             self.inbox,
@@ -261,7 +263,7 @@ class Parts:
             start_again=owner.start_again,
         )
         self.lending = Lending(
-            patience,
+            outage_retry,
             keys,
             self.leases,
             self.inbox,
@@ -274,7 +276,7 @@ class Parts:
         """Who counts what the node does, if the crawl has a limit."""
         if limits:
             self.spending = Spending(
-                patience,
+                outage_retry,
                 keys,
                 limits,
                 node_id=config.node_id,
@@ -283,7 +285,7 @@ class Parts:
                 on_allowed=owner.on_ready,
                 on_limit=node.on_limit,
             )
-        self._setback = Setback(
+        self._setback = Failover(
             store,
             keys,
             self.leases,
@@ -292,9 +294,9 @@ class Parts:
             order=config.order,
             on_forgotten=owner.on_forgotten,
         )
-        patience.on_change(self._examine)
-        self.keeper = Keeper(
-            patience,
+        outage_retry.on_change(self._examine)
+        self.heartbeat = Heartbeat(
+            outage_retry,
             keys,
             self.membership,
             self.leases,
@@ -307,10 +309,10 @@ class Parts:
             on_finished=node.on_finished,
             on_order=node.on_order,
             on_death=self.restoring.look,
-            before_release=self.manners.flush,
+            before_release=self.host_delays.flush,
             lending=self.lending,
         )
-        self.lending.on_change = self.keeper.hurry
+        self.lending.on_change = self.heartbeat.hurry
         self.watchdog: Watchdog | None = None
         """Who keeps the leases while a callback keeps this process busy."""
         if config.busy_max:
@@ -323,8 +325,8 @@ class Parts:
                 timeout=answer_time,
                 process=self.claims.key,
             )
-        self.ending = Ending(
-            patience,
+        self.ending = EndOfCrawl(
+            outage_retry,
             keys,
             self.leases,
             self.inbox,
@@ -336,14 +338,14 @@ class Parts:
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
         )
-        self.budget: Budget | None = None
+        self.budget: SeenMemoryLimit | None = None
         """Who looks after the memory of the sets, if there is a limit."""
         if config.seen_set_max_bytes:
-            self.budget = Budget(
-                patience,
+            self.budget = SeenMemoryLimit(
+                outage_retry,
                 keys,
                 self.leases,
-                seen_shape(config),
+                seen_config(config),
                 partitions=config.partitions,
                 max_bytes=config.seen_set_max_bytes,
             )
@@ -362,7 +364,7 @@ class Parts:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
-        loops += [self.keeper.run, self.keeper.renew, self.starts.run]
+        loops += [self.heartbeat.run, self.heartbeat.renew, self.starts.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
         loops += [self.restoring.run, self.portions.run]
         if self.watchdog is not None:
@@ -370,9 +372,9 @@ class Parts:
         if self._config.queue_max_bytes:
             loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare
-            loops.append(self.manners.run)
+            loops.append(self.host_delays.run)
             if self._config.host_shards == 1:
-                loops.append(Advice(self.membership, self.inbox).run)
+                loops.append(SingleHostWarning(self.membership, self.inbox).run)
         if self.spending is not None:
             loops.append(self.spending.run)
         if self.budget is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 FRESH = 0.1
 """Seconds for which a look at the index is relied on."""
@@ -63,8 +63,8 @@ class Jar:
 class Cookies:
     """Reads and changes the jars of a crawl."""
 
-    def __init__(self, patience: Patience, keys: CrawlKeys) -> None:
-        self._patience = patience
+    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
+        self._outage_retry = outage_retry
         self._keys = keys
         self._versions: dict[str, int] = {}
         self._last = 0
@@ -92,7 +92,7 @@ class Cookies:
             return None
         era, version = self.era, self._versions.get(jar.name, 0)
         read = Call.command("HGETALL", self._keys.jar(jar.name))
-        (reply,) = await self._patience.run([read])
+        (reply,) = await self._outage_retry.run([read])
         jar.version, jar.era = version, era
         return {_text(field): _text(value) for field, value in reply.items()}
 
@@ -110,7 +110,9 @@ class Cookies:
             [keys.jar(jar.name), keys.cookies(), keys.meta()],
             [jar.name, keys.born, MAX_COOKIES, MAX_JARS, *arguments],
         )
-        ((version, before, refused),) = await self._patience.run([merge], copied=True)
+        ((version, before, refused),) = await self._outage_retry.run(
+            [merge], copied=True
+        )
         jar.era = era
         if version > 0 and before == jar.version:  # nobody else's change is missing
             jar.version = version
@@ -118,7 +120,7 @@ class Cookies:
 
     def _is_fresh(self) -> bool:
         looked = self._looked_at
-        same = self._changed == self._patience.changed
+        same = self._changed == self._outage_retry.changed
         return same and looked is not None and time.monotonic() - looked < FRESH
 
     def _is_stale(self, jar: Jar) -> bool:
@@ -140,12 +142,16 @@ class Cookies:
         return self._looking
 
     async def _do_look(self) -> None:
-        changed = self._patience.changed
+        changed = self._outage_retry.changed
         if changed != self._changed:
             self._changed = changed
             self._versions.clear()
             self._last, self._looked_at, self.era = 0, None, self.era + 1
-        run = self._patience.run if self._looked_at is None else self._patience.once
+        run = (
+            self._outage_retry.run
+            if self._looked_at is None
+            else self._outage_retry.once
+        )
         while True:
             began = time.monotonic()
             call = Call.command(

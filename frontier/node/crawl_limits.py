@@ -13,15 +13,6 @@ What always holds:
 
 Who dies with allowances loses them when it is taken off the map.
 
-Scrapy's limits, and ours, as those of the whole crawl.
-
-``CLOSESPIDER_PAGECOUNT``, ``_ITEMCOUNT``, ``_ERRORCOUNT`` and ``_TIMEOUT`` end a
-spider of plain Scrapy. Here they end the crawl, on all its nodes: what Scrapy's
-`CloseSpider` counts is counted for all nodes together (`frontier.node.crawl_limits`).
-Scrapy's extension goes on to count on each node, which finds the same or less.
-``CLOSESPIDER_PAGECOUNT_NO_ITEM`` and ``_TIMEOUT_NO_ITEM`` stay what they are: about
-one node, which leaves; the crawl stays open.
-
 What nodes count of groups of URLs, summed up in the store.
 
 What always holds:
@@ -44,27 +35,16 @@ from collections import Counter
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy import signals
-from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
-
-from frontier.errors import ConfigurationError, StoreRefused
+from frontier.errors import StoreRefused
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import CRAWL_SPEND
-from frontier.urls.seen_hash import mark, partition_of
+from frontier.urls.seen_hash import partition_of, seen_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from scrapy import Request
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from scrapy.settings import BaseSettings
-
-    from frontier.node.host_quotas import Quotas
-    from frontier.queue.reserve import Reservation
-    from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
     from frontier.urls.traps import Group
 
 
@@ -77,8 +57,10 @@ DELAY = 0.05
 class Portions:
     """Tells the store of portions, and *on_total* of the sum of a group after each."""
 
-    def __init__(self, patience: Patience, keys: CrawlKeys, *, partitions: int) -> None:
-        self._patience = patience
+    def __init__(
+        self, outage_retry: OutageRetry, keys: CrawlKeys, *, partitions: int
+    ) -> None:
+        self._outage_retry = outage_retry
         self._keys = keys
         self._partitions = partitions
         self._waiting: Counter[Group] = Counter()
@@ -104,7 +86,7 @@ class Portions:
         told, self._waiting = self._waiting, Counter()
         calls = [self._call(group, count) for group, count in told.items()]
         try:
-            totals = await self._patience.run(calls)
+            totals = await self._outage_retry.run(calls)
         except StoreRefused as error:  # a limit of this node's own is left
             if not self._has_failed:
                 self._has_failed = True
@@ -120,97 +102,8 @@ class Portions:
     def _call(self, group: Group, count: int) -> Call:
         partition = partition_of(group.host, self._partitions)
         name = self._keys.partition(partition).groups
-        field = str(mark(f"{group.kind} {group.name}".encode("utf-8", "replace")))
+        field = str(seen_hash(f"{group.kind} {group.name}".encode("utf-8", "replace")))
         return Call.command("HINCRBY", name, field, count)
-
-
-def limits_of(settings: BaseSettings, config: Config) -> Limits:
-    """The limits of the crawl in *settings* and *config*.
-
-    Raises:
-        ConfigurationError: One of Scrapy's is not a number.
-    """
-    found = {}
-    for name in ("pages", "items", "errors"):
-        found[name] = int(_number(settings.getint, LIMITS[name].setting))
-    seconds = _number(settings.getfloat, LIMITS[TIME].setting)
-    return Limits(**found, bytes=config.crawl_max_bytes, seconds=seconds)
-
-
-def size_of(response: Response) -> int:
-    """The bytes of *response* as it came, as Scrapy's stats count them."""
-    head = get_header_size(response.headers) + get_status_size(response.status) + 4
-    return len(response.body) + head
-
-
-def _number(get: Callable[[str], float], name: str) -> float:
-    try:
-        return max(0, get(name))
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name}: {error}") from None
-
-
-class Charged:
-    """Has the quotas of hosts count what one crawler's requests bring."""
-
-    def __init__(
-        self,
-        crawler: Crawler,
-        quotas: Quotas,
-        reservations: Mapping[Request, Reservation],
-    ) -> None:
-        self._quotas = quotas
-        self._reservations = reservations
-        crawler.signals.connect(self.page, signal=signals.response_received)
-        crawler.signals.connect(self.bytes, signal=signals.response_downloaded)
-
-    def page(self, request: Request) -> None:
-        """A response has come that is no redirect."""
-        reservation = self._reservations.get(request)
-        if reservation is not None:
-            self._quotas.add(reservation, 1, 0)
-
-    def bytes(self, response: Response, request: Request) -> None:
-        """A response has come over the network."""
-        reservation = self._reservations.get(request)
-        if reservation is not None:
-            self._quotas.add(reservation, 0, size_of(response))
-
-
-class Counted:
-    """Has *spending* count what one crawler does."""
-
-    def __init__(self, crawler: Crawler, spending: Spending) -> None:
-        self._spending = spending
-        for handler, signal in (
-            (self.page, signals.response_received),
-            (self.item, signals.item_scraped),
-            (self.error, signals.spider_error),
-            (self.bytes, signals.response_downloaded),
-        ):
-            crawler.signals.connect(handler, signal=signal)
-
-    def page(self) -> None:
-        """A response has come that is no redirect."""
-        self._spending.add("pages")
-
-    def item(self) -> None:
-        """An item has passed all pipelines."""
-        self._spending.add("items")
-
-    def error(self) -> None:
-        """A callback has raised an exception."""
-        self._spending.add("errors")
-
-    def bytes(self, response: Response) -> None:
-        """A response has come over the network."""
-        self._spending.add("bytes", size_of(response))
-
-    def closing(self, reason: str) -> None:
-        """Note that Scrapy has found on this node that a limit is reached."""
-        for name, limit in LIMITS.items():
-            if reason == limit.reason:
-                self._spending.reach(name)
 
 
 INTERVAL = 1.0
@@ -276,7 +169,7 @@ class Spending:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         limits: Limits,
         *,
@@ -286,7 +179,7 @@ class Spending:
         on_allowed: Callable[[], None],
         on_limit: Callable[[str], None],
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
         self._born = keys.born
         self._limits = limits
@@ -349,7 +242,7 @@ class Spending:
             waiting = 0 if last else self._waiting()
             self._allowed = min(self._allowed, waiting)
             call = self._call(counts, waiting - self._allowed)
-            (reply,) = await self._patience.run([call])
+            (reply,) = await self._outage_retry.run([call])
             state, limit, granted = reply
             self._allowed += int(granted)
             if granted:

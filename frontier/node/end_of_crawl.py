@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.node.inbox import Inbox
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 INTERVAL = 0.5
 """Seconds between scans while the first of the nodes is idle; of one before which
@@ -41,12 +41,12 @@ BATCH = 128
 """Partitions per round trip."""
 
 
-class Ending:
+class EndOfCrawl:
     """Looks for the end of the crawl while this node has nothing to do."""
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
@@ -59,7 +59,7 @@ class Ending:
         rank: Callable[[], int] = lambda: 0,
         last_look: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._inbox = inbox
@@ -100,7 +100,7 @@ class Ending:
                     pushed = None
                     continue
                 ended = await crawls.finish(
-                    self._patience.once,
+                    self._outage_retry.once,
                     self._keys,
                     ttl=self._ttl,
                     incomplete=bool(self._aside),
@@ -127,7 +127,7 @@ class Ending:
         for first in range(0, self._partitions, BATCH):
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
-            replies = await self._patience.once(calls)
+            replies = await self._outage_retry.once(calls)
             for partition, reply in zip(batch, replies, strict=True):
                 if reply[0] == ASIDE:
                     self._aside[partition] = reply[1]
@@ -164,4 +164,4 @@ class Ending:
         elif scan.ready and not scan.queues:
             counts = self._keys.partition(partition).counts
             reason = f"its ready is {scan.ready}, and no queue has anything"
-            await self._patience.set_aside(partition, counts, reason)
+            await self._outage_retry.set_aside(partition, counts, reason)

@@ -52,7 +52,7 @@ BATCH = 256
 """Partitions per round trip."""
 
 
-class Setback:
+class Failover:
     """Compares a store that was away with what one node knows of it."""
 
     def __init__(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from frontier.node.inbox import Inbox
     from frontier.node.lending import Lending
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +69,9 @@ class Deaths:
     """
 
     def __init__(
-        self, patience: Patience, ttl: float, on_death: Callable[[], None]
+        self, outage_retry: OutageRetry, ttl: float, on_death: Callable[[], None]
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._on_death = on_death
         self._window = MOMENT + ttl
         self._lived: set[str] = set()
@@ -87,21 +87,21 @@ class Deaths:
             self._on_death()
         self._lived = {member.node_id for member in view.members if member.weight}
         for name, when in list(self._died.items()):
-            changed = self._patience.changed
+            changed = self._outage_retry.changed
             if changed is not None and abs(when - changed) < self._window:
                 del self._died[name]
-                if self._patience.may_lose:
+                if self._outage_retry.may_lose:
                     logger.warning(AROUND_A_FAILOVER, name)
             elif now - when > self._window:
                 del self._died[name]
 
 
-class Keeper:
+class Heartbeat:
     """Keeps this node's place in the ring and the leases that come with it."""
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         membership: Membership,
         leases: Leases,
@@ -118,7 +118,7 @@ class Keeper:
         before_release: Callable[[], Awaitable[None]] | None = None,
         lending: Lending | None = None,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._membership = membership
         self._leases = leases
@@ -133,7 +133,7 @@ class Keeper:
         self._before_release = before_release
         self._lending = lending
         self._told = -1
-        self._deaths = Deaths(patience, ttl, on_death)
+        self._deaths = Deaths(outage_retry, ttl, on_death)
         self._hurried = asyncio.Event()
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, ttl / 5)
@@ -201,7 +201,7 @@ class Keeper:
         following = self._following
         if following is None or following.done():
             following = self._following = asyncio.create_task(self._follow(view))
-        most = None if self._patience.alone else self._beat
+        most = None if self._outage_retry.alone else self._beat
         done, _ = await asyncio.wait({following}, timeout=most)
         return following.result() if done else False
 
@@ -266,21 +266,21 @@ class Keeper:
 
     async def _reclaim(self, taken: Acquired) -> None:
         keys = self._keys.partition(taken.lease.partition)
-        reply, started = await self._patience.run(
+        reply, started = await self._outage_retry.run(
             [list_reserved(keys), started_call(keys)]
         )
         try:
             groups = weighed(reply, started, taken.lease)
         except CodecError as error:
             partition = taken.lease.partition
-            await self._patience.set_aside(partition, keys.reserved, str(error))
+            await self._outage_retry.set_aside(partition, keys.reserved, str(error))
             return
         calls = []
         for delivered, why, entries in groups:
             calls += requeue_calls(
                 keys, taken.lease, self._order, entries, delivered=delivered, why=why
             )
-        for result in await self._patience.run(calls):
+        for result in await self._outage_retry.run(calls):
             try:
                 back, dead = requeued(result, taken.lease)
             except LeaseLost:
@@ -289,7 +289,7 @@ class Keeper:
                 return
             self.reclaimed += back
             self.dead += dead
-        await self._patience.run([forget_call(keys)])
+        await self._outage_retry.run([forget_call(keys)])
 
     async def _renew(self) -> None:
         ready, lost = await self._leases.renew()

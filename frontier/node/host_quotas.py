@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frontier.model import Lease, Order
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +42,14 @@ class Quotas:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         *,
         order: Order,
         max_pages: int,
         max_bytes: int,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._order = order
         self._max = (max_pages, max_bytes)
@@ -115,7 +115,7 @@ class Quotas:
         ]
         found = []
         for (lease, queue), reply in zip(
-            over, await self._patience.run(calls), strict=True
+            over, await self._outage_retry.run(calls), strict=True
         ):
             left, skipped = (-1, 0) if reply is None else map(int, reply)
             found.append((lease, queue, left, skipped))
@@ -144,10 +144,10 @@ class Quotas:
     async def _learn(self, which: tuple[int, int], queue_keys: list[str]) -> None:
         name = self._keys.partition(which[0]).spent
         fields = [f"{what}:{key}" for key in queue_keys for what in ("pages", "bytes")]
-        (counts,) = await self._patience.run([Call.command("HMGET", name, *fields)])
+        (counts,) = await self._outage_retry.run([Call.command("HMGET", name, *fields)])
         if bad := [n for n in counts if n is not None and not is_number(n)]:
             reason = f"{bad[0][:40]!r} is not a number"
-            await self._patience.set_aside(which[0], name, reason)
+            await self._outage_retry.set_aside(which[0], name, reason)
             return
         numbers = [int(count or 0) for count in counts]
         for place, queue_key in enumerate(queue_keys):

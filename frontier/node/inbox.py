@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from frontier.model import Lease, Order
     from frontier.node.host_quotas import Quotas
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Inbox:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
         *,
@@ -85,7 +85,7 @@ class Inbox:
         on_ready: Callable[[], None],
         partitions: int = MOST_PARTITIONS,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._node_id = node_id
@@ -198,7 +198,7 @@ class Inbox:
             Call.command("ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1)
             for p in looked
         ]
-        replies = await self._patience.run(calls)
+        replies = await self._outage_retry.run(calls)
         for partition, names in zip(looked, replies, strict=True):
             self.learn(partition, filter(None, map(readable, names)))
             if strange := [name for name in names if not readable(name)]:
@@ -209,7 +209,7 @@ class Inbox:
                     queues,
                     strange[0][:100],
                 )
-                await self._patience.run([Call.command("ZREM", queues, *strange)])
+                await self._outage_retry.run([Call.command("ZREM", queues, *strange)])
 
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
@@ -254,7 +254,7 @@ class Inbox:
             calls += requeue_calls(
                 keys, group[0].lease, self._order, entries, delivered=False
             )
-        await self._patience.run(calls)
+        await self._outage_retry.run(calls)
         for reservation in back:
             self._drop(reservation)
 
@@ -298,7 +298,7 @@ class Inbox:
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
         call = Call.command("LPOP", key, MAX_QUEUES)
-        (hints,) = await self._patience.parts([call])
+        (hints,) = await self._outage_retry.parts([call])
         self.deaf = isinstance(hints, StoreUnavailable)
         if self.deaf:
             self._ask_again = time.monotonic() + RETRY
@@ -390,7 +390,7 @@ class Inbox:
             leases[partition] = lease
             keys = self._keys.partition(partition)
             calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
-        replies = await self._patience.parts(calls)
+        replies = await self._outage_retry.parts(calls)
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             if isinstance(reply, StoreUnavailable):
@@ -468,7 +468,7 @@ class Inbox:
                 self._unsure.pop(partition, None)
         asked = list(self._unsure.items())
         keys = [self._keys.partition(partition) for partition, _ in asked]
-        replies = await self._patience.parts([list_reserved(each) for each in keys])
+        replies = await self._outage_retry.parts([list_reserved(each) for each in keys])
         for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 continue
@@ -476,7 +476,7 @@ class Inbox:
                 unknown = unknown_of(reply, lease, self.open)
             except CodecError as error:
                 self._unsure.pop(partition, None)
-                await self._patience.set_aside(partition, each.reserved, str(error))
+                await self._outage_retry.set_aside(partition, each.reserved, str(error))
                 continue
             calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
             if await self._run_under(lease, calls):
@@ -490,7 +490,7 @@ class Inbox:
         The store refuses them if it has ended, but that may pass.
         """
         while True:
-            replies = await self._patience.parts(calls)
+            replies = await self._outage_retry.parts(calls)
             if any(isinstance(reply, StoreUnavailable) for reply in replies):
                 return False
             if None not in replies:

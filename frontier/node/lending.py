@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from frontier.queue.claims import Origin
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Lending:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
@@ -87,7 +87,7 @@ class Lending:
         resolve: Callable[[dict[int, list[str]]], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._inbox = inbox
@@ -175,7 +175,7 @@ class Lending:
             Call.command("ZSCORE", self._keys.partition(partition).queues, queue)
             for partition, queue in asked
         ]
-        replies = await self._patience.run(calls)
+        replies = await self._outage_retry.run(calls)
         alive = {p for p, lives in zip(processes, replies, strict=False) if lives}
         gone: dict[int, list[str]] = defaultdict(list)
         for (partition, queue), score in zip(
@@ -211,7 +211,7 @@ class Lending:
             Call.command("LLEN", self._keys.partition(p).ready(queue))
             for p, queue in queues
         ]
-        replies = await self._patience.run(calls)
+        replies = await self._outage_retry.run(calls)
         empty = {place for place, n in zip(queues, replies, strict=True) if not n}
         missing = {
             one.claim.number
@@ -231,7 +231,7 @@ class Lending:
         lines = [(p, one.queue) for p in asked for one in self._claims.of(p)[:1]]
         hints = hints_of(lines, ring, self._node_id)
         kept_ms = int(ASK * 5000)
-        await self._patience.run(hint_calls(self._keys, hints, kept_ms))
+        await self._outage_retry.run(hint_calls(self._keys, hints, kept_ms))
         owned = set(ring.owned_by(self._node_id))
         # Hints about these go to their owners.
         if borrowed := set(self._leases.held) - owned:
@@ -257,9 +257,9 @@ class Claims:
     """Keeps what only this process can make, and says that the process lives."""
 
     def __init__(
-        self, patience: Patience, keys: CrawlKeys, *, node_id: str, ttl: float
+        self, outage_retry: OutageRetry, keys: CrawlKeys, *, node_id: str, ttl: float
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._node_id = node_id
         self._ttl = ttl
@@ -306,7 +306,7 @@ class Claims:
     async def _say(self) -> None:
         key = self._keys.process(self.process)
         ttl_ms = int(self._ttl * 1000)
-        await self._patience.run(
+        await self._outage_retry.run(
             [Call.command("SET", key, self._node_id, "PX", ttl_ms)]
         )
         self.announced = True
@@ -327,7 +327,7 @@ class Claims:
         """Say that this process has ended: its claims are for others to resolve."""
         if self.announced:
             key = self._keys.process(self.process)
-            await self._patience.run([Call.command("DEL", key)])
+            await self._outage_retry.run([Call.command("DEL", key)])
 
     @property
     def waiting(self) -> bool:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import crawls
 from frontier.cluster import set_aside as aside
 from frontier.cluster.crawls import LIMIT
-from frontier.cluster.shared_settings import FILTER_PROBE, crawl_shape, settled
+from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.errors import (
     CrawlLost,
     FrontierError,
@@ -33,7 +33,7 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.node.archiving import Archive, claim
-from frontier.node.composition import Backing, Parts
+from frontier.node.composition import Composition, NodeServer
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
 from frontier.node.journal.writer import Journaling
@@ -43,8 +43,8 @@ from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.push import Push
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.copies import Copies
-from frontier.store.outage_retry import Patience
-from frontier.urls.seen_hash import mark
+from frontier.store.outage_retry import OutageRetry
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -110,7 +110,7 @@ class Node:
         self._cap = cap
         self._host_of = host_of
         self._loops = Loops(self._on_failure)
-        self._backing = Backing(config.store_dir)
+        self._backing = NodeServer(config.store_dir)
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
@@ -154,9 +154,9 @@ class Node:
             self.config, server_has_filters=await self._has_filters()
         )
         revive = self._backing.revive if self._backing.embedded else None
-        self._patience = Patience(self._store, revive)
-        self.run = self._patience.run
-        shape = crawl_shape(config, settings)
+        self._outage_retry = OutageRetry(self._store, revive)
+        self.run = self._outage_retry.run
+        shape = crawl_settings(config, settings)
         self.keys = await self._reach(
             lambda: crawls.enter(
                 self._store.run,
@@ -177,10 +177,10 @@ class Node:
             if not config.collection_redis_url:
                 self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
-        parts = self._parts = Parts(
+        parts = self._parts = Composition(
             config,
             self._store,
-            self._patience,
+            self._outage_retry,
             self.keys,
             self._journal,
             node=self,
@@ -196,7 +196,7 @@ class Node:
         self.cookies, self.portions = parts.cookies, parts.portions
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
-        await parts.keeper.beat()
+        await parts.heartbeat.beat()
         if parts.watchdog is not None:
             await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
@@ -240,7 +240,7 @@ class Node:
     async def _pulse(self) -> None:
         """Say so soon if a server hangs, and have nobody wait for one of several."""
         silence = min(SILENCE, self.config.lease_ttl / 3)
-        await self._store.pulse(silence, self._patience.note_silence)
+        await self._store.pulse(silence, self._outage_retry.note_silence)
 
     def _on_replaced(self) -> None:
         if self.archive is not None:
@@ -281,7 +281,7 @@ class Node:
     ) -> None:
         """Have a URL tested and queued; never waits."""
         queue = f"{priority}:{queue_key}"
-        push = Push(mode, mark(fingerprint), queue, priority, item, tag)
+        push = Push(mode, seen_hash(fingerprint), queue, priority, item, tag)
         self.outbox.put(partition, push)
 
     def take(self) -> Reservation | None:
@@ -322,7 +322,7 @@ class Node:
     def sent(self, reservation: Reservation, delay: float) -> None:
         """Note that a request was sent, and for how long to leave its host alone."""
         if self.config.queue_key != "url":
-            self._parts.manners.sent(reservation, delay)
+            self._parts.host_delays.sent(reservation, delay)
 
     @property
     def share(self) -> float:
@@ -336,7 +336,7 @@ class Node:
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
         return crawls.StartLock(
-            self._patience.run,
+            self._outage_retry.run,
             self.keys,
             start_id,
             self.config.node_id,
@@ -363,7 +363,7 @@ class Node:
     @property
     def reclaimed(self) -> int:
         """How many reservations of dead nodes this one put back."""
-        return self._parts.keeper.reclaimed
+        return self._parts.heartbeat.reclaimed
 
     def leave(self) -> None:
         """Give back what is not started, and each partition when it is done.
@@ -372,7 +372,7 @@ class Node:
         """
         self.inbox.stopped = True
         if not self.finished:
-            self._parts.keeper.leave()
+            self._parts.heartbeat.leave()
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
@@ -413,7 +413,7 @@ class Node:
         await self.archived()
         if self._parts.spending is not None:
             await self._parts.spending.report(last=True)
-        await self._parts.manners.flush()
+        await self._parts.host_delays.flush()
 
     async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
@@ -430,7 +430,9 @@ class Node:
         left = await self._membership.leave(report)
         if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
-            await crawls.retire(self._patience.run, namespace, self._spider, crawl_id)
+            await crawls.retire(
+                self._outage_retry.run, namespace, self._spider, crawl_id
+            )
             if left == 0:
                 if self.archive is not None:
                     archive = self.archive
@@ -439,7 +441,7 @@ class Node:
 
     async def _remove_frontier(self) -> None:
         try:
-            await remove_frontier(self._patience.once, self.keys, self.config)
+            await remove_frontier(self._outage_retry.once, self.keys, self.config)
         except FrontierError as error:
             logger.error(  # noqa: TRY400 (all is said)
                 "the frontier of %s is not removed: %s; frontier crawl close "
@@ -458,7 +460,7 @@ class Node:
         if hasattr(self, "_parts") and self._parts.watchdog is not None:
             self._parts.watchdog.close()
         if hasattr(self, "_patience"):
-            self._patience.stop()
+            self._outage_retry.stop()
         if hasattr(self, "_store"):
             await self._store.close()
         await self._backing.leave()
@@ -524,7 +526,7 @@ class Node:
         """Another node has found the end, and what is set aside."""
         try:
             keys, partitions = self.keys, self.config.partitions
-            found = await aside.set_aside(self._patience.run, keys, partitions)
+            found = await aside.set_aside(self._outage_retry.run, keys, partitions)
         except FrontierError as error:
             self._on_failure(error)
         else:
@@ -539,7 +541,7 @@ class Node:
         if not self._incomplete:
             self._incomplete = True
             self.inbox.stopped = True
-            self._parts.keeper.leave()
+            self._parts.heartbeat.leave()
             self._owner.on_incomplete(aside.described(found))
 
     def on_limit(self, limit: str) -> None:
@@ -547,7 +549,7 @@ class Node:
         if not self._at_limit:
             self._at_limit = True
             self.inbox.stopped = True
-            self._parts.keeper.leave()
+            self._parts.heartbeat.leave()
             self._owner.on_limit(limit)
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from frontier.cluster.ring import Ring
-    from frontier.queue.push import Plan, Push, SeenShape
+    from frontier.queue.push import Plan, Push, SeenConfig
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 
 MOST = 1000
@@ -99,16 +99,16 @@ class Outbox:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
-        shape: SeenShape,
+        shape: SeenConfig,
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_risen: Callable[[list[tuple[int, str]]], list[Call]],
         journal: Callable[[int, int, Sequence[Push]], None] | None = None,
         process: str = "",
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self.pusher = Pusher(keys, shape, process=process)
         self._on_verdicts = on_verdicts
         self._on_risen = on_risen
@@ -290,12 +290,12 @@ class Outbox:
         """
         risen: list[tuple[int, str]] = []
         while batches:
-            if calls is None and not self._patience.alone:
+            if calls is None and not self._outage_retry.alone:
                 calls = self._calls(batches)
-                replies = await self._patience.parts(calls, copied=True)
+                replies = await self._outage_retry.parts(calls, copied=True)
                 batches, calls, replies = self._leave(batches, calls, replies)
             else:
-                replies = await self._patience.run(
+                replies = await self._outage_retry.run(
                     calls or self._calls(batches), copied=True
                 )
             calls, again = None, []
@@ -310,7 +310,7 @@ class Outbox:
                 except PushForgotten:
                     done = None
                     if not self.pusher.is_outdated(partition):
-                        self._patience.doubt()
+                        self._outage_retry.doubt()
                 if done is None:
                     again.append((partition, pushes))
                     continue
@@ -319,8 +319,8 @@ class Outbox:
                 self._keep(partition, pushes)
                 self._tell(pushes, done.verdicts)
             for partition, pushes, fault in damaged:
-                await self._patience.set_aside(partition, fault.key, fault.reason)
-                if not await self._patience.hold(partition, pushes):
+                await self._outage_retry.set_aside(partition, fault.key, fault.reason)
+                if not await self._outage_retry.hold(partition, pushes):
                     again.append((partition, pushes))
                     continue
                 self._land(partition, pushes)
@@ -331,7 +331,7 @@ class Outbox:
         if hints := self._on_risen(risen):
             # A renewal tells of what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
-                await self._patience.once(hints)
+                await self._outage_retry.once(hints)
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:
         """Count *pushes* as stored."""
@@ -364,7 +364,7 @@ class Outbox:
         plans: list[Plan] = []
         urls = 0
         for partition, pushes in batches:
-            full = urls + len(pushes) > MAX_URLS or not self._patience.alone
+            full = urls + len(pushes) > MAX_URLS or not self._outage_retry.alone
             if plans and full:
                 calls.append(joined(plans))
                 plans, urls = [], 0

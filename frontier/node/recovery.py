@@ -26,7 +26,7 @@ from frontier.queue.reserve import (
     reserved,
     split_name,
 )
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from frontier.node.outbox import Outbox
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Recovery:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
@@ -64,7 +64,7 @@ class Recovery:
         order: Order,
         start_again: Callable[[set[str]], Awaitable[set[str]]],
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._inbox = inbox
@@ -97,7 +97,7 @@ class Recovery:
         wanted = dict.fromkeys(queues, AT_ONCE)
         call = reserve_call(self._keys.partition(partition), lease, self._order, wanted)
         try:
-            (reply,) = await self._patience.once([call])
+            (reply,) = await self._outage_retry.once([call])
         except StoreUnavailable:
             await self._inbox.recover([lease])
             return []
@@ -173,7 +173,7 @@ class Recovery:
             await self._outbox.flush()
 
     def _again(self, origin: Origin) -> None:
-        number = mark(origin.item)
+        number = seen_hash(origin.item)
         priority = split_name(origin.queue)[0]
         push = Push(FORCE, number, origin.queue, priority, origin.item)
         self._outbox.put(origin.partition, push)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CrawlOpen
 from frontier.seen.state import partition_state, state_call
 from frontier.store.client import Call
@@ -23,7 +23,7 @@ from frontier.store.scripts import CRAWL_REMOVE
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.seen.state import PartitionState
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys, PartitionKeys
@@ -55,7 +55,7 @@ async def remove_frontier(
     """
     if (await run([Call.to(CRAWL_REMOVE, [keys.meta()])])) == [0]:
         raise CrawlOpen(keys.crawl_id)
-    shape = seen_shape(config)
+    shape = seen_config(config)
     for first in range(0, config.partitions, BATCH):
         numbers = range(first, min(first + BATCH, config.partitions))
         batch = [keys.partition(number) for number in numbers]
@@ -97,7 +97,7 @@ async def _empty(run: Run, keys: PartitionKeys) -> None:
 
 
 def _seen_names(
-    keys: PartitionKeys, shape: SeenShape, state: PartitionState
+    keys: PartitionKeys, shape: SeenConfig, state: PartitionState
 ) -> Iterator[str]:
     """The filters and the sets of a partition; not the key that tells of them."""
     layout, least = state.layout, shape.space.groups

@@ -27,7 +27,7 @@ from frontier.cluster.set_aside import (
     faults_of,
     lease_calls,
 )
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, KeyDamaged, LayoutStale
 from frontier.model import Layout
 from frontier.node.set_aside import drive
@@ -52,7 +52,7 @@ from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
@@ -127,7 +127,7 @@ class Repair:
         crawl = stored_crawl(store, namespace, crawl_id)
         self._keys, self._state = crawl.keys, crawl.state
         self.partitions = crawl.config.partitions
-        self._shape: SeenShape = seen_shape(crawl.config)
+        self._shape: SeenConfig = seen_config(crawl.config)
         self.outcome = Repaired(crawl_id)
 
     def run(

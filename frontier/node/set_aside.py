@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.errors import KeyDamaged
     from frontier.node.inbox import Inbox
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.client import BlockingStore, Store
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
@@ -73,7 +73,7 @@ class SettingAside:
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
-        shape: SeenShape,
+        shape: SeenConfig,
         *,
         partitions: int,
         on_aside: Callable[[], None],
@@ -165,7 +165,9 @@ class Holding:
     A node that owns one of them notices with its next call there.
     """
 
-    def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
+    def __init__(
+        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+    ) -> None:
         self._store = store
         self._keys = keys
         self._shape = shape

@@ -20,7 +20,7 @@ MANY = 1_000
 """URLs of one host that make it worth to divide it."""
 
 
-class Advice:
+class SingleHostWarning:
     """Says once that one big host is crawled by one node of several."""
 
     def __init__(self, membership: Membership, inbox: Inbox) -> None:

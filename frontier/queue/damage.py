@@ -19,7 +19,7 @@ from frontier.store.damage import wrong_type
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.keys import PartitionKeys
 
 NUMBERS = (
@@ -48,7 +48,7 @@ def is_last_push(value: bytes) -> bool:
 
 
 def look(
-    keys: PartitionKeys, shape: SeenShape | None = None
+    keys: PartitionKeys, shape: SeenConfig | None = None
 ) -> Generator[list[Call], list[Any], list[tuple[str, str]]]:
     """Yield calls, and be sent their replies; return keys' faults.
 
@@ -148,7 +148,7 @@ def _of_spent(spent: Mapping[bytes, bytes]) -> list[tuple[str, str]]:
 
 
 def _of_seen(
-    values: Sequence[bytes | None], shape: SeenShape | None
+    values: Sequence[bytes | None], shape: SeenConfig | None
 ) -> list[tuple[str, str]]:
     faults = [
         ("seen", f"its {name} is not a number")

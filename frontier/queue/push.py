@@ -64,7 +64,7 @@ _pack = msgpack.Packer(use_bin_type=False).pack
 
 
 @dataclass(frozen=True, slots=True)
-class SeenShape:
+class SeenConfig:
     """The shared tiers of a crawl and what their first generation is sized for."""
 
     has_bloom: bool
@@ -165,7 +165,7 @@ class Pushed:
 
 def push_call(
     keys: PartitionKeys,
-    shape: SeenShape,
+    shape: SeenConfig,
     layout: Layout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
@@ -179,7 +179,7 @@ def push_call(
 
 def push_plan(
     keys: PartitionKeys,
-    shape: SeenShape,
+    shape: SeenConfig,
     layout: Layout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
@@ -205,7 +205,7 @@ def push_plan(
 
 
 def split_call(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, total: int
+    keys: PartitionKeys, shape: SeenConfig, layout: Layout, total: int
 ) -> Call:
     """The call that gives a partition's set *total* buckets, and pushes nothing."""
     made = _Planner(keys, shape, layout, 0)
@@ -228,7 +228,7 @@ class _Planner:
     def __init__(
         self,
         keys: PartitionKeys,
-        shape: SeenShape,
+        shape: SeenConfig,
         layout: Layout,
         adding: int,
         turn: Turn | None = None,
@@ -288,7 +288,7 @@ class _Planner:
         return Plan(self._names, _pack(plan))
 
 
-def _filters(shape: SeenShape, layout: Layout, adding: int) -> Iterator[Any]:
+def _filters(shape: SeenConfig, layout: Layout, adding: int) -> Iterator[Any]:
     """What the script must know of each Bloom generation, and of one to be made."""
     if shape.native:
         # A filter of the server's grows by itself: each part has half the error
@@ -330,7 +330,7 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     return Pushed(layout, reply[6].decode("ascii"), risen)
 
 
-def _must_grow(shape: SeenShape, layout: Layout, adding: int) -> bool:
+def _must_grow(shape: SeenConfig, layout: Layout, adding: int) -> bool:
     if layout.blooms == 0:
         return True
     return layout.last + adding > shape.generation(layout.blooms - 1).capacity

@@ -31,7 +31,7 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from frontier.queue.push import Plan, Push, Pushed, SeenShape
+    from frontier.queue.push import Plan, Push, Pushed, SeenConfig
     from frontier.store.keys import CrawlKeys
 
 KNOWN = 600.0
@@ -50,7 +50,7 @@ class Pusher:
     def __init__(
         self,
         keys: CrawlKeys,
-        shape: SeenShape,
+        shape: SeenConfig,
         clock: Callable[[], float] = time.monotonic,
         process: str = "",
     ) -> None:

@@ -38,7 +38,7 @@ from frontier.queue.spill_blocks import (
     spill_call,
     unspill_call,
 )
-from frontier.queue.spill_files import Shelving
+from frontier.queue.spill_files import SpillFilesHolder
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.model import Lease
     from frontier.node.inbox import Inbox
-    from frontier.queue.spill_files import Shelf
+    from frontier.queue.spill_files import SpillFiles
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Spilling:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
@@ -97,9 +97,9 @@ class Spilling:
         order: Order,
         partitions: int,
         max_bytes: int,
-        shelf: Shelf | None = None,
+        spill_files: SpillFiles | None = None,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._inbox = inbox
@@ -107,7 +107,7 @@ class Spilling:
         self._order = order
         self._partitions = partitions
         self._max_bytes = max_bytes
-        self._shelving = Shelving(patience, keys, order, shelf)
+        self._shelving = SpillFilesHolder(outage_retry, keys, order, spill_files)
         self._short: dict[tuple[int, str], None] = {}
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -175,7 +175,7 @@ class Spilling:
                 excess = await self._compress(part.lease, excess, each)
             except LeaseLost as error:
                 await self._lose(error)
-        if excess > 0 and self._shelving.shelf is not None:
+        if excess > 0 and self._shelving.spill_files is not None:
             excess = await self._shelve(await self._parts(), excess)
         if excess > budget * FREE:
             self._warn(budget)
@@ -194,7 +194,7 @@ class Spilling:
                 return False
             keys = self._keys.partition(partition)
             place = 0 if self._order is Order.BFS else -1
-            blocks, block = await self._patience.run(
+            blocks, block = await self._outage_retry.run(
                 [
                     Call.command("LLEN", keys.spilled(queue)),
                     Call.command("LINDEX", keys.spilled(queue), place),
@@ -206,7 +206,7 @@ class Spilling:
             call = await asyncio.to_thread(
                 unspill_call, keys, lease, self._order, queue, blocks, block, shelved
             )
-            (reply,) = await self._patience.run([call])
+            (reply,) = await self._outage_retry.run([call])
             if not done(reply, lease):
                 return False
             self.restored += shelved.count if shelved else count_of(block)
@@ -225,7 +225,7 @@ class Spilling:
         async with self._turn:
             keys = self._keys.partition(lease.partition)
             ready = keys.ready(queue)
-            blocks, mark, length = await self._patience.run(
+            blocks, mark, length = await self._outage_retry.run(
                 [
                     Call.command("LLEN", keys.spilled(queue)),
                     Call.command("LPOS", ready, MARK, "MAXLEN", MARK_LIMIT),
@@ -238,14 +238,14 @@ class Spilling:
             if length - first < BLOCK + behind:
                 return 0, 0
             read = Call.command("LRANGE", ready, first, first + BLOCK - 1)
-            (found,) = await self._patience.run([read])
+            (found,) = await self._outage_retry.run([read])
             items = fitting(found)
             if not items or MARK in items:
                 return 0, 0
             call = await asyncio.to_thread(
                 spill_call, keys, lease, queue, blocks, items
             )
-            (reply,) = await self._patience.run([call])
+            (reply,) = await self._outage_retry.run([call])
             if not done(reply, lease):
                 return 0, 0
             self.spilled += len(items)
@@ -266,7 +266,7 @@ class Spilling:
                 for p in leases
             ]
             for lease, reply in zip(
-                leases, await self._patience.run(calls), strict=True
+                leases, await self._outage_retry.run(calls), strict=True
             ):
                 ready, spilled, packed = (int(value or 0) for value in reply)
                 found.append(_Part(lease, ready - spilled, packed))
@@ -275,10 +275,10 @@ class Spilling:
     async def _bytes_of_one(self, parts: Iterable[_Part]) -> float:
         """What a URL in a list takes, by some URLs of some lists of *parts*."""
         keys = [self._keys.partition(part.lease.partition) for part in parts]
-        names = await self._patience.run(
+        names = await self._outage_retry.run(
             [Call.command("ZRANGE", each.queues, 0, SAMPLE - 1) for each in keys]
         )
-        lists = await self._patience.run(
+        lists = await self._outage_retry.run(
             [
                 Call.command("LRANGE", each.ready(queue.decode()), 0, SAMPLE - 1)
                 for each, queues in zip(keys, names, strict=True)
@@ -295,7 +295,7 @@ class Spilling:
         lengths = []
         for first in range(0, len(queues), BATCH):
             some = queues[first : first + BATCH]
-            lengths += await self._patience.run(
+            lengths += await self._outage_retry.run(
                 [Call.command("LLEN", keys.ready(queue)) for queue in some]
             )
         long = [(n, q) for n, q in zip(lengths, queues, strict=True) if n >= LEAST]
@@ -330,7 +330,7 @@ class Spilling:
     async def _queues(self, partition: int) -> list[str]:
         keys = self._keys.partition(partition)
         call = Call.command("ZRANGE", keys.queues, 0, MAX_QUEUES - 1)
-        (found,) = await self._patience.run([call])
+        (found,) = await self._outage_retry.run([call])
         names = [queue.decode() for queue in found]
         return [name for name in names if not process_of(name)]
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from frontier.model import Lease
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 
 KEPT = 300.0
@@ -56,7 +56,7 @@ _VERSION = 2
 """Beside that of blocks, as both stand in one list."""
 
 
-class Shelf:
+class SpillFiles:
     """The files of one crawl below *directory*; every method waits for the disk."""
 
     def __init__(self, directory: Path, mode: int = FILE_MODE) -> None:
@@ -112,13 +112,13 @@ class Shelf:
                 (self.directory / self._gone.popleft()[1]).unlink()
 
 
-def shelf_of(
+def spill_files_of(
     directory: Path | None, keys: CrawlKeys, mode: int = FILE_MODE
-) -> Shelf | None:
+) -> SpillFiles | None:
     """The shelf of a crawl in *directory*, if there is one."""
     if directory is None:
         return None
-    return Shelf(directory / f"{keys.namespace}-{keys.crawl_id}", mode)
+    return SpillFiles(directory / f"{keys.namespace}-{keys.crawl_id}", mode)
 
 
 def is_address(element: bytes) -> bool:
@@ -159,16 +159,20 @@ NEAR = 2
 """Blocks of a queue that come next, and stay in the store."""
 
 
-class Shelving:
+class SpillFilesHolder:
     """Moves blocks of one node's partitions to files, and reads them."""
 
     def __init__(
-        self, patience: Patience, keys: CrawlKeys, order: Order, shelf: Shelf | None
+        self,
+        outage_retry: OutageRetry,
+        keys: CrawlKeys,
+        order: Order,
+        spill_files: SpillFiles | None,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._order = order
-        self.shelf = shelf
+        self.spill_files = spill_files
 
     async def fetch(self, element: bytes) -> Shelved | None:
         """What is in the file that *element* leads to; ``None`` if to none.
@@ -182,18 +186,18 @@ class Shelving:
             count, size = sizes_of(element)
         except CodecError:
             return None  # no block either
-        if self.shelf is None:
+        if self.spill_files is None:
             raise FileNotFoundError("FRONTIER_QUEUE_SPILL_DIR is not set here")
         try:
-            block = await asyncio.to_thread(self.shelf.get, element)
+            block = await asyncio.to_thread(self.spill_files.get, element)
         except CodecError as error:
             return Shelved(error, count, size)
         return Shelved(block, count, size)
 
     async def forget(self, address: bytes) -> None:
         """Have the file of *address* removed later."""
-        if self.shelf is not None:
-            await asyncio.to_thread(self.shelf.forget, address)
+        if self.spill_files is not None:
+            await asyncio.to_thread(self.spill_files.forget, address)
 
     async def shelve(self, lease: Lease, queue: str) -> int:
         """Put the first block of *queue* that may go to a file into one.
@@ -206,12 +210,12 @@ class Shelving:
         """
         keys = self._keys.partition(lease.partition)
         index, block = await self._first(keys.spilled(queue))
-        if self.shelf is None or not count_of(block):
+        if self.spill_files is None or not count_of(block):
             return 0
-        put = self.shelf.put
+        put = self.spill_files.put
         address = await asyncio.to_thread(put, block, lease.partition, lease.token)
         call = shelve_call(keys, lease, queue, index, block, address)
-        (reply,) = await self._patience.run([call])
+        (reply,) = await self._outage_retry.run([call])
         if not done(reply, lease):
             await self.forget(address)
             return 0
@@ -219,14 +223,14 @@ class Shelving:
 
     async def _first(self, name: str) -> tuple[int, bytes]:
         """The place of the first block that may go to a file, and the block."""
-        (blocks,) = await self._patience.run([Call.command("LLEN", name)])
+        (blocks,) = await self._outage_retry.run([Call.command("LLEN", name)])
         oldest = self._order is Order.BFS
         low, high = (NEAR, blocks) if oldest else (0, blocks - NEAR)
         block = b""
         while low < high:
             middle = (low + high) // 2
             read = Call.command("LINDEX", name, middle)
-            (found,) = await self._patience.run([read])
+            (found,) = await self._outage_retry.run([read])
             if is_address(found or b""):
                 low = middle + 1
             else:

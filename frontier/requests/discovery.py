@@ -35,7 +35,7 @@ from frontier import model
 from frontier.errors import WriterStopped
 from frontier.model import Found
 from frontier.scrapy_internals import takes_no_spider
-from frontier.session.session import connection_of
+from frontier.session.session import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.model import Stored
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
 
 META = "frontier_found"
 """Key of ``meta``: ``[via, hops, seed, redirects]``; hops ``None`` if not known, and
@@ -66,7 +66,7 @@ class DiscoveryMiddleware:
     """Notes in each request of a page how it was found."""
 
     def __init__(self, crawler: Crawler) -> None:
-        config = connection_of(crawler).config
+        config = session_of(crawler).config
         if not (config.warc_enabled and (config.warc_metadata or config.warc_log)):
             raise NotConfigured  # with a reason, Scrapy would warn
 
@@ -96,10 +96,10 @@ class DiscoveryMiddleware:
             yield each
 
 
-def noting_of(connection: Connection) -> Callable[[Any, Request], Any] | None:
+def noting_of(session: Session) -> Callable[[Any, Request], Any] | None:
     """What notes the links of pages, if they are wanted."""
-    wanted = connection.config.warc_outlinks and connection.node.archive is not None
-    return _Outlinks(connection).noting if wanted else None
+    wanted = session.config.warc_outlinks and session.node.archive is not None
+    return _Outlinks(session).noting if wanted else None
 
 
 class _Outlinks:
@@ -110,12 +110,12 @@ class _Outlinks:
     so before its request can be acked; the ack waits for it.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def noting(self, output: Any, request: Request) -> Any:
         """*output* of the callback of *request*, an iterator if it was iterable."""
-        page = self._connection.stored.get(request)
+        page = self._session.stored.get(request)
         if page is None:
             return output
         letter = _letter_of(request)
@@ -148,7 +148,7 @@ class _Outlinks:
             self._record(links, page)
 
     def _record(self, links: _Links, page: Future[Stored]) -> None:
-        archive = self._connection.node.archive
+        archive = self._session.node.archive
         if not links.found or archive is None:
             return
         with suppress(WriterStopped):  # then the request is not acked either

@@ -30,7 +30,7 @@ from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import host_of
 from frontier.scrapy_internals import started
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from frontier.queue.claims import Claim
     from frontier.queue.reserve import Reservation
-    from frontier.requests.seen_mode import Modes
-    from frontier.session.session import Connection
-    from frontier.urls.partition import Place, Places
+    from frontier.requests.seen_mode import SeenModes
+    from frontier.session.session import Session
+    from frontier.urls.partition import QueueAddress, QueueAddresses
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +71,14 @@ class _Lineage:
 class Keeping:
     """Keeps the requests of one node that cannot be stored."""
 
-    def __init__(self, connection: Connection, modes: Modes, places: Places) -> None:
-        self._connection = connection
-        self._node = connection.node
+    def __init__(
+        self, session: Session, modes: SeenModes, places: QueueAddresses
+    ) -> None:
+        self._session = session
+        self._node = session.node
         self._modes = modes
         self._places = places
-        self._fingerprints = connection.fingerprints
+        self._fingerprints = session.fingerprints
         self._kinds: dict[str, _Kind] = {}
         self._reasons: dict[int, str] = {}
         self._lineages: WeakKeyDictionary[Request, _Lineage] = WeakKeyDictionary()
@@ -124,17 +126,17 @@ class Keeping:
         request: Request,
         mode: str,
         fingerprint: bytes,
-        place: Place,
+        place: QueueAddress,
         lineage: _Lineage,
         error: NotSerializable,
     ) -> None:
         outbox, claims = self._node.outbox, self._node.claims
         if mode == ONCE:
-            if self._connection.config.seen_start:
-                only_mark = Push(TEST, mark(fingerprint), "", 0, b"")
+            if self._session.config.seen_start:
+                only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
                 outbox.put(place.partition, only_mark)
             fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
-        number, marks = mark(fingerprint), lineage.marks
+        number, marks = seen_hash(fingerprint), lineage.marks
         if mode != FORCE:
             marks += ((place.partition, number),)
         queue_key = place.queue_key
@@ -161,7 +163,7 @@ class Keeping:
         self, request: Request, delivered: Mapping[Request, Reservation]
     ) -> _Lineage:
         if self._modes.is_start(request):
-            return _Lineage((), (), self._connection.start_id)
+            return _Lineage((), (), self._session.start_id)
         parent = PARENT.get()
         parents = [parent] if parent in delivered else list(delivered)
         origins: dict[Origin, None] = {}
@@ -193,7 +195,7 @@ class Keeping:
                 self._count(reason, push.tag.url)
 
     def _count(self, reason: str, url: str) -> None:
-        self._connection.count("frontier/queue/local")
+        self._session.count("frontier/queue/local")
         if reason not in self._kinds and len(self._kinds) >= MAX_KINDS:
             reason = OTHERS
         kind = self._kinds.setdefault(reason, _Kind(url))
@@ -219,14 +221,14 @@ class Keeping:
 
     async def start_again(self, crawler: Crawler) -> None:
         """Schedule what `Spider.start` yields; items it yields were scraped before."""
-        connection = self._connection
+        session = self._session
         async with self._starting:
-            before = connection.starting
-            connection.starting = connection.starts_again = True
+            before = session.starting
+            session.starting = session.starts_again = True
             try:
                 await self._crawl_starts(crawler)
             finally:
-                connection.starting, connection.starts_again = before, False
+                session.starting, session.starts_again = before, False
 
     async def _crawl_starts(self, crawler: Crawler) -> None:
         engine: Any = crawler.engine

@@ -10,7 +10,7 @@ from frontier.queue.push import FORCE, MARK, TEST
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
     from frontier.urls.fingerprint import Fingerprints
 
 ONCE = "once"
@@ -20,18 +20,18 @@ START_SALT = b"start"
 """What makes those marks where the crawl has no salt."""
 
 
-class Modes:
+class SeenModes:
     """The mode of each request: one of `frontier.queue.push`, or `ONCE`."""
 
-    def __init__(self, connection: Connection, fingerprints: Fingerprints) -> None:
-        self._connection = connection
+    def __init__(self, session: Session, fingerprints: Fingerprints) -> None:
+        self._session = session
         self._fingerprints = fingerprints
 
     def of(self, request: Request) -> str:
         """The mode of *request*."""
         if self.is_start(request):
             # every node has the seeds, whatever dont_filter says
-            config, carried = self._connection.config, self._connection.carried
+            config, carried = self._session.config, self._session.carried
             return ONCE if carried or not config.seen_start else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
@@ -44,18 +44,18 @@ class Modes:
 
     def start_fingerprint(self, fingerprint: bytes) -> bytes:
         """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
-        salt = self._connection.carried or START_SALT
+        salt = self._session.carried or START_SALT
         return hashlib.sha256(fingerprint + salt).digest()
 
     def is_start(self, request: Request) -> bool:
         """Whether `Spider.start` made *request*."""
-        starts = self._connection.start_requests
+        starts = self._session.start_requests
         return bool(starts) and request in starts
 
     def _is_carried_start(self, request: Request) -> bool:
         """Whether a start request led to *request* that others may have seen."""
         is_start = request.meta.get("is_start_request")  # Scrapy says so
-        return bool(self._connection.carried and is_start)
+        return bool(self._session.carried and is_start)
 
     def _same_page(self, request: Request, source: str) -> bool:
         """Whether a redirect leads to another spelling of where it came from.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.seeds.read import fault_of
-from frontier.urls.fingerprint import canonical
+from frontier.urls.plain_fingerprint import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

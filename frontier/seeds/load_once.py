@@ -34,7 +34,7 @@ from frontier.store.scripts import SEED_DONE, SEED_HOLD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frontier.queue.push import Plan, Push, SeenShape
+    from frontier.queue.push import Plan, Push, SeenConfig
     from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CrawlKeys
 
@@ -99,7 +99,9 @@ class SeedLock:
 class Seeder:
     """Pushes seeds to their partitions, many per round trip, and waits for it."""
 
-    def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
+    def __init__(
+        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+    ) -> None:
         self._store = store
         self._keys = keys
         self._pusher = Pusher(keys, shape)

@@ -14,14 +14,14 @@ from frontier.queue.reserve import queue_name
 from frontier.requests.seen_mode import START_SALT
 from frontier.requests.stored_request import Allowed, is_callback
 from frontier.seeds.line import Seed, SeedFault, is_plain
-from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.seen_hash import mark
+from frontier.urls.plain_fingerprint import of_plain_get
+from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from frontier.urls.partition import Places
+    from frontier.urls.partition import QueueAddresses
 
 IS_START = "is_start_request"
 """What Scrapy writes into the ``meta`` of start requests."""
@@ -36,7 +36,7 @@ class SeedPushes:
 
     def __init__(
         self,
-        places: Places,
+        places: QueueAddresses,
         fingerprint: Callable[[Request], bytes],
         *,
         spider: type[Any] | None,
@@ -101,9 +101,9 @@ class SeedPushes:
         pushes = []
         if self._salt:
             if self._is_seen:
-                pushes.append((number, Push(TEST, mark(fingerprint), "", 0, b"")))
+                pushes.append((number, Push(TEST, seen_hash(fingerprint), "", 0, b"")))
             fingerprint = hashlib.sha256(fingerprint + self._salt).digest()
-        push = Push(TEST, mark(fingerprint), queue, seed.priority, item, seed)
+        push = Push(TEST, seen_hash(fingerprint), queue, seed.priority, item, seed)
         return [*pushes, (number, push)]
 
     def _of(self, request: Request) -> bytes:

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import (
     FILTER_PROBE,
-    crawl_shape,
-    seen_shape,
+    crawl_settings,
+    seen_config,
     settled,
 )
 from frontier.errors import LayoutStale, StoreRefused, StoreUnavailable
@@ -43,7 +43,7 @@ from frontier.seen.seen_set import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import RegistryKeys
-from frontier.urls.seen_hash import mark, partition_of
+from frontier.urls.seen_hash import partition_of, seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -98,7 +98,7 @@ FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 
 
-class Cascade:
+class BlockingSeenTest:
     """The seen-set of one crawl, from `open` until `close`."""
 
     def __init__(
@@ -107,13 +107,13 @@ class Cascade:
         self._config = config
         self._settings = settings
         self._spider = spider
-        self._shape = seen_shape(config)
+        self._shape = seen_config(config)
         self._layouts: dict[int, Layout] = {}
         self._keys: CrawlKeys | None = None
         self._embedded: EmbeddedStore | None = None
         self._store: BlockingStore | None = None
         self.crawl_id = config.crawl_id or f"{spider}-dupefilter"
-        self.patience = PATIENCE
+        self.outage_retry = PATIENCE
 
     def open(self) -> None:
         """Connect and enter the crawl, which is made if there is none.
@@ -133,7 +133,7 @@ class Cascade:
             self._config = settled(
                 self._config, server_has_filters=_has_filters(self._store)
             )
-            self._shape = seen_shape(self._config)
+            self._shape = seen_config(self._config)
             self._keys = self._enter(self._store)
         except BaseException:
             self.close()
@@ -171,7 +171,7 @@ class Cascade:
             try:
                 self._ask(fingerprint)
             except StoreUnavailable:
-                if time.monotonic() - began > self.patience:
+                if time.monotonic() - began > self.outage_retry:
                     raise
                 delay = min(2 * delay, LONGEST_DELAY)
             else:
@@ -211,7 +211,7 @@ class Cascade:
             self._keys = self._enter(store)
         number = partition_of(fingerprint.hex(), self._config.partitions)
         keys = self._keys.partition(number)
-        pushes = [Push(TEST, mark(fingerprint), "", 0, b"")]
+        pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
         while True:
             layout = self._layouts.get(number, Layout())
             reply = store.call(push_call(keys, self._shape, layout, pushes))
@@ -227,7 +227,7 @@ class Cascade:
         async def run(calls: Sequence[Call]) -> list[Any]:
             return store.run(calls)
 
-        shape = crawl_shape(self._config, self._settings)
+        shape = crawl_settings(self._config, self._settings)
         shape["FRONTIER_QUEUE_KEY"] = crawls.BY_FINGERPRINT
         namespace = self._config.namespace
         entering = crawls.enter(run, namespace, self._spider, self.crawl_id, shape)

@@ -24,10 +24,10 @@ from frontier.store.scripts import SEEN_GIVE_UP
 
 if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.seen.state import PartitionState, SeenState
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -41,20 +41,20 @@ MAX_KEYS = 200
 """Keys that are deleted with one call."""
 
 
-class Budget:
+class SeenMemoryLimit:
     """Watches the memory of one crawl's sets."""
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
-        shape: SeenShape,
+        shape: SeenConfig,
         *,
         partitions: int,
         max_bytes: int,
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._shape = shape
@@ -93,7 +93,7 @@ class Budget:
         for first in range(0, self._partitions, BATCH):
             numbers = range(first, min(first + BATCH, self._partitions))
             calls = [state_call(self._keys.partition(number)) for number in numbers]
-            replies = await self._patience.run(calls)
+            replies = await self._outage_retry.run(calls)
             for number, reply in zip(numbers, replies, strict=True):
                 state = partition_state(self._shape, reply)
                 if state is not None:
@@ -105,7 +105,7 @@ class Budget:
         inside = in_bloom(self._shape, layout)
         base = self._shape.space.groups
         call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, inside, base])
-        (has_given_up,) = await self._patience.run([call])
+        (has_given_up,) = await self._outage_retry.run([call])
         if not has_given_up:  # its last set is not deleted yet, or it is done
             return state
         logger.info("the set of partition %d was given up (%d)", number, layout.count)
@@ -123,8 +123,8 @@ class Budget:
         for first in range(0, buckets, MAX_KEYS):
             last = min(first + MAX_KEYS, buckets)
             names = [keys.bucket(era, n) for n in range(first, last)]
-            await self._patience.run([Call.command("UNLINK", *names)])
-        await self._patience.run([Call.command("HDEL", keys.seen, "old")])
+            await self._outage_retry.run([Call.command("UNLINK", *names)])
+        await self._outage_retry.run([Call.command("HDEL", keys.seen, "old")])
 
     def _warn(self) -> None:
         if not self._warned:

@@ -32,7 +32,7 @@ from frontier.store.scripts import SEEN_FORGET
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
@@ -158,7 +158,7 @@ def layout_call(keys: PartitionKeys) -> Call:
 
 
 def look(
-    store: BlockingStore, keys: PartitionKeys, mark: int, shape: SeenShape
+    store: BlockingStore, keys: PartitionKeys, mark: int, shape: SeenConfig
 ) -> Answer:
     """What the tiers of the partition of *keys* say of *mark*."""
     layout = layout_of(store.call(layout_call(keys)))
@@ -185,7 +185,7 @@ def look(
     )
 
 
-def bloom_error(shape: SeenShape, layout: Layout) -> float:
+def bloom_error(shape: SeenConfig, layout: Layout) -> float:
     """Chance, at most, that the Bloom tier of a partition calls a new URL seen."""
     if not layout.blooms:
         return 0.0
@@ -195,14 +195,14 @@ def bloom_error(shape: SeenShape, layout: Layout) -> float:
     return error_after(made, in_bloom(shape, layout))
 
 
-def in_bloom(shape: SeenShape, layout: Layout) -> int:
+def in_bloom(shape: SeenConfig, layout: Layout) -> int:
     """URLs in the Bloom tier of a partition, at most."""
     full = range(0 if shape.native else layout.blooms - 1)
     return sum(shape.generation(number).capacity for number in full) + layout.last
 
 
 def _filter_calls(
-    keys: PartitionKeys, mark: int, shape: SeenShape, blooms: int
+    keys: PartitionKeys, mark: int, shape: SeenConfig, blooms: int
 ) -> list[Call]:
     if shape.native and blooms:
         return [Call.command("BF.EXISTS", keys.bloom(0), str(mark))]
@@ -214,7 +214,7 @@ def _filter_calls(
 
 
 def _filters_say(
-    replies: Sequence[int], shape: SeenShape, blooms: int
+    replies: Sequence[int], shape: SeenConfig, blooms: int
 ) -> Iterator[bool]:
     if shape.native:
         yield from (bool(reply) for reply in replies)
@@ -234,7 +234,7 @@ def _same_keys(one: Layout, other: Layout) -> bool:
 def forget(
     store: BlockingStore,
     crawl: StoredCrawl,
-    shape: SeenShape,
+    shape: SeenConfig,
     partition: int,
     marks: Sequence[int],
 ) -> list[bool]:
@@ -257,7 +257,7 @@ def forget(
 
 
 def forget_call(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, marks: Sequence[int]
+    keys: PartitionKeys, shape: SeenConfig, layout: Layout, marks: Sequence[int]
 ) -> Call:
     """The call that takes *marks*, at most `MAX_MEMBERS`, out of the set."""
     space = shape.space

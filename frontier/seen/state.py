@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.model import Layout
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.keys import PartitionKeys
 
 
@@ -121,7 +121,7 @@ def state_call(keys: PartitionKeys) -> Call:
 
 
 def partition_state(
-    shape: SeenShape, reply: Sequence[bytes | None]
+    shape: SeenConfig, reply: Sequence[bytes | None]
 ) -> PartitionState | None:
     """The state that *reply* tells; ``None`` if nothing was ever put in there.
 
@@ -143,7 +143,7 @@ def partition_state(
     )
 
 
-def crawl_state(shape: SeenShape, partitions: Sequence[PartitionState]) -> SeenState:
+def crawl_state(shape: SeenConfig, partitions: Sequence[PartitionState]) -> SeenState:
     """What *partitions* are together; errors are those of the mean new URL."""
     urls = [_urls(shape, each) for each in partitions]
     total = sum(urls)
@@ -169,7 +169,7 @@ def crawl_state(shape: SeenShape, partitions: Sequence[PartitionState]) -> SeenS
     )
 
 
-def lost(shape: SeenShape, state: PartitionState) -> float:
+def lost(shape: SeenConfig, state: PartitionState) -> float:
     """New URLs of a partition that were called seen, as expected."""
     layout = state.layout
     by_set = lost_to_set(shape.space, layout.count) if shape.has_set else 0.0
@@ -183,13 +183,13 @@ def lost(shape: SeenShape, state: PartitionState) -> float:
     return by_set + lost_to_bloom(made, inside) - lost_to_bloom(made, since)
 
 
-def _urls(shape: SeenShape, state: PartitionState) -> int:
+def _urls(shape: SeenConfig, state: PartitionState) -> int:
     if shape.has_set and (state.given_up or not state.layout.era):
         return state.given_up + state.layout.count
     return in_bloom(shape, state.layout)  # at most; a generation may end early
 
 
-def _room(shape: SeenShape, state: PartitionState) -> tuple[int, int]:
+def _room(shape: SeenConfig, state: PartitionState) -> tuple[int, int]:
     """URLs that the Bloom tier has room for, and the bytes that it takes."""
     if shape.native:
         return max(shape.first, state.layout.last) if state.layout.blooms else 0, 0

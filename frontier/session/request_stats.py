@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("frontier.scheduler")
 
 
-class Tally:
+class RequestStats:
     """Counts, for the stats of *crawler*."""
 
     def __init__(self, crawler: Crawler) -> None:

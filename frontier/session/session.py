@@ -1,7 +1,7 @@
 """What the components of one Scrapy process share: its node and its state.
 
 Scrapy builds the scheduler, the middlewares and the extension on their own;
-they meet here, in the one `Connection` of their crawler.
+they meet here, in the one `Session` of their crawler.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from scrapy import signals
 from twisted.logger import globalLogBeginner
 
 from frontier.download.hops import Hops
-from frontier.download.host_delays import Allowance
-from frontier.download.lease_guard import Gate
+from frontier.download.politeness import HostConcurrency, LeaseGuard
 from frontier.errors import FrontierError, RunOver
-from frontier.node.crawl_limits import Charged, Counted, described, limits_of, reason_of
+from frontier.node.crawl_limits import described, reason_of
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
@@ -35,9 +34,10 @@ from frontier.scrapy_internals import (
     wake_engine,
 )
 from frontier.session.launch import fail_program, launched, run_of
+from frontier.session.limits import Charged, Counted, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
-from frontier.urls.partition import Places
+from frontier.urls.partition import QueueAddresses
 from frontier.urls.traps import SETTINGS, STATS, Traps
 from frontier.workers.pool import WorkerPool
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.download.browser import BrowserTraffic
-    from frontier.download.capture import Wire
+    from frontier.download.capture import RawExchange
     from frontier.model import Stored
     from frontier.node.loops import Owner
     from frontier.queue.reserve import Reservation
@@ -79,21 +79,21 @@ MAX_WAITING = 10_000
 URL_SHOWN = 200
 """Characters of a URL in a line about it."""
 
-_connections: WeakKeyDictionary[Crawler, Connection] = WeakKeyDictionary()
+_sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 
-def connection_of(crawler: Crawler) -> Connection:
+def session_of(crawler: Crawler) -> Session:
     """The connection of *crawler*, made when it is first asked for.
 
     Raises:
         ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
     """
-    if crawler not in _connections:
-        _connections[crawler] = Connection(crawler)
-    return _connections[crawler]
+    if crawler not in _sessions:
+        _sessions[crawler] = Session(crawler)
+    return _sessions[crawler]
 
 
-class Connection:
+class Session:
     """The node of one crawler, and what its components tell each other."""
 
     node: Node
@@ -119,13 +119,13 @@ class Connection:
         """What the download handler gave for it, until the archive has taken that."""
         self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
         """Where the exchange of each request is being written."""
-        self.wires: WeakKeyDictionary[Request, Wire] = WeakKeyDictionary()
+        self.wires: WeakKeyDictionary[Request, RawExchange] = WeakKeyDictionary()
         """What crossed the wire for each request; see `frontier.download.handler`."""
         self.hops = Hops(crawler, self)
         """Decides which requests may be sent, and to what address."""
         self.browser: BrowserTraffic | None = None
         """Listens to the pages of a browser, where one may fetch some."""
-        self.gate: Gate | None = None
+        self.gate: LeaseGuard | None = None
         """Looks at leases before requests are sent; `None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
@@ -163,7 +163,7 @@ class Connection:
             raise RuntimeError(
                 "a connection is opened by the scheduler it is attached to"
             )
-        self.allowance = Allowance(self.config, settings, lambda: self.node.share)
+        self.allowance = HostConcurrency(self.config, settings, lambda: self.node.share)
         node = Node(
             self.config,
             dict(settings),
@@ -177,7 +177,7 @@ class Connection:
         )
         self.node = node
         try:
-            self.places = Places(self.config, self._address)
+            self.places = QueueAddresses(self.config, self._address)
             _ = self.fingerprints  # made, or refused, before the crawl is entered
             await node.open()
         except RunOver as over:
@@ -201,7 +201,7 @@ class Connection:
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""
-        self.gate = Gate(self._crawler, self)
+        self.gate = LeaseGuard(self._crawler, self)
 
     def follow_output(
         self,

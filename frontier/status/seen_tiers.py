@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.seen.capacity_plan import error_after, set_bytes
 from frontier.seen.seen_set import MAX_MEMBERS, checked_shape, layout_call, layout_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.model import Layout
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.seen.bloom import Generation
     from frontier.seen.state import PartitionState, SeenState
     from frontier.store.client import BlockingStore
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def members(
-    store: BlockingStore, keys: PartitionKeys, shape: SeenShape, marks: Sequence[int]
+    store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, marks: Sequence[int]
 ) -> int | None:
     """How many of *marks* are in the set of a partition.
 
@@ -48,7 +48,7 @@ def members(
 
 
 def _calls(
-    keys: PartitionKeys, shape: SeenShape, layout: Layout, marks: Sequence[int]
+    keys: PartitionKeys, shape: SeenConfig, layout: Layout, marks: Sequence[int]
 ) -> list[Call]:
     space = shape.space
     numbers = space.numbers(marks, layout.buckets or space.groups)
@@ -105,7 +105,7 @@ def look_at_tiers(
     """
     try:
         config = checked_shape(stored)
-        shape = seen_shape(config)
+        shape = seen_config(config)
         found = _states(store, keys, shape, config.partitions)
     except (ConfigurationError, ValueError, TypeError):
         return None
@@ -121,7 +121,7 @@ def look_at_tiers(
 
 
 def _states(
-    store: BlockingStore, keys: CrawlKeys, shape: SeenShape, partitions: int
+    store: BlockingStore, keys: CrawlKeys, shape: SeenConfig, partitions: int
 ) -> list[PartitionState]:
     found = []
     for first in range(0, partitions, BATCH):
@@ -135,7 +135,7 @@ def _states(
 
 
 def _outlook(
-    shape: SeenShape,
+    shape: SeenConfig,
     partitions: Sequence[PartitionState],
     state: SeenState,
     seconds: float,
@@ -157,7 +157,7 @@ def _outlook(
     return Outlook(LATER, round(state.urls * growth), size, error)
 
 
-def _error(shape: SeenShape, urls: float) -> float:
+def _error(shape: SeenConfig, urls: float) -> float:
     made: list[Generation] = []
     room = 0
     while room < urls and len(made) < 40:

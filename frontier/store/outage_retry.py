@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from frontier.node.set_aside import SettingAside
-    from frontier.queue.push import Push
     from frontier.store.client import Call, Store
 
 logger = logging.getLogger(__name__)
@@ -32,7 +30,17 @@ QUIET = 1.0
 others do while one of its servers is away."""
 
 
-class Patience:
+class SetsAside(Protocol):
+    """Who sets partitions aside; see `frontier.node.set_aside`."""
+
+    async def set_aside(self, partition: int, error: KeyDamaged) -> None:
+        """Set *partition* aside, as *error* says why."""
+
+    async def hold(self, partition: int, pushes: Sequence[Any]) -> bool:
+        """Hold *pushes*, if *partition* is set aside; return whether it is."""
+
+
+class OutageRetry:
     """Runs calls on a store, however long it takes to answer.
 
     *revive* is called, once at a time, while it does not: it must not raise.
@@ -51,7 +59,7 @@ class Patience:
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
-        self.aside: SettingAside | None = None
+        self.aside: SetsAside | None = None
         """Who sets a partition aside that has a damaged key."""
         self.changed: float | None = None
         """When the store was last compared with what is known of it."""
@@ -207,7 +215,7 @@ class Patience:
             else:
                 return
 
-    async def hold(self, partition: int, pushes: Sequence[Push]) -> bool:
+    async def hold(self, partition: int, pushes: Sequence[object]) -> bool:
         """Hold *pushes* in *partition*, if it is set aside; return whether it is."""
         if self.aside is None:
             raise RuntimeError("a push is held without anybody who holds it")

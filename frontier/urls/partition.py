@@ -37,14 +37,14 @@ SPREAD = ("url", "fingerprint")
 """Queue keys that spread URLs; each partition has one queue then."""
 
 
-class Place(NamedTuple):
+class QueueAddress(NamedTuple):
     """Where a request is queued."""
 
     queue_key: str
     partition: int
 
 
-class Places:
+class QueueAddresses:
     """Tells places by the settings of a crawl.
 
     *address* tells the address that the crawl has noted of a host, or ``None``
@@ -62,17 +62,17 @@ class Places:
         self._partitions = config.partitions
         self._shards = config.host_shards
         self._address = address or (lambda _: None)
-        self._places: dict[str, tuple[Place, ...]] = {}
+        self._places: dict[str, tuple[QueueAddress, ...]] = {}
         self._is_spread = self._kind in SPREAD
         self._own = None
         if self._kind not in QUEUE_KEYS and not self._is_spread:
             self._own = _load(self._kind)
         self._has_failed = False
 
-    def of(self, url: str, fingerprint: bytes) -> Place | None:
+    def of(self, url: str, fingerprint: bytes) -> QueueAddress | None:
         """The place of a request, or ``None`` if its host's address is not noted."""
         if self._is_spread:
-            return Place("*", partition_of(fingerprint.hex(), self._partitions))
+            return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
         origin = url
         if self._own is None:
             origin = url = self._canonical(origin_of(url))
@@ -86,7 +86,7 @@ class Places:
             return places[0]
         return places[int.from_bytes(fingerprint[-4:]) % self._shards]
 
-    def queue_key_of_slot(self, place: Place, url: str, slot: object) -> str:
+    def queue_key_of_slot(self, place: QueueAddress, url: str, slot: object) -> str:
         """The queue key of a request at *place* whose ``meta`` names its *slot*.
 
         The slots of a host have a delay each, and one waits for no other. So each
@@ -134,17 +134,17 @@ class Places:
             )
         return queue_key(url, "host")
 
-    def _remember(self, origin: str, key: str) -> tuple[Place, ...]:
+    def _remember(self, origin: str, key: str) -> tuple[QueueAddress, ...]:
         if len(self._places) >= MAX_PLACES:
             self._places.clear()
         places = tuple(shards_of(key, self._shards, self._partitions))
         if self._shards == 1:
-            places = (Place(key, places[0].partition),)
+            places = (QueueAddress(key, places[0].partition),)
         self._places[origin] = places
         return places
 
 
-def shards_of(host: str, shards: int, partitions: int) -> Iterator[Place]:
+def shards_of(host: str, shards: int, partitions: int) -> Iterator[QueueAddress]:
     """The places of the shards of *host*, as far from each other as may be.
 
     So no partition has two before each has one, and nodes have as many of them
@@ -153,7 +153,7 @@ def shards_of(host: str, shards: int, partitions: int) -> Iterator[Place]:
     first = partition_of(host, partitions)
     for number in range(shards):
         partition = (first + number * partitions // shards) % partitions
-        yield Place(f"{host}#{number}", partition)
+        yield QueueAddress(f"{host}#{number}", partition)
 
 
 def host_of_shard(queue_key: str) -> str:

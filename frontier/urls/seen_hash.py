@@ -11,7 +11,7 @@ LEAST_MARK = 1 << MARK_BITS
 """The least of all marks; they are below twice this."""
 
 
-def mark(fingerprint: bytes) -> int:
+def seen_hash(fingerprint: bytes) -> int:
     """The mark of *fingerprint*: 62 bits of MurmurHash3 plus 2**62.
 
     So it has 19 decimal digits whatever the bits are: texts of marks compare as

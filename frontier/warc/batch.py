@@ -35,7 +35,7 @@ from frontier.dedupe.digest_index import Entry
 from frontier.dedupe.revisit_candidate import Item, Rules
 from frontier.dedupe.revisit_policy import URL_KEY
 from frontier.dedupe.statistics import Statistics
-from frontier.dedupe.url_history import past_of
+from frontier.dedupe.url_history import last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
 from frontier.model import Original, Stored
 from frontier.warc.content_coding import decoded
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.cdx_lookup import CdxServers
     from frontier.dedupe.digest_index import Index
-    from frontier.dedupe.url_history import History, Past
+    from frontier.dedupe.url_history import History, LastCapture
     from frontier.model import Exchange, Outlinks
     from frontier.warc.cdxj_sidecar import Listing
     from frontier.warc.disk_space import Room
@@ -155,7 +155,7 @@ class BatchWriter:
         self._away_since: float | None = None
         self._ask_again = 0.0
         self._untold: dict[str, tuple[Entry, Original]] = {}
-        self._past_untold: list[Past] = []
+        self._past_untold: list[LastCapture] = []
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
         """Store *exchanges* and return, for each, where it is.
@@ -342,9 +342,9 @@ class BatchWriter:
         key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
         return Entry(item.digest_hex, at.date, url, at.length, key)
 
-    def _past(self, item: Item, at: Stored) -> Past | None:
+    def _past(self, item: Item, at: Stored) -> LastCapture | None:
         original = at.original or self._original(item, at)
-        return past_of(item.exchange, item.digest_hex, at, original)
+        return last_capture_of(item.exchange, item.digest_hex, at, original)
 
     def _add_all(self, entries: list[Entry]) -> bool:
         self._index.add(entries)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from frontier.dedupe.url_history import Past
+    from frontier.dedupe.url_history import LastCapture
 
 
 _NAME = re.compile(
@@ -93,12 +93,12 @@ class Kept:
     body: bytes
 
 
-def is_here(directory: Path, past: Past) -> bool:
+def is_here(directory: Path, past: LastCapture) -> bool:
     """Whether the file that has the original of *past* is in *directory*."""
     return _path(directory, past) is not None
 
 
-def read_back(directory: Path, past: Past) -> Kept | None:
+def read_back(directory: Path, past: LastCapture) -> Kept | None:
     """The original of *past*; ``None`` if it cannot be read, or is another."""
     path = _path(directory, past)
     if path is None:
@@ -130,7 +130,7 @@ def _is_of(digest: str, body: bytes) -> bool:
         return False  # one that we do not compute, or not here
 
 
-def _path(directory: Path, past: Past) -> Path | None:
+def _path(directory: Path, past: LastCapture) -> Path | None:
     for name in (past.file, f"{past.file}{OPEN}"):
         path = directory / name
         if path.is_file():

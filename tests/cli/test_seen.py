@@ -7,19 +7,19 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.errors import LayoutStale
 from frontier.model import Layout
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.requests.stored_request import queue_key
-from frontier.seen.blocking_test import Cascade
+from frontier.seen.blocking_test import BlockingSeenTest
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
-from frontier.urls.fingerprint import of_plain_get
-from frontier.urls.seen_hash import mark, partition_of
+from frontier.urls.plain_fingerprint import of_plain_get
+from frontier.urls.seen_hash import partition_of, seen_hash
 
 
 def complaint(done, code=2):
@@ -110,7 +110,7 @@ def open_crawl(blocking, unique):
             {"FRONTIER_SEEN_TIERS": tiers, "FRONTIER_PARTITIONS": 16, **given}
         )
         keys = CrawlKeys(f"seen-{unique}", crawl_id)
-        shape = json.dumps(crawl_shape(config))
+        shape = json.dumps(crawl_settings(config))
         store.run(
             [
                 Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", ""]),
@@ -129,7 +129,7 @@ def push_all(store, keys, config, urls):
     for url in urls:
         partition = partition_of(queue_key(url, config.queue_key), config.partitions)
         by_partition.setdefault(partition, []).append(
-            (url, mark(fingerprint(Request(url))))
+            (url, seen_hash(fingerprint(Request(url))))
         )
     for partition, found in by_partition.items():
         layout = Layout()
@@ -137,7 +137,7 @@ def push_all(store, keys, config, urls):
             part = found[i : i + 500]
             made = [Push(TEST, m, "0:q", 0, b"") for _, m in part]
             while True:
-                place, shape = keys.partition(partition), seen_shape(config)
+                place, shape = keys.partition(partition), seen_config(config)
                 try:
                     done = pushed(
                         store.call(push_call(place, shape, layout, made)), made
@@ -327,7 +327,7 @@ def dupefilter(server, unique):
         settings = {"REDIS_URL": server.url, **given}
         chosen = {"FRONTIER_NAMESPACE": f"seen-{unique}", "FRONTIER_CRAWL_ID": crawl_id}
         config = Config.from_settings({**chosen, "FRONTIER_PARTITIONS": 16})
-        cascade = Cascade(config, settings, spider="bare")
+        cascade = BlockingSeenTest(config, settings, spider="bare")
         cascade.open()
         for url in urls:
             cascade.ask(fingerprint(Request(url)))

@@ -21,7 +21,7 @@ from frontier.addon import Addon
 from frontier.download.cookies import CookiesMiddleware
 from frontier.node import cookies as shared
 from frontier.node.cookies import Cookies
-from frontier.store.outage_retry import Patience
+from frontier.store.outage_retry import OutageRetry
 
 WWW = "http://www.example.com/"
 
@@ -36,11 +36,11 @@ class Node:
     """A middleware, and what its node has of the store."""
 
     def __init__(self, store, crawl):
-        self.patience = Patience(store)
+        self.outage_retry = OutageRetry(store)
         crawler = get_crawler(Spider)
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
-        node = SimpleNamespace(cookies=Cookies(self.patience, crawl))
+        node = SimpleNamespace(cookies=Cookies(self.outage_retry, crawl))
         self.middleware._connection = SimpleNamespace(opened=True, node=node)
         self.stats = crawler.stats
 
@@ -234,7 +234,7 @@ async def test_what_a_store_has_forgotten_is_written_again(node, db, crawl):
     db("DEL", crawl.cookies())
     db("DEL", crawl.jar('[null,"example.com"]'))
     await b.given(WWW, "t=1")
-    a.patience.changed = time.monotonic()
+    a.outage_retry.changed = time.monotonic()
 
     assert await a.sends(WWW) == {"s=1", "t=1"}
     await asyncio.sleep(shared.FRESH)

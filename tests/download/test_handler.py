@@ -7,7 +7,7 @@ import pytest
 from scrapy.exceptions import IgnoreRequest
 from twisted.internet.defer import succeed
 
-from frontier.download.capture import Wire
+from frontier.download.capture import RawExchange
 from frontier.download.handler import _Wired
 
 
@@ -33,7 +33,7 @@ def connection():
 
 def sent(connection, guard):
     request = SimpleNamespace()
-    answer = _Wired(connection, guard, {"wire": Wire()}).request(request)
+    answer = _Wired(connection, guard, {"wire": RawExchange()}).request(request)
     return request, answer.asFuture(asyncio.get_running_loop())
 
 

@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.download.lease_guard import Gate
+from frontier.download.politeness import LeaseGuard
 
 DELAY = 0.2
 
@@ -40,7 +40,7 @@ class Idle(asyncio.SelectorEventLoop):
 def loop(monkeypatch):
     made = Idle()
     clock = SimpleNamespace(time=time.time, monotonic=made.time)
-    monkeypatch.setattr("frontier.download.lease_guard.time", clock)
+    monkeypatch.setattr("frontier.download.politeness.time", clock)
     yield made
     made.close()
 
@@ -101,7 +101,7 @@ def gate(node, sent):
         answered={},
         browser=None,
     )
-    return Gate(crawler, connection)
+    return LeaseGuard(crawler, connection)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 
 from frontier.queue.push import TEST
-from frontier.urls.partition import Places
+from frontier.urls.partition import QueueAddresses
 
 
 class Owner:
@@ -56,7 +56,7 @@ class Owner:
 
 
 def push(node, url, host):
-    place = Places(node.config).of(f"http://{host}/", url)
+    place = QueueAddresses(node.config).of(f"http://{host}/", url)
     node.push(
         fingerprint=url,
         queue_key=place.queue_key,

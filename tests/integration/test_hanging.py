@@ -10,7 +10,7 @@ from conftest import Cluster, until
 
 from benchmarks.topologies import ClusterServers, slot_of
 from frontier.settings.config import Config
-from frontier.urls.partition import Places
+from frontier.urls.partition import QueueAddresses
 
 TTL = 6.0
 BEFORE = 6.0
@@ -24,7 +24,7 @@ NODES = ("node-1", "node-2")
 
 def home_of(servers, site):
     """The primary of each host's partition, by host."""
-    places = Places(Config(partitions=1024))
+    places = QueueAddresses(Config(partitions=1024))
     found = {}
     for seed in site.seeds:
         partition = places.of(seed, b"").partition

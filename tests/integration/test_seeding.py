@@ -7,7 +7,7 @@ import pytest
 from conftest import until
 
 from frontier.cluster import crawls
-from frontier.cluster.shared_settings import crawl_shape
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.item import encode
 from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
@@ -38,7 +38,7 @@ def an_open_crawl(cluster):
         return cluster.store.run(calls)
 
     entering = crawls.enter(
-        run, "frontier", "site", "", crawl_shape(Config(bloom_native="no"))
+        run, "frontier", "site", "", crawl_settings(Config(bloom_native="no"))
     )
     with pytest.raises(StopIteration):
         entering.send(None)

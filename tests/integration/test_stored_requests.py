@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from conftest import until
 
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.queue.dead_letters import counted, letters
 from frontier.queue.item import encode
 from frontier.queue.push import TEST, Push
@@ -141,7 +141,7 @@ def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, pro
         (n, Push(TEST, 2**63 + n, "0:site.example", 0, encode(record)))
         for n, record in enumerate(hostile)
     ]
-    seeder = Seeder(cluster.store, crawl.keys, seen_shape(crawl.config))
+    seeder = Seeder(cluster.store, crawl.keys, seen_config(crawl.config))
     seeder.push(pushes)
 
     def dead():

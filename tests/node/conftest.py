@@ -11,31 +11,31 @@ from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
-from frontier.node.acks import Acks, Starts
-from frontier.node.end_of_crawl import Ending
-from frontier.node.heartbeat import Keeper
+from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
-from frontier.queue.push import TEST, Push, SeenShape
+from frontier.queue.push import TEST, Push, SeenConfig
 from frontier.queue.reserve import Scan, queue_name, scan_call
 from frontier.queue.spill import Spilling
-from frontier.queue.spill_files import shelf_of
+from frontier.queue.spill_files import spill_files_of
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
-from frontier.store.outage_retry import Patience
-from frontier.urls.seen_hash import mark
+from frontier.store.outage_retry import OutageRetry
+from frontier.urls.seen_hash import seen_hash
 
 TTL = 60.0
-SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
+SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
 
 
 def a_push(url, queue_key="a.example", priority=0, mode=TEST):
     queue = queue_name(queue_key, priority)
-    return Push(mode, mark(url), queue, priority, b"0" + url)
+    return Push(mode, seen_hash(url), queue, priority, b"0" + url)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ class Parts:
 
     def __init__(self, store, crawl, name, *, partitions=4, size=16, cap=8, **options):
         self.keys, self.store = crawl, store
-        self.patience = options.get("patience") or Patience(store)
+        self.outage_retry = options.get("patience") or OutageRetry(store)
         self.clock = Clock()
         self.verdicts = []
         self.journal = []
@@ -71,11 +71,11 @@ class Parts:
         self.idle = None
         self.finished = asyncio.Event()
         order = options.get("order", Order.BFS)
-        once = self.patience.once
+        once = self.outage_retry.once
         self.leases = Leases(once, crawl, name, ttl=TTL, clock=self.clock)
         self.membership = Membership(once, crawl, Member(name, 1), partitions, ttl=TTL)
         self.outbox = Outbox(
-            self.patience,
+            self.outage_retry,
             crawl,
             options.get("shape", SHAPE),
             on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
@@ -86,9 +86,9 @@ class Parts:
                 (partition, push.queue, push.item) for push in pushes
             ),
         )
-        self.claims = Claims(self.patience, crawl, node_id=name, ttl=TTL)
+        self.claims = Claims(self.outage_retry, crawl, node_id=name, ttl=TTL)
         self.inbox = Inbox(
-            self.patience,
+            self.outage_retry,
             crawl,
             self.leases,
             node_id=name,
@@ -99,24 +99,24 @@ class Parts:
             on_ready=self.ready.set,
         )
         self.spilling = Spilling(
-            self.patience,
+            self.outage_retry,
             crawl,
             self.leases,
             self.inbox,
             order=order,
             partitions=partitions,
             max_bytes=options.get("queue_max_bytes", 0),
-            shelf=shelf_of(options.get("spill_dir"), crawl),
+            spill_files=spill_files_of(options.get("spill_dir"), crawl),
         )
         self.quotas = None
         if options.get("host_max"):
             pages, size = options["host_max"]
             self.quotas = self.inbox.quotas = Quotas(
-                self.patience, crawl, order=order, max_pages=pages, max_bytes=size
+                self.outage_retry, crawl, order=order, max_pages=pages, max_bytes=size
             )
-        self.starts = Starts(self.patience, crawl)
+        self.starts = DeliveryMarks(self.outage_retry, crawl)
         self.acks = Acks(
-            self.patience,
+            self.outage_retry,
             crawl,
             self.leases,
             self.inbox,
@@ -130,7 +130,7 @@ class Parts:
         self.started_again = []
         self.start_ids = set()
         self.recovery = Recovery(
-            self.patience,
+            self.outage_retry,
             crawl,
             self.leases,
             self.inbox,
@@ -141,7 +141,7 @@ class Parts:
             start_again=self._start_again,
         )
         self.lending = Lending(
-            self.patience,
+            self.outage_retry,
             crawl,
             self.leases,
             self.inbox,
@@ -151,8 +151,8 @@ class Parts:
             resolve=self.recovery.take,
             clock=self.clock,
         )
-        self.keeper = Keeper(
-            self.patience,
+        self.heartbeat = Heartbeat(
+            self.outage_retry,
             crawl,
             self.membership,
             self.leases,
@@ -165,8 +165,8 @@ class Parts:
             on_finished=self.finished.set,
             lending=self.lending,
         )
-        self.ending = Ending(
-            self.patience,
+        self.ending = EndOfCrawl(
+            self.outage_retry,
             crawl,
             self.leases,
             self.inbox,

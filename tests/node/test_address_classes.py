@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from frontier.store.outage_retry import Patience
-from frontier.urls.addresses import AddressClasses
+from frontier.node.address_classes import AddressClasses
+from frontier.store.outage_retry import OutageRetry
 
 
 class Clock:
@@ -21,7 +21,7 @@ def nodes(store, crawl):
 
     def node(given=None):
         clock = Clock()
-        made = AddressClasses(Patience(store), crawl, given, clock)
+        made = AddressClasses(OutageRetry(store), crawl, given, clock)
         made.clock = clock
         return made
 

@@ -9,13 +9,13 @@ from frontier.node import cookies
 from frontier.node.cookies import MAX_COOKIES, Cookies, Jar
 from frontier.node.remove_frontier import remove_frontier
 from frontier.store.client import Call
-from frontier.store.outage_retry import Patience
+from frontier.store.outage_retry import OutageRetry
 
 
 @pytest.fixture
 def node(store, crawl):
     """Make what a node knows of the crawl's cookies."""
-    return lambda: Cookies(Patience(store), crawl)
+    return lambda: Cookies(OutageRetry(store), crawl)
 
 
 async def read(node, jar):
@@ -77,13 +77,13 @@ async def test_many_that_want_to_know_ask_once(node, db, crawl, monkeypatch):
     b = node()
     jars = [Jar(str(n)) for n in range(50)]
     asked = []
-    run = Patience.run
+    run = OutageRetry.run
 
     async def counted(self, calls, **options):
         asked.append(calls)
         return await run(self, calls, **options)
 
-    monkeypatch.setattr(Patience, "run", counted)
+    monkeypatch.setattr(OutageRetry, "run", counted)
     await asyncio.gather(*(b.refresh(jar) for jar in jars))
 
     assert len(asked) == 1
@@ -127,12 +127,12 @@ async def test_of_a_crawl_that_is_not_there_nothing_is_stored(node, db, crawl):
 
 
 async def test_after_a_change_of_the_store_all_is_read_again(store, crawl):
-    patience = Patience(store)
-    a, jar = Cookies(patience, crawl), Jar("x")
+    outage_retry = OutageRetry(store)
+    a, jar = Cookies(outage_retry, crawl), Jar("x")
     await a.write(jar, {"one": "0 1"})
     assert await read(a, jar) is None
     era = jar.era
-    patience.changed = time.monotonic()
+    outage_retry.changed = time.monotonic()
 
     assert not a.is_current(jar)
     assert await a.refresh(jar) == {"one": "0 1"}

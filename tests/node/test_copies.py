@@ -8,11 +8,11 @@ from redis.exceptions import ResponseError
 
 from benchmarks.topologies import Process, free_ports
 from frontier.errors import ConfigurationError, StoreUnavailable
-from frontier.queue.push import TEST, Push, SeenShape
+from frontier.queue.push import TEST, Push, SeenConfig
 from frontier.seeds.load_once import Seeder
 from frontier.store.client import BlockingStore, Call
 from frontier.store.copies import Copies
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_a_push_is_confirmed_when_a_replica_has_it_and_done_once(
     start(node.outbox.run())
     node.outbox.put(0, new_push(b"1"))
     flush = asyncio.ensure_future(node.outbox.flush())
-    await until(lambda: node.patience.outages, "that it is missed")
+    await until(lambda: node.outage_retry.outages, "that it is missed")
     assert not flush.done()
     assert "0 of 1 replicas have its last writes; waiting for it" in caplog.text
 
@@ -133,8 +133,8 @@ async def test_a_server_that_cannot_wait_is_refused(new_node, servers):
 def test_a_command_waits_for_them_too(own_server, crawl, connect_blocking):
     store = connect_blocking(own_server)
     store.call(Call.command("HSET", crawl.meta(), "state", "open"))
-    shape = SeenShape(has_bloom=False, has_set=True, capacity=100, error_rate=0.01)
-    push = Push(TEST, mark(b"url"), "0:a.example", 0, b"0\x01item")
+    shape = SeenConfig(has_bloom=False, has_set=True, capacity=100, error_rate=0.01)
+    push = Push(TEST, seen_hash(b"url"), "0:a.example", 0, b"0\x01item")
     Seeder(store, crawl, shape).push([(0, push)])
 
     store.copies = Copies(replicas=1)

@@ -7,7 +7,7 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.crawl_limits import Limits, Spending, described, reason_of
 from frontier.store.client import Call
-from frontier.store.outage_retry import Patience
+from frontier.store.outage_retry import OutageRetry
 
 TTL = 60.0
 
@@ -22,7 +22,7 @@ def node(store, crawl):
             busy=False, report=None
         )
         made = Spending(
-            Patience(run),
+            OutageRetry(run),
             crawl,
             Limits(**limits),
             node_id=name,

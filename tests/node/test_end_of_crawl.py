@@ -18,7 +18,7 @@ def idle_node(parts, start, db, crawl):
         node.ending._rank = lambda: rank
         node.looks = 0
         db("HSET", crawl.meta(), "state", "open")
-        await node.keeper.beat()
+        await node.heartbeat.beat()
 
         def is_idle():
             node.looks += 1
@@ -129,7 +129,7 @@ async def test_an_outage_starts_the_looks_anew(
     await store.call(Call.command("HSET", node.keys.partition(0).reserved, 1, "x"))
     start(node.ending.run())
     own_server.kill()
-    await until(lambda: node.patience.outages, "the outage")
+    await until(lambda: node.outage_retry.outages, "the outage")
     own_server.start()
     await store.call(Call.command("DEL", node.keys.partition(0).reserved))
 

@@ -8,7 +8,7 @@ from benchmarks.topologies import Process, free_ports
 from benchmarks.topologies import until as wait_until
 from frontier.errors import StoreUnavailable
 from frontier.model import Order
-from frontier.node.failover import Setback
+from frontier.node.failover import Failover
 from frontier.queue.push import FORCE
 from frontier.queue.reserve import requeue_calls
 from frontier.store.client import Call
@@ -28,7 +28,7 @@ def compare(parts):
     def forget():
         parts.forgotten += 1
 
-    setback = Setback(
+    setback = Failover(
         parts.store,
         parts.keys,
         parts.leases,
@@ -37,7 +37,7 @@ def compare(parts):
         order=Order.BFS,
         on_forgotten=forget,
     )
-    parts.patience.on_change(setback.examine)
+    parts.outage_retry.on_change(setback.examine)
     return parts
 
 
@@ -53,7 +53,7 @@ def node(parts_on, connect, own_server, start):
         await a.store.call(Call.command("HSET", a.keys.meta(), "state", "open"))
         compare(a)
         start(a.outbox.run(), a.inbox.run())
-        await a.keeper.beat()
+        await a.heartbeat.beat()
         await a.push(PARTITION, *pushes)
         a.inbox.learn(PARTITION, {"0:a.example"})
 
@@ -79,8 +79,8 @@ async def test_a_push_that_is_forgotten_is_not_counted_on(
     scan = await node.scan(PARTITION)
     assert (scan.reserved, node.acks.acked) == (1, 0)
     assert not node.inbox.open
-    await until(lambda: node.patience._since is None)
-    await node.keeper.beat()
+    await until(lambda: node.outage_retry._since is None)
+    await node.heartbeat.beat()
     assert node.leases.held[PARTITION].token > token
     await node.outbox.flush()
     node.inbox.learn(PARTITION, {"0:a.example"})  # a node does that with its verdicts
@@ -103,7 +103,7 @@ async def test_what_an_acked_page_led_to_is_pushed_again(
     own_server.kill()
     own_server.start()
 
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
     await node.outbox.flush()
     assert await node.items(PARTITION) == [b"0" + url for url in URLS[1:3]]
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
@@ -123,9 +123,9 @@ async def test_a_reservation_that_is_forgotten_is_given_up(
     own_server.kill()
     own_server.start()
 
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
     assert node.forgotten == 1
-    await node.keeper.beat()
+    await node.heartbeat.beat()
     scan = await node.scan(PARTITION)
     assert scan.ready + scan.reserved == 4
 
@@ -141,7 +141,7 @@ async def test_an_ack_that_is_forgotten_is_found(node, own_server, new_push, unt
     own_server.kill()
     own_server.start()
 
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
     assert node.forgotten == 0
     assert node.leases.held[PARTITION].token == token
     again = await until(node.inbox.take, "the page, again")
@@ -180,7 +180,7 @@ async def test_a_push_that_is_forgotten_is_found_whoever_pushed_since(
 
     # As many new URLs as were forgotten, before A compares: no count tells.
     await b.push(PARTITION, *(new_push(b"https://b.example/%d" % n) for n in range(3)))
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
     await node.outbox.flush()
 
     assert node.forgotten == 1
@@ -200,7 +200,7 @@ async def test_what_others_pushed_since_is_no_reason_to_give_anything_up(
     own_server.kill()
     own_server.start()
 
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
     await b.push(PARTITION, *map(new_push, URLS[4:]))
     await b.outbox.flush()
 
@@ -223,9 +223,9 @@ async def test_only_what_is_forgotten_is_pushed_again(
     own_server.kill()
     own_server.start()
 
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
     await node.outbox.flush()
-    await node.keeper.beat()  # takes the partition again, with what was in it
+    await node.heartbeat.beat()  # takes the partition again, with what was in it
 
     assert node.forgotten == 1
     scans = [await node.scan(partition) for partition in (PARTITION, 1)]
@@ -252,7 +252,7 @@ async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, 
     own_server.kill()
     own_server.start()
 
-    await node.patience.run([Call.command("PING")])
+    await node.outage_retry.run([Call.command("PING")])
 
     assert node.forgotten == 0
     scan = await node.scan(PARTITION)
@@ -321,7 +321,7 @@ async def test_a_primary_that_was_a_replica_for_a_while_is_another(
     node = compare(parts_on(connect(primary), cap=4, size=4))
     await node.store.call(Call.command("HSET", node.keys.meta(), "state", "open"))
     start(node.outbox.run(), node.inbox.run())
-    await node.keeper.beat()
+    await node.heartbeat.beat()
     await node.push(PARTITION, new_push(URLS[0]))
     node.inbox.learn(PARTITION, {"0:a.example"})
     page = await until(node.inbox.take, "a page")
@@ -332,7 +332,7 @@ async def test_a_primary_that_was_a_replica_for_a_while_is_another(
 
     follow(primary, other)
     with contextlib.suppress(StoreUnavailable):
-        await node.keeper.beat()
+        await node.heartbeat.beat()
     primary.ask("REPLICAOF", "NO", "ONE")
     node.acks.complete(page)
     await node.acks.drain()

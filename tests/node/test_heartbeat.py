@@ -9,7 +9,7 @@ from frontier.errors import StoreFull
 from frontier.queue.reserve import ack_calls
 from frontier.store.client import Call
 from frontier.store.copies import Copies
-from frontier.store.outage_retry import Patience
+from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RENEW
 
 TTL = 60.0
@@ -22,7 +22,7 @@ def urls(count):
 async def settle(*nodes):
     """Let *nodes* beat in turn until each has exactly what it should."""
     for _ in range(10):
-        if all([await node.keeper.beat() for node in nodes]):
+        if all([await node.heartbeat.beat() for node in nodes]):
             return
     raise AssertionError("partitions still change hands")
 
@@ -42,7 +42,7 @@ def die(db, crawl):
 async def test_the_first_node_takes_everything(parts):
     a = parts("a", partitions=8)
 
-    assert await a.keeper.beat() is True
+    assert await a.heartbeat.beat() is True
     assert sorted(a.leases.held) == list(range(8))
 
 
@@ -70,9 +70,9 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     while (reservation := a.inbox.take()) is not None:
         by_partition[reservation.lease.partition] = reservation
 
-    await b.keeper.beat()
-    assert await a.keeper.beat() is False
-    assert await b.keeper.beat() is False
+    await b.heartbeat.beat()
+    assert await a.heartbeat.beat() is False
+    assert await b.heartbeat.beat() is False
     assert b.leases.held == {}, "everything is under way at a"
     moving = b.membership.ring.owned_by("b")
     assert a.inbox.barred == set(moving)
@@ -81,7 +81,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
         a.acks.complete(by_partition[partition])
     await a.acks.drain()
     await settle(a, b)
-    await a.keeper.beat()
+    await a.heartbeat.beat()
     assert sorted(b.leases.held) == moving
     assert a.inbox.barred == set()
 
@@ -102,7 +102,7 @@ async def test_what_was_not_started_is_handed_over_in_its_order(
     for moved in b.leases.held:
         assert await b.items(moved) == [b"0" + url for url in urls(4)]
         assert b.inbox.knows(moved)
-    assert b.keeper.reclaimed == 0
+    assert b.heartbeat.reclaimed == 0
 
 
 async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, die):
@@ -118,7 +118,7 @@ async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, di
     await settle(b)
 
     assert sorted(b.leases.held) == [0, 1, 2, 3]
-    assert b.keeper.reclaimed == 5
+    assert b.heartbeat.reclaimed == 5
     assert await b.items(0) == [b"0" + url for url in urls(5)]  # none was started
     assert b.inbox.knows(0)
 
@@ -137,8 +137,8 @@ async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
         node.inbox.stopped = True
         die(node, name)
 
-    assert node.keeper.dead == 0
-    assert node.keeper.reclaimed == 1
+    assert node.heartbeat.dead == 0
+    assert node.heartbeat.reclaimed == 1
 
 
 async def test_the_marks_of_what_is_acked_do_not_stay(
@@ -181,7 +181,7 @@ async def test_the_third_node_that_dies_of_a_url_is_the_last(
         await until(lambda: db("EXISTS", crawl.partition(0).started))
         die(node, name)
 
-    assert node.keeper.dead == 1
+    assert node.heartbeat.dead == 1
     scan = await node.scan(0)
     assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
 
@@ -195,11 +195,11 @@ async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
         db("HSET", keys.reserved, 1, b"5\n0:a.example\n0url")
     b = parts_on(flaky(LEASE_ACQUIRE, 2), "b", partitions=count)
 
-    assert await b.keeper.beat() is False
+    assert await b.heartbeat.beat() is False
     assert len(b.leases.held) == BATCH
     await settle(b)
 
-    assert b.keeper.reclaimed == count
+    assert b.heartbeat.reclaimed == count
     scans = [await b.scan(partition) for partition in range(count)]
     assert {(scan.ready, scan.reserved) for scan in scans} == {(1, 0)}
 
@@ -209,9 +209,9 @@ async def test_a_partition_that_a_live_node_holds_is_waited_for(parts, db, crawl
         db("HSET", crawl.partition(partition).lease, "token", 5, "holder", "x")
     a = parts("a")
 
-    assert await a.keeper.beat() is False
+    assert await a.heartbeat.beat() is False
     db("DEL", crawl.partition(2).lease)
-    await a.keeper.beat()
+    await a.heartbeat.beat()
     assert list(a.leases.held) == [2]
 
 
@@ -227,7 +227,7 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     db("HSET", crawl.partition(0).lease, "token", 1)
     db("SET", crawl.partition(0).fence, 1)
 
-    await a.keeper._renew()
+    await a.heartbeat._renew()
 
     assert 0 not in a.leases.held
     assert a.inbox.idle
@@ -241,18 +241,18 @@ async def test_a_renewal_finds_what_no_hint_told(parts, db, crawl):
     db("HSET", keys.counts, "ready", 1)
     db("ZADD", keys.queues, 0, "0:a.example")
 
-    await a.keeper._renew()
+    await a.heartbeat._renew()
 
     assert a.inbox.knows(3)
 
 
 async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
     a = parts("a")
-    await a.keeper.beat()
+    await a.heartbeat.beat()
     assert not a.finished.is_set()
 
     db("HSET", crawl.meta(), "state", "finished")
-    await a.keeper.beat()
+    await a.heartbeat.beat()
     assert a.finished.is_set()
 
 
@@ -262,15 +262,15 @@ async def test_a_keeper_that_is_run_keeps_through_an_outage(
 ):
     store = connect(own_server)
     a = parts_on(store, "a")
-    a.keeper._beat = 0.01
-    start(a.keeper.run())
+    a.heartbeat._beat = 0.01
+    start(a.heartbeat.run())
     await until(lambda: len(a.leases.held) == 4)
     tokens = {p: lease.token for p, lease in a.leases.held.items()}
     own_server.kill()
-    await until(lambda: a.patience.outages, "the outage")
+    await until(lambda: a.outage_retry.outages, "the outage")
     own_server.start()
-    await until(lambda: a.patience._since is None, "the end of the outage")
-    await a.keeper._renew()
+    await until(lambda: a.outage_retry._since is None, "the end of the outage")
+    await a.heartbeat._renew()
 
     assert {p: lease.token for p, lease in a.leases.held.items()} == tokens
     assert a.leases.current(0)
@@ -289,11 +289,11 @@ async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
     await a.push(0, *map(new_push, urls(5)))
     await a.inbox.look([0])
     await until(lambda: len(a.inbox) == 5)
-    a.keeper._ttl = 0.03
+    a.heartbeat._ttl = 0.03
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
-    handing_over = asyncio.ensure_future(a.keeper._hand_over({0}))
-    await until(lambda: a.patience.outages, "the refusal")
-    start(a.keeper.renew())
+    handing_over = asyncio.ensure_future(a.heartbeat._hand_over({0}))
+    await until(lambda: a.outage_retry.outages, "the refusal")
+    start(a.heartbeat.renew())
 
     for partition in range(4):
         since = time.monotonic() + TTL
@@ -301,7 +301,7 @@ async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
 
     assert not handing_over.done()
     with pytest.raises(StoreFull):
-        await a.keeper.beat()
+        await a.heartbeat.beat()
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
     await handing_over
     assert sorted(a.leases.held) == [1, 2, 3]
@@ -331,7 +331,7 @@ async def test_a_renewal_does_not_bring_a_released_lease_back(parts, monkeypatch
     assert await a.store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
 
 
-class Apart(Patience):
+class Apart(OutageRetry):
     """Takes one server for a cluster."""
 
     alone = False
@@ -342,23 +342,23 @@ class Apart(Patience):
 async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
     parts, store, die, caplog, first
 ):
-    a, b = parts("a", patience=Apart(store)), parts("b")
+    a, b = parts("a", outage_retry=Apart(store)), parts("b")
     c = parts("c")
 
     async def examine():
         """Nothing is missing."""
 
-    a.patience.on_change(examine)
+    a.outage_retry.on_change(examine)
     await settle(a, b, c)
     if first == "death":
         die(b, "b")
-        await a.keeper.beat()
-    a.patience.doubt()
-    await a.keeper.beat()
+        await a.heartbeat.beat()
+    a.outage_retry.doubt()
+    await a.heartbeat.beat()
     if first == "failover":
         die(b, "b")
-        await a.keeper.beat()
-    c.keeper.leave()
+        await a.heartbeat.beat()
+    c.heartbeat.leave()
     await settle(c, a)
     await c.membership.leave({})
     await settle(a)
@@ -368,21 +368,21 @@ async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
     assert told[0].startswith("node b died")
 
 
-@pytest.mark.parametrize("kind", [Patience, Apart])
+@pytest.mark.parametrize("kind", [OutageRetry, Apart])
 async def test_a_death_without_what_may_be_lost_is_not_told(
     parts, store, die, caplog, kind
 ):
-    a, b = parts("a", patience=kind(store)), parts("b")
+    a, b = parts("a", outage_retry=kind(store)), parts("b")
     store.copies = Copies(replicas=1)
 
     async def examine():
         """Nothing is missing."""
 
-    a.patience.on_change(examine)
+    a.outage_retry.on_change(examine)
     await settle(a, b)
-    a.patience.doubt()
+    a.outage_retry.doubt()
     die(b, "b")
-    await a.keeper.beat()
+    await a.heartbeat.beat()
     await settle(a)
 
     assert "around a failover" not in caplog.text

@@ -3,11 +3,11 @@ import asyncio
 import pytest
 
 from frontier.errors import CrawlLost, StoreRefused
+from frontier.node.host_ips import Addresses, BlockingAddresses, least
 from frontier.queue.push import TEST, Push
 from frontier.store.client import BlockingStore, Call
-from frontier.store.outage_retry import Patience
+from frontier.store.outage_retry import OutageRetry
 from frontier.urls import host_ips as addresses
-from frontier.urls.host_ips import Addresses, BlockingAddresses, least
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def test_of_a_crawl_that_is_not_there_nothing_is_noted(
     await store.call(Call.command("DEL", crawl.meta()))
     blocking = BlockingStore.from_settings({"REDIS_URL": server.url})
     with pytest.raises(CrawlLost):
-        await Addresses(Patience(store), crawl).find("a.example")
+        await Addresses(OutageRetry(store), crawl).find("a.example")
     with pytest.raises(CrawlLost):
         await asyncio.to_thread(BlockingAddresses(blocking, crawl).find, "a.example")
 
@@ -39,7 +39,7 @@ async def test_of_a_crawl_that_is_not_there_nothing_is_noted(
 async def test_all_nodes_keep_the_first_address_that_one_has_noted(
     store, crawl, looked_up
 ):
-    a, b = (Addresses(Patience(store), crawl) for _ in "ab")
+    a, b = (Addresses(OutageRetry(store), crawl) for _ in "ab")
     assert a.known("a.example") is None
     await asyncio.gather(*(a.find("a.example") for _ in range(5)))
     await b.find("a.example")
@@ -52,7 +52,7 @@ async def test_a_node_keeps_no_more_addresses_than_it_may(
     store, crawl, looked_up, monkeypatch
 ):
     monkeypatch.setattr(addresses, "MAX_KNOWN", 3)
-    node = Addresses(Patience(store), crawl)
+    node = Addresses(OutageRetry(store), crawl)
     for n in range(4):
         await node.find(f"{n}.example")
     assert node.known("0.example") is None
@@ -69,7 +69,7 @@ async def test_a_command_notes_and_reads_the_same(store, crawl, server, looked_u
     assert await asyncio.to_thread(command.noted, "a.example") is None
     assert await asyncio.to_thread(command.find, "a.example") == "192.0.2.1"
 
-    node = Addresses(Patience(store), crawl)
+    node = Addresses(OutageRetry(store), crawl)
     await node.find("a.example")
     assert node.known("a.example") == "192.0.2.1"
     assert looked_up == ["a.example"]
@@ -80,13 +80,13 @@ async def test_a_command_notes_and_reads_the_same(store, crawl, server, looked_u
     [("192.0.2.7", "192.0.2.7"), ("::1", "::1"), ("2001:DB8::0:1", "2001:db8::1")],
 )
 async def test_an_address_is_its_own(store, crawl, host, known):
-    assert Addresses(Patience(store), crawl).known(host) == known
+    assert Addresses(OutageRetry(store), crawl).known(host) == known
 
 
 @pytest.mark.parametrize("value", [b"", b"x\ny", b"x" * 300])
 async def test_an_address_in_the_store_that_is_none_is_not_used(store, crawl, value):
     await store.run([Call.command("HSET", crawl.addresses(), "a.example", value)])
-    node = Addresses(Patience(store), crawl)
+    node = Addresses(OutageRetry(store), crawl)
     await node.find("a.example")
 
     assert node.known("a.example") == "a.example"

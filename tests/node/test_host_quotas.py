@@ -28,7 +28,7 @@ def holder(parts, start, new_push):
 
 async def take_over(node):
     for taken in await node.leases.acquire([0]):
-        await node.keeper._take_over([taken])
+        await node.heartbeat._take_over([taken])
     await node.inbox.look([0])
 
 

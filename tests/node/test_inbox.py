@@ -302,7 +302,7 @@ async def test_a_server_that_is_away_is_waited_for(
     with pytest.raises(StoreUnavailable):
         await node.store.call(Call.command("PING"))
     node.inbox.learn(0, ["0:a.example"])
-    await until(lambda: node.patience.outages, "the outage")
+    await until(lambda: node.outage_retry.outages, "the outage")
     own_server.start()
 
     await until(lambda: len(node.inbox) == 3)

@@ -8,7 +8,7 @@ from frontier.queue.claims import Origin, claim_of
 from frontier.queue.item import decode, encode
 from frontier.queue.push import CLAIM, FORCE, Push
 from frontier.queue.reserve import queue_name, requeue_calls
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 URL = "https://c.example/"
 PARENT = Origin(0, "0:p.example", encode({"url": "https://p.example/"}))
@@ -40,14 +40,14 @@ def pair(parts, start):
 
 async def settle(*nodes):
     for _ in range(10):
-        if all([await node.keeper.beat() for node in nodes]):
+        if all([await node.heartbeat.beat() for node in nodes]):
             return
     raise AssertionError("partitions still change hands")
 
 
 async def claim(node, partition, url=URL, origins=(PARENT,), start_id="", mode=CLAIM):
     """Have *node* make a request that it alone has, of a host in *partition*."""
-    request, number = Request(url), mark(url.encode())
+    request, number = Request(url), seen_hash(url.encode())
     queue = queue_name("c.example", 0, node.claims.process)
     marks = ((partition, number),) if mode == CLAIM else ()
     made = node.claims.make(
@@ -70,7 +70,7 @@ async def rounds(*nodes, until, most=60):
             return
         for node in nodes:
             await node.lending.look()
-            await node.keeper.beat()
+            await node.heartbeat.beat()
     raise AssertionError("it did not become so")
 
 
@@ -96,9 +96,9 @@ async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(pair, unt
 
     await a.inbox.look([lent])
     await a.lending.look()
-    await a.keeper.beat()
+    await a.heartbeat.beat()
     assert lent not in a.leases.held, "a has nothing there to finish"
-    await b.keeper.beat()
+    await b.heartbeat.beat()
     assert lent in b.leases.held
     reservation, found = await take(b, until)
     assert found is request
@@ -125,8 +125,8 @@ async def test_what_was_started_is_finished_before_a_partition_is_lent(
     await a.inbox.look([lent])
     for _ in range(5):
         await a.lending.look()
-        await a.keeper.beat()
-        await b.keeper.beat()
+        await a.heartbeat.beat()
+        await b.heartbeat.beat()
     assert lent in a.leases.held
 
     a.acks.complete(started)
@@ -160,8 +160,8 @@ async def test_nodes_that_want_the_same_partition_take_turns(pair):
     await a.inbox.look([both])
     for _ in range(3):
         await a.lending.look()
-        await a.keeper.beat()
-        await b.keeper.beat()
+        await a.heartbeat.beat()
+        await b.heartbeat.beat()
     assert both in a.leases.held, "it has only just begun"
 
     for _ in range(2):
@@ -183,7 +183,7 @@ async def test_a_node_that_leaves_gives_back_what_it_borrowed(pair, until):
     await a.inbox.look([lent])
     await rounds(a, b, until=lambda: lent in b.leases.held)
 
-    b.keeper.leave()
+    b.heartbeat.leave()
     pass_time(a, 2 * GRACE)
     await rounds(b, a, until=lambda: lent in a.leases.held)
     assert b.leases.held == {}
@@ -210,7 +210,7 @@ async def test_what_led_to_a_claim_is_queued_once_when_its_process_is_gone(pair,
         scan = await a.scan(partition)
         assert (scan.ready, scan.reserved, scan.acked) == (0, 0, 1)
     assert not [one for one in a.journal if one[0] == "ack"], "it is not done"
-    again = Push(CLAIM, mark(URL.encode()), "0:c.example", 0, b"0again")
+    again = Push(CLAIM, seen_hash(URL.encode()), "0:c.example", 0, b"0again")
     await a.push(first, again, again)
     assert [verdict for _, verdict in a.verdicts[-2:]] == ["n", "c"]
 
@@ -230,7 +230,7 @@ async def test_who_dies_while_it_resolves_leaves_it_to_the_next(pair, gone):
     await b.leases.acquire([first])
     lease = b.leases.held[first]
     b.inbox._process = "f" * 12  # a process that knows nothing of it
-    await b.keeper._take_over([Acquired(lease, ready=0, reserved=1)])
+    await b.heartbeat._take_over([Acquired(lease, ready=0, reserved=1)])
     await b.lending.look()
     await b.acks.drain()
     assert await b.items(0, "0:p.example") == [PARENT.item]
@@ -254,8 +254,8 @@ async def test_a_process_that_was_taken_for_gone_forgets_what_it_had(pair, gone)
         pass_time(a, GRACE)
         pass_time(b, GRACE)
         await a.lending.look()
-        await a.keeper.beat()
-        await b.keeper.beat()
+        await a.heartbeat.beat()
+        await b.heartbeat.beat()
         await b.lending.look()
     assert b.claims.partitions() == set()
     assert b.inbox.take() is None
@@ -280,7 +280,7 @@ async def test_a_request_that_kills_its_process_three_times_is_given_up(
         entries = [(reservation.id, queue)]
         keys = crawl.partition(first)
         calls = requeue_calls(keys, lease, a.inbox._order, entries, delivered=True)
-        await a.patience.run(calls)  # as its next holder does
+        await a.outage_retry.run(calls)  # as its next holder does
         a.inbox._drop(reservation)
         a.claims.forget(next(iter(a.claims._kept)))
         await a.recovery.take({first: [queue]})

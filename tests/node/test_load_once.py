@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from frontier.errors import PushForgotten
-from frontier.queue.push import FORCE, SeenShape
+from frontier.queue.push import FORCE, SeenConfig
 from frontier.seeds.load_once import Seeder, SeedLock
 from frontier.store.client import BlockingStore, Call
 
-SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
+SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
 URLS = [b"https://a.example/%d" % n for n in range(3)]
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from frontier.cluster.lease import Leases
 from frontier.node.outbox import Outbox
-from frontier.queue.push import TEST, Push, SeenShape
-from frontier.seen.memory_limit import Budget
+from frontier.queue.push import TEST, Push, SeenConfig
+from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.store.client import Call
-from frontier.store.outage_retry import Patience
-from frontier.urls.seen_hash import mark
+from frontier.store.outage_retry import OutageRetry
+from frontier.urls.seen_hash import seen_hash
 
-SHAPE = SeenShape(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
+SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
 PARTITIONS = 4
 
 
@@ -23,15 +23,15 @@ class Crawl:
 
     def __init__(self, store, keys, max_bytes, shape=SHAPE):
         self.store, self.keys = store, keys
-        patience = Patience(store)
+        outage_retry = OutageRetry(store)
         self.verdicts = {}
         self.outbox = Outbox(
-            patience, keys, shape, on_verdicts=self._note, on_risen=lambda _: []
+            outage_retry, keys, shape, on_verdicts=self._note, on_risen=lambda _: []
         )
-        self.budget = Budget(
-            patience,
+        self.budget = SeenMemoryLimit(
+            outage_retry,
             keys,
-            Leases(patience.once, keys, "a", ttl=60.0),
+            Leases(outage_retry.once, keys, "a", ttl=60.0),
             shape,
             partitions=PARTITIONS,
             max_bytes=max_bytes,
@@ -44,7 +44,7 @@ class Crawl:
         self.verdicts.clear()
         task = asyncio.create_task(self.outbox.run())
         for n in range(first, end):
-            push = Push(TEST, mark(b"%d" % n), "", 0, b"", n)
+            push = Push(TEST, seen_hash(b"%d" % n), "", 0, b"", n)
             self.outbox.put(n % PARTITIONS, push)
         await self.outbox.flush()
         task.cancel()
@@ -115,7 +115,7 @@ async def test_a_node_that_dies_in_between_leaves_the_rest_to_the_next(
         raise ConnectionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Budget, "_delete", dies)
+        patch.setattr(SeenMemoryLimit, "_delete", dies)
         with pytest.raises(ConnectionError):
             await it.budget.look()
     assert await it.set_keys() > 0

@@ -138,7 +138,7 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     assert not a.finished
 
     a._owner.busy = False
-    await a._parts.keeper.beat()
+    await a._parts.heartbeat.beat()
     await a._owner.finished.wait()
     await a.close()
 

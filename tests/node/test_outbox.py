@@ -86,7 +86,7 @@ async def test_what_was_put_survives_a_server_that_is_paused(
         node.outbox.put(0, new_push(url))
     flush = asyncio.ensure_future(node.outbox.flush())
 
-    await until(lambda: node.patience.outages, "the outage")
+    await until(lambda: node.outage_retry.outages, "the outage")
     assert not flush.done()
     assert node.outbox.pending == 500
     own_server.resume()
@@ -94,7 +94,7 @@ async def test_what_was_put_survives_a_server_that_is_paused(
 
     assert sorted(await node.items(0)) == sorted(b"0" + url for url in urls(510))
     assert len(node.verdicts) == 510
-    assert node.patience.outages == 1
+    assert node.outage_retry.outages == 1
 
 
 @pytest.mark.usefixtures("own_crawl")
@@ -108,7 +108,7 @@ async def test_what_was_put_survives_a_server_that_is_killed(
     for url in urls(1_300, 200):
         node.outbox.put(0, new_push(url))
     flush = asyncio.ensure_future(node.outbox.flush())
-    await until(lambda: node.patience.outages, "the outage")
+    await until(lambda: node.outage_retry.outages, "the outage")
     assert not flush.done()
 
     own_server.start()

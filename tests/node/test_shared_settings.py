@@ -4,13 +4,17 @@ import pytest
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
-from frontier.cluster.shared_settings import crawl_shape, fingerprinter_name, seen_shape
+from frontier.cluster.shared_settings import (
+    crawl_settings,
+    fingerprinter_name,
+    seen_config,
+)
 from frontier.errors import ConfigurationError
 from frontier.settings.config import Config
 
 
 def test_a_shape_is_the_same_after_it_was_stored():
-    shape = crawl_shape(Config())
+    shape = crawl_settings(Config())
 
     assert json.loads(json.dumps(shape)) == shape
     others = {name for name in shape if not name.startswith("FRONTIER_")}
@@ -32,7 +36,7 @@ def test_a_fingerprinter_has_its_full_name_however_it_is_set():
     assert fingerprinter_name(dict(Settings())) == scrapys
     named = fingerprinter_name({"REQUEST_FINGERPRINTER_CLASS": Own.Inner})
     assert named == f"{__name__}.Own.Inner"
-    shape = crawl_shape(Config(), {"REQUEST_FINGERPRINTER_CLASS": Own})
+    shape = crawl_settings(Config(), {"REQUEST_FINGERPRINTER_CLASS": Own})
     assert shape["REQUEST_FINGERPRINTER_CLASS"] == f"{__name__}.Own"
 
 
@@ -47,9 +51,9 @@ def test_a_fingerprinter_that_is_none_is_one_message(value):
 
 
 def test_the_tiers_that_nodes_share_are_those_that_were_asked_for():
-    shape = seen_shape(Config(seen_tiers=("recent", "set"), partitions=16))
+    shape = seen_config(Config(seen_tiers=("recent", "set"), partitions=16))
     assert (shape.has_bloom, shape.has_set) == (False, True)
 
-    shape = seen_shape(Config(seen_tiers=("bloom",), partitions=16))
+    shape = seen_config(Config(seen_tiers=("bloom",), partitions=16))
     assert (shape.has_bloom, shape.has_set) == (True, False)
     assert 1_000_000 / 16 < shape.capacity < 1_000_000 / 16 * 1.1

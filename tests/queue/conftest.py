@@ -3,24 +3,26 @@ import pytest
 from frontier.errors import LayoutStale
 from frontier.model import Layout, Order
 from frontier.queue import reserve as p
-from frontier.queue.push import MAX_URLS, TEST, Push, SeenShape, push_call, pushed
-from frontier.urls.seen_hash import mark
+from frontier.queue.push import MAX_URLS, TEST, Push, SeenConfig, push_call, pushed
+from frontier.urls.seen_hash import seen_hash
 
 SHAPES = {
-    "bloom+set": SeenShape(True, True, 500, 0.01),
-    "set": SeenShape(False, True, 500, 0.01),
-    "bloom": SeenShape(True, False, 500, 0.01),
-    "set32": SeenShape(False, True, 500, 0.01, set_bits=32),
-    "bloom+set32": SeenShape(True, True, 500, 0.01, set_bits=32),
-    "native": SeenShape(True, False, 500, 0.01, native=True),
-    "native+set": SeenShape(True, True, 500, 0.01, native=True),
-    "none": SeenShape(False, False, 500, 0.01),
+    "bloom+set": SeenConfig(True, True, 500, 0.01),
+    "set": SeenConfig(False, True, 500, 0.01),
+    "bloom": SeenConfig(True, False, 500, 0.01),
+    "set32": SeenConfig(False, True, 500, 0.01, set_bits=32),
+    "bloom+set32": SeenConfig(True, True, 500, 0.01, set_bits=32),
+    "native": SeenConfig(True, False, 500, 0.01, native=True),
+    "native+set": SeenConfig(True, True, 500, 0.01, native=True),
+    "none": SeenConfig(False, False, 500, 0.01),
 }
 
 
 def as_push(url, mode=TEST, queue="0:a.example", item=None):
     priority = int(queue.partition(":")[0])
-    return Push(mode, mark(url), queue, priority, b"0" + url if item is None else item)
+    return Push(
+        mode, seen_hash(url), queue, priority, b"0" + url if item is None else item
+    )
 
 
 class Client:

@@ -8,7 +8,7 @@ from frontier.queue.claims import Claim, Origin, claim_of
 from frontier.queue.item import decode, encode
 from frontier.queue.push import CLAIM, FORCE, GONE, MARK, TEST, Push
 from frontier.queue.reserve import queue_name, split_name
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 PROCESS = "0123456789ab"
 URL = b"https://a.example/"
@@ -16,20 +16,20 @@ QUEUE = queue_name("a.example:81", 3, PROCESS)
 TESTED = ["set", "bloom+set", "set32", "bloom"]
 ORIGIN = Origin(3, "0:b.example", encode({"url": "https://b.example/"}))
 CLAIMED = Claim(
-    PROCESS, 5, "https://a.example/", (ORIGIN,), ((2, mark(b"x")),), "seeds"
+    PROCESS, 5, "https://a.example/", (ORIGIN,), ((2, seen_hash(b"x")),), "seeds"
 )
 
 
 def claim(url=URL):
-    return Push(CLAIM, mark(url), QUEUE, 3, b"0claim")
+    return Push(CLAIM, seen_hash(url), QUEUE, 3, b"0claim")
 
 
 def gone(url=URL, tries=0):
-    return Push(GONE[tries], mark(url), "", 0, b"")
+    return Push(GONE[tries], seen_hash(url), "", 0, b"")
 
 
 def plain(url=URL, mode=TEST, item=b"0plain"):
-    return Push(mode, mark(url), "0:a.example", 0, item)
+    return Push(mode, seen_hash(url), "0:a.example", 0, item)
 
 
 def test_a_queue_has_the_name_of_its_process_and_the_key_of_its_host():
@@ -57,9 +57,9 @@ def test_a_claim_comes_back_as_it_was():
         [PROCESS, 5, [[3, "a", ORIGIN.item]], [], ""],
         [PROCESS, 5, [[3, "0:a", b"xy"]], [], ""],
         [PROCESS, 5, [[3, "0:a", CLAIMED.item()]], [], ""],
-        [PROCESS, 5, [], [[4, mark(b"x")]], ""],
+        [PROCESS, 5, [], [[4, seen_hash(b"x")]], ""],
         [PROCESS, 5, [], [[3, 1]], ""],
-        [PROCESS, 5, [], [[3, mark(b"x")]] * 10_001, ""],
+        [PROCESS, 5, [], [[3, seen_hash(b"x")]] * 10_001, ""],
     ],
 )
 def test_what_is_no_claim_is_none(parts):

@@ -11,7 +11,7 @@ from frontier.queue.push import (
     MARK,
     MAX_URLS,
     TEST,
-    SeenShape,
+    SeenConfig,
     push_call,
     pushed,
 )
@@ -262,7 +262,7 @@ def test_many_nodes_that_know_an_old_count_do_not_fill_a_generation(client, new_
 
 def test_a_filter_for_few_urls_takes_a_whole_push_and_keeps_its_bound(blocking, client):
     node = client("bloom")
-    node.shape = SeenShape(True, False, 5, 0.01)
+    node.shape = SeenConfig(True, False, 5, 0.01)
 
     verdicts = node.push_urls(some(5_000))
 

@@ -5,21 +5,21 @@ import pytest
 from frontier.errors import CodecError
 from frontier.queue import spill_files as module
 from frontier.queue.spill_blocks import pack
-from frontier.queue.spill_files import Shelf, is_address, sizes_of
+from frontier.queue.spill_files import SpillFiles, is_address, sizes_of
 
 BLOCK = pack([b"01", b"02"])
 
 
 @pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path / "spill" / "crawl")
+def spill_files(tmp_path):
+    return SpillFiles(tmp_path / "spill" / "crawl")
 
 
-def test_what_was_put_is_got_and_every_file_has_a_name_of_its_own(shelf):
-    addresses = [shelf.put(BLOCK, 7, 99) for _ in range(3)]
+def test_what_was_put_is_got_and_every_file_has_a_name_of_its_own(spill_files):
+    addresses = [spill_files.put(BLOCK, 7, 99) for _ in range(3)]
 
-    assert len(set(addresses)) == len(list(shelf.directory.iterdir())) == 3
-    assert [shelf.get(address) for address in addresses] == [BLOCK] * 3
+    assert len(set(addresses)) == len(list(spill_files.directory.iterdir())) == 3
+    assert [spill_files.get(address) for address in addresses] == [BLOCK] * 3
     assert all(map(is_address, addresses))
     assert sizes_of(addresses[0]) == (2, len(BLOCK))
     assert not is_address(BLOCK)
@@ -42,25 +42,29 @@ def address(name, size=10, version=2):
         address(b"7-99-0123456789abcdef.block", version=3),
     ],
 )
-def test_what_is_no_address_leads_nowhere(shelf, wrong):
+def test_what_is_no_address_leads_nowhere(spill_files, wrong):
     with pytest.raises(CodecError, match="address"):
-        shelf.get(wrong)
+        spill_files.get(wrong)
 
 
-def test_a_file_that_is_not_what_was_put_there_is_refused(shelf):
-    made = shelf.put(BLOCK, 7, 99)
-    (path,) = shelf.directory.iterdir()
+def test_a_file_that_is_not_what_was_put_there_is_refused(spill_files):
+    made = spill_files.put(BLOCK, 7, 99)
+    (path,) = spill_files.directory.iterdir()
     path.write_bytes(BLOCK + b"x")
 
     with pytest.raises(CodecError, match=path.name):
-        shelf.get(made)
+        spill_files.get(made)
 
 
-def test_a_file_is_kept_for_a_while_after_its_block_was_put_back(shelf, monkeypatch):
-    made = [shelf.put(BLOCK, 7, 99) for _ in range(2)]
-    shelf.forget(made[0])
-    assert shelf.get(made[0]) == BLOCK, "a store that went back in time asks for it"
+def test_a_file_is_kept_for_a_while_after_its_block_was_put_back(
+    spill_files, monkeypatch
+):
+    made = [spill_files.put(BLOCK, 7, 99) for _ in range(2)]
+    spill_files.forget(made[0])
+    assert spill_files.get(made[0]) == BLOCK, (
+        "a store that went back in time asks for it"
+    )
 
     monkeypatch.setattr(module, "KEPT", -1.0)
-    shelf.forget(made[1])
-    assert list(shelf.directory.iterdir()) == []
+    spill_files.forget(made[1])
+    assert list(spill_files.directory.iterdir()) == []

@@ -10,7 +10,7 @@ from frontier.queue.item import decode
 from frontier.seeds.line import Seed, SeedFault, is_plain, read_line
 from frontier.seeds.push import SeedPushes
 from frontier.settings.config import Config
-from frontier.urls.partition import Places
+from frontier.urls.partition import QueueAddresses
 
 URL = "http://a.example/x"
 
@@ -22,7 +22,7 @@ class Spider:
 
 def pushes_of(seed, *, is_scrapys=True, salt=b"", is_seen=True, **settings):
     made = SeedPushes(
-        Places(Config(**settings)),
+        QueueAddresses(Config(**settings)),
         fingerprint,
         spider=Spider,
         name="site",

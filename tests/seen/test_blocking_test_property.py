@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.errors import LayoutStale, StoreUnavailable
 from frontier.model import Layout
 from frontier.queue.push import FORCE, MARK, TEST, Push, push_call, pushed
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 CLIENTS = 8
 PARTITIONS = 2
@@ -40,7 +40,7 @@ PATIENCE = 30.0
 
 @cache
 def mark_of(url):
-    return mark(hashlib.sha1(b"https://a.example/%d" % url).digest())
+    return seen_hash(hashlib.sha1(b"https://a.example/%d" % url).digest())
 
 
 def shape_of(tiers, capacity=1, error=ERROR):
@@ -50,7 +50,7 @@ def shape_of(tiers, capacity=1, error=ERROR):
         "FRONTIER_BLOOM_ERROR_RATE": error,
         "FRONTIER_PARTITIONS": PARTITIONS,
     }
-    return seen_shape(Config.from_settings(given))
+    return seen_config(Config.from_settings(given))
 
 
 def new_crawl():

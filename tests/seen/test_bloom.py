@@ -17,7 +17,7 @@ from frontier.seen.bloom import (
     share,
     sized,
 )
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 CAPACITIES = st.integers(1, 10**12)
 RATES = st.floats(1e-12, 0.999)
@@ -38,10 +38,10 @@ class Filter:
             self.filled.append((made, zeros(made.bits)))
             self.last = 0
         for made, bits in self.filled:
-            if all(bits[p] for p in positions(mark(url), made)):
+            if all(bits[p] for p in positions(seen_hash(url), made)):
                 return True
         made, bits = self.filled[-1]
-        for p in positions(mark(url), made):
+        for p in positions(seen_hash(url), made):
             bits[p] = 1
         self.last += 1
         return False
@@ -124,15 +124,15 @@ def test_positions_are_inside(number, bits, hashes):
 def test_positions_are_the_same_everywhere_and_for_ever():
     made = Generation(1, 0.5, 10_007, 4)
 
-    assert positions(mark(b"http://a.example/"), made) == [73, 6055, 2149, 8370]
+    assert positions(seen_hash(b"http://a.example/"), made) == [73, 6055, 2149, 8370]
 
 
 def test_a_small_filter_keeps_a_small_error():
     made = generation(0, 500, 1e-5)
     bits = zeros(made.bits)
     for n in range(500):
-        for position in positions(mark(b"%d" % n), made):
+        for position in positions(seen_hash(b"%d" % n), made):
             bits[position] = 1
 
-    new = (positions(mark(b"new %d" % n), made) for n in range(300_000))
+    new = (positions(seen_hash(b"new %d" % n), made) for n in range(300_000))
     assert sum(all(bits[p] for p in found) for found in new) <= 5

@@ -17,7 +17,7 @@ from frontier.seen.capacity_plan import (
     set_bytes,
 )
 from frontier.seen.intset import Space, space
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 TIERS = ("recent", "bloom", "set")
 
@@ -90,7 +90,7 @@ def test_losses_are_what_filters_lose():
     for _ in range(20):
         bits, used, last = [set() for _ in filters], [0] * len(filters), 0
         for _ in range(urls):
-            new = mark(chance.randbytes(20))
+            new = seen_hash(chance.randbytes(20))
             places = [set(bloom.positions(new, each)) for each in filters]
             if any(p <= b for p, b in zip(places, bits, strict=True)):
                 lost += 1
@@ -112,7 +112,7 @@ def test_the_bytes_of_a_set_are_what_a_server_takes(urls, kept, db, keys):
     total = kept.wanted(urls)
     inside = {}
     for n in range(urls):
-        entry = kept.entry(mark(b"%d" % n))
+        entry = kept.entry(seen_hash(b"%d" % n))
         number = kept.bucket_of(entry, total)
         inside.setdefault(number, []).append(kept.member(entry))
     taken = 0

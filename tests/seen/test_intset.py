@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier.seen.intset import FILL, LEVELS, Space, space
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 WHOLE, SHORT = Space(), Space(30, 6)
 SPACES = st.sampled_from([WHOLE, SHORT, Space(30, 1), Space(30, 1_000)])
@@ -29,7 +29,7 @@ def split(table, step):
 )
 def test_a_set_grows_url_by_url_and_no_bucket_outgrows_an_intset(kept, urls):
     table, buckets, widest = defaultdict(set), kept.groups, 0
-    entries = [kept.entry(mark(b"%d" % n)) for n in range(urls)]
+    entries = [kept.entry(seen_hash(b"%d" % n)) for n in range(urls)]
     for count, entry in enumerate(entries, 1):
         for step in kept.splits(buckets, kept.wanted(count)):
             split(table, step)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.errors import CannotForget, CodecError, LayoutStale, UnknownCrawl
 from frontier.model import Layout
 from frontier.queue.push import TEST, Push, push_call, pushed
@@ -17,9 +17,9 @@ from frontier.seen.seen_set import (
     stored_crawl,
 )
 from frontier.settings.config import Config
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
-MARKS = [mark(b"%d" % n) for n in range(3_000)]
+MARKS = [seen_hash(b"%d" % n) for n in range(3_000)]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def opened(db, crawl):
                 **given,
             }
         )
-        shape = json.dumps(crawl_shape(config))
+        shape = json.dumps(crawl_settings(config))
         db("HSET", crawl.meta(), "state", "open", "spider", "s", "shape", shape)
         return config
 
@@ -50,12 +50,12 @@ def push(blocking, keys):
         verdicts = ""
         for i in range(0, len(marks), 500):
             made = [Push(TEST, m, "0:a.example", 0, b"") for m in marks[i : i + 500]]
-            call = push_call(keys, seen_shape(config), layouts[keys], made)
+            call = push_call(keys, seen_config(config), layouts[keys], made)
             try:
                 done = pushed(store.call(call), made)
             except LayoutStale as error:
                 layouts[keys] = error.layout
-                call = push_call(keys, seen_shape(config), layouts[keys], made)
+                call = push_call(keys, seen_config(config), layouts[keys], made)
                 done = pushed(store.call(call), made)
             layouts[keys] = done.layout
             verdicts += done.verdicts
@@ -65,14 +65,14 @@ def push(blocking, keys):
 
 
 def ask(store, keys, config, of):
-    return look(store, keys, of, seen_shape(config))
+    return look(store, keys, of, seen_config(config))
 
 
 def test_a_crawl_is_read_as_it_was_created(blocking, opened, crawl):
     config = opened("recent,set", FRONTIER_QUEUE_KEY="domain")
     found = stored_crawl(blocking(), "test", crawl.crawl_id)
 
-    assert crawl_shape(found.config) == crawl_shape(config)
+    assert crawl_settings(found.config) == crawl_settings(config)
     assert (found.state, found.spider, found.keys) == ("open", "s", crawl)
 
 
@@ -116,7 +116,7 @@ def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tie
     done = forget(
         store,
         stored_crawl(store, "test", crawl.crawl_id),
-        seen_shape(config),
+        seen_config(config),
         7,
         some,
     )
@@ -133,7 +133,7 @@ def test_a_bloom_filter_cannot_forget(blocking, opened, crawl, push, keys):
     found = stored_crawl(store, "test", crawl.crawl_id)
 
     with pytest.raises(CannotForget, match=crawl.crawl_id):
-        forget(store, found, seen_shape(config), 7, MARKS[:1])
+        forget(store, found, seen_config(config), 7, MARKS[:1])
 
 
 def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
@@ -143,7 +143,7 @@ def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
 
     with pytest.raises(LayoutStale) as caught:
         forgotten(
-            store.call(forget_call(keys, seen_shape(config), Layout(), MARKS[:10]))
+            store.call(forget_call(keys, seen_config(config), Layout(), MARKS[:10]))
         )
     assert caught.value.layout.buckets == Space().wanted(2_000)
     assert layout_of(store.call(layout_call(keys))).count == 2_000

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.model import Layout
 from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
 from frontier.settings.config import Config
 from frontier.status.seen_tiers import LATER, look_at_tiers
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 
 @pytest.fixture
@@ -26,15 +26,15 @@ def fill(blocking, crawl):
                 **given,
             }
         )
-        shape, layouts = seen_shape(config), [Layout()] * 3
+        shape, layouts = seen_config(config), [Layout()] * 3
         for first in range(0, count, MAX_URLS):
             numbers = range(first, min(first + MAX_URLS, count))
-            pushes = [Push(TEST, mark(b"%d" % n), "", 0, b"") for n in numbers]
+            pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in numbers]
             number = first // MAX_URLS % 3
             keys = crawl.partition(number)
             reply = store.call(push_call(keys, shape, layouts[number], pushes))
             layouts[number] = pushed(reply, pushes).layout
-        return json.loads(json.dumps(crawl_shape(config)))
+        return json.loads(json.dumps(crawl_settings(config)))
 
     return fill
 

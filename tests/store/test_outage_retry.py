@@ -5,7 +5,7 @@ import pytest
 
 from frontier.errors import StoreUnavailable
 from frontier.store.client import Call
-from frontier.store.outage_retry import Patience
+from frontier.store.outage_retry import OutageRetry
 
 PING = [Call.command("PING")]
 
@@ -13,15 +13,15 @@ PING = [Call.command("PING")]
 async def test_an_outage_is_waited_for_and_said_once(
     connect, own_server, until, caplog
 ):
-    patience = Patience(connect(own_server))
+    outage_retry = OutageRetry(connect(own_server))
     caplog.set_level(logging.WARNING)
     own_server.kill()
-    waiting = [asyncio.ensure_future(patience.run(PING)) for _ in range(5)]
-    await until(lambda: patience.outages)
+    waiting = [asyncio.ensure_future(outage_retry.run(PING)) for _ in range(5)]
+    await until(lambda: outage_retry.outages)
     own_server.start()
     await asyncio.gather(*waiting)
 
-    assert patience.outages == 1
+    assert outage_retry.outages == 1
     texts = [record.getMessage() for record in caplog.records]
     assert len(texts) == 2
     assert "does not answer" in texts[0]
@@ -29,18 +29,18 @@ async def test_an_outage_is_waited_for_and_said_once(
 
 
 async def test_what_may_not_happen_twice_is_not_repeated(connect, own_server):
-    patience = Patience(connect(own_server))
+    outage_retry = OutageRetry(connect(own_server))
     own_server.kill()
 
     with pytest.raises(StoreUnavailable):
-        await patience.once(PING)
+        await outage_retry.once(PING)
 
 
 async def test_nothing_to_do_needs_no_store(connect, own_server):
-    patience = Patience(connect(own_server))
+    outage_retry = OutageRetry(connect(own_server))
     own_server.kill()
 
-    assert await patience.run([]) == []
+    assert await outage_retry.run([]) == []
 
 
 async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
@@ -49,12 +49,12 @@ async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
     monkeypatch.setattr("frontier.store.outage_retry.ROOMY", 0.0)
     caplog.set_level(logging.WARNING)
     store = connect(own_server)
-    patience = Patience(store)
+    outage_retry = OutageRetry(store)
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
     write = [Call.command("SET", "key", "value")]
-    waiting = [asyncio.ensure_future(patience.run(write)) for _ in range(3)]
-    await until(lambda: patience.outages)
-    assert await patience.run(PING) == [True]  # what needs no memory goes on
+    waiting = [asyncio.ensure_future(outage_retry.run(write)) for _ in range(3)]
+    await until(lambda: outage_retry.outages)
+    assert await outage_retry.run(PING) == [True]  # what needs no memory goes on
 
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
     await asyncio.gather(*waiting)

@@ -5,11 +5,11 @@ from types import ModuleType
 import pytest
 from scrapy.settings import Settings
 
-from frontier.download.host_delays import Allowance
+from frontier.download.politeness import HostConcurrency
 from frontier.errors import ConfigurationError
 from frontier.settings.config import Config
-from frontier.urls.fingerprint import of_plain_get
-from frontier.urls.partition import Place, Places, shards_of
+from frontier.urls.partition import QueueAddress, QueueAddresses, shards_of
+from frontier.urls.plain_fingerprint import of_plain_get
 from frontier.urls.seen_hash import partition_of
 
 URL = "http://www.a.example:8080/path?b=2&a=1"
@@ -20,7 +20,7 @@ def place(url=URL, address=None, **settings):
     config = Config.from_settings(
         {f"FRONTIER_{k.upper()}": settings[k] for k in settings}
     )
-    return Places(config, address).of(url, of_plain_get(url))
+    return QueueAddresses(config, address).of(url, of_plain_get(url))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def own(monkeypatch):
     ("kind", "key"), [("host", "www.a.example:8080"), ("domain", "a.example")]
 )
 def test_the_partition_is_that_of_the_queue_key(kind, key):
-    assert place(queue_key=kind) == Place(key, partition_of(key, 1024))
+    assert place(queue_key=kind) == QueueAddress(key, partition_of(key, 1024))
 
 
 def test_by_url_two_spellings_of_one_url_have_one_place():
@@ -71,7 +71,7 @@ def test_a_slot_has_a_queue_of_its_own_in_the_partition_of_its_host(
     found = place(**settings)
     config = Config(**settings)
 
-    key = Places(config).queue_key_of_slot(found, URL, slot)
+    key = QueueAddresses(config).queue_key_of_slot(found, URL, slot)
     assert key == found.queue_key + suffix
 
 
@@ -95,7 +95,7 @@ def test_the_parts_of_a_host_are_no_more_than_the_host_may_have():
     settings = Settings({"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
 
     def sent(share, **options):
-        return Allowance(Config(**options), settings, lambda: share).sent()
+        return HostConcurrency(Config(**options), settings, lambda: share).sent()
 
     assert [sent(share, host_shards=64) for share in (1.0, 0.24, 0.5, 0)] == [
         8,
@@ -118,14 +118,16 @@ def test_hosts_of_one_address_share_a_queue_once_it_is_known():
 
     a = place(address=addresses.get, queue_key="ip")
     b = place("https://b.example/", address=addresses.get, queue_key="ip")
-    assert a == b == Place("192.0.2.1", partition_of("192.0.2.1", 1024))
+    assert a == b == QueueAddress("192.0.2.1", partition_of("192.0.2.1", 1024))
     assert place("http://c.example/", address=addresses.get, queue_key="ip") is None
 
 
 def test_a_callable_may_be_given_itself_or_by_its_path(own):
     function = own(lambda url: url.rpartition("?")[0])
 
-    expected = Place("http://www.a.example:8080/path", place(queue_key=function)[1])
+    expected = QueueAddress(
+        "http://www.a.example:8080/path", place(queue_key=function)[1]
+    )
     assert place(queue_key=function) == expected
     assert place(queue_key="a_project.key") == expected
 
@@ -141,7 +143,7 @@ def test_a_callable_that_says_no_queue_key_is_named_once_and_the_host_used(
             raise made
         return made
 
-    places = Places(Config(queue_key="a_project.key")) if own(key) else None
+    places = QueueAddresses(Config(queue_key="a_project.key")) if own(key) else None
     for _ in range(2):
         found = places.of(URL, FINGERPRINT)
         assert found.queue_key == "www.a.example:8080"

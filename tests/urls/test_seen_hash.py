@@ -3,21 +3,21 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.urls.seen_hash import mark, partition_of
+from frontier.urls.seen_hash import partition_of, seen_hash
 
 FINGERPRINTS = st.binary(min_size=1, max_size=64)
 
 
 @given(FINGERPRINTS)
 def test_a_mark_has_19_digits_whatever_it_is(fingerprint):
-    found = mark(fingerprint)
+    found = seen_hash(fingerprint)
 
     assert len(str(found)) == 19
     assert 2**62 <= found < 2**63  # a signed 64-bit integer, as intsets want it
 
 
 def test_marks_are_the_same_everywhere_and_for_ever():
-    assert mark(b"http://a.example/") == 5616141643484177666
+    assert seen_hash(b"http://a.example/") == 5616141643484177666
     assert partition_of("a.example", 1024) == 436
 
 
@@ -27,7 +27,7 @@ def test_every_queue_key_has_a_partition(queue_key, partitions):
 
 
 def test_different_fingerprints_have_different_marks():
-    assert len({mark(b"%d" % n) for n in range(100_000)}) == 100_000
+    assert len({seen_hash(b"%d" % n) for n in range(100_000)}) == 100_000
 
 
 def test_hosts_spread_over_the_partitions():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from frontier.dedupe.digest import sha256_hex
-from frontier.dedupe.url_history import History, past_of
+from frontier.dedupe.url_history import History, last_capture_of
 from frontier.model import Original, Unmodified
 from frontier.warc.readback import is_here, read_back, stored_urls
 from tests.warc.samples import an_exchange
@@ -21,7 +21,7 @@ def write(writer):
         stored = writer.append(exchange, DIGEST)
         writer.flush()
         original = Original(exchange.url, stored.date, crawl_id, stored.length, True)
-        return past_of(exchange, DIGEST, stored, original)
+        return last_capture_of(exchange, DIGEST, stored, original)
 
     return write
 

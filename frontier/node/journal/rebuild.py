@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
-from frontier.cluster.shared_settings import FILTER_PROBE, seen_shape, settled
+from frontier.cluster.shared_settings import FILTER_PROBE, seen_config, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
+from frontier.node.address_classes import TYPED
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
@@ -51,7 +52,7 @@ from frontier.queue.reserve import split_name
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
-from frontier.urls.addresses import SAID, TYPED, class_of_host
+from frontier.urls.addresses import SAID, class_of_host
 from frontier.warc.readback import stored_urls
 from frontier.warc.records import target_uri
 
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.store.client import BlockingStore
 
 REBUILDING = "rebuilding"
@@ -164,7 +165,7 @@ class Rebuild:
         self._node_ids = {header.node_id for _, header in found}
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
-        self._shape: SeenShape = seen_shape(
+        self._shape: SeenConfig = seen_config(
             settled(config, server_has_filters=config.bloom_native == "yes")
         )
         self._sender = _Sender(store, self._keys, self._shape)
@@ -377,7 +378,9 @@ class Rebuild:
 class _Sender:
     """Collects pushes by partition and sends them."""
 
-    def __init__(self, store: BlockingStore, keys: CrawlKeys, shape: SeenShape) -> None:
+    def __init__(
+        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+    ) -> None:
         self._store = store
         self._pusher = Pusher(keys, shape)
         self.holding = Holding(store, keys, shape)

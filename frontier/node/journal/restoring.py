@@ -29,7 +29,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from frontier.cluster.shared_settings import seen_shape
+from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, ConfigurationError
 from frontier.node.journal.entries import (
     OPEN,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore, Call
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -280,7 +280,7 @@ class Restoring:
 
     def __init__(
         self,
-        patience: Patience,
+        outage_retry: OutageRetry,
         keys: CrawlKeys,
         outbox: Outbox,
         *,
@@ -288,7 +288,7 @@ class Restoring:
         partitions: int,
         journaled: Callable[[], Awaitable[None]],
     ) -> None:
-        self._patience = patience
+        self._outage_retry = outage_retry
         self._keys = keys
         self._outbox = outbox
         self._directory = directory
@@ -357,7 +357,7 @@ class Restoring:
         numbers = list(questions)
         for first in range(0, len(numbers), BATCH):
             some = numbers[first : first + BATCH]
-            replies = await self._patience.run([questions[n] for n in some])
+            replies = await self._outage_retry.run([questions[n] for n in some])
             journal.know(dict(zip(some, replies, strict=True)))
         pushes = journal.pushes()
         while some_pushes := await asyncio.to_thread(_taken, pushes):
@@ -393,7 +393,7 @@ def restore(
     """
     keys = crawl.keys
     names = (keys.namespace, keys.crawl_id)
-    seeder = Seeder(store, keys, seen_shape(crawl.config))
+    seeder = Seeder(store, keys, seen_config(crawl.config))
     lock = SeedLock(store, keys, "journals", f"journals-{secrets.token_hex(8)}")
     lock.hold(0)
     try:

@@ -45,7 +45,7 @@ VERSION = 2
 RULES = "w3lib"
 """The canonicalization that URLs went through before they were hashed."""
 HASH = "murmur3-128/62"
-"""What made a mark of a fingerprint; see `frontier.urls.seen_hash.mark`."""
+"""What made a mark of a fingerprint; see `frontier.urls.seen_hash.seen_hash`."""
 ENTRIES, LAYOUT, BITS, END = range(4)
 BLOCK_ENTRIES = 8192
 BLOCK_BYTES = 64 * 1024

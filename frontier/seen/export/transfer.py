@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from frontier.queue.push import SeenShape
+    from frontier.queue.push import SeenConfig
     from frontier.seen.export.file import Block
     from frontier.seen.intset import Space
     from frontier.seen.seen_set import StoredCrawl
@@ -104,7 +104,7 @@ def entries(
 
 
 def reserve(
-    store: BlockingStore, keys: PartitionKeys, shape: SeenShape, count: int
+    store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, count: int
 ) -> Layout:
     """Give the partition's set the buckets that *count* more entries will need."""
     layout = layout_of(store.call(layout_call(keys)))
@@ -124,7 +124,7 @@ def reserve(
 def add(
     store: BlockingStore,
     keys: PartitionKeys,
-    shape: SeenShape,
+    shape: SeenConfig,
     layout: Layout,
     marks: Sequence[int],
 ) -> tuple[Layout, int]:
@@ -155,7 +155,7 @@ NOT_EMPTY = "has seen URLs already; Bloom filters can be imported with --new onl
 def export(
     store: BlockingStore,
     crawl: StoredCrawl,
-    shape: SeenShape,
+    shape: SeenConfig,
     path: Path,
     fingerprinter: str,
     progress: Callable[[int], None] = lambda _: None,
@@ -203,7 +203,7 @@ def export(
 def _export_filters(
     store: BlockingStore,
     keys: PartitionKeys,
-    shape: SeenShape,
+    shape: SeenConfig,
     partition: int,
     layout: Layout,
     file: SeenFileWriter,
@@ -284,7 +284,7 @@ class Import:
         self,
         store: BlockingStore,
         crawl: StoredCrawl,
-        shape: SeenShape,
+        shape: SeenConfig,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Let *crawl* have seen all that is in the file.
@@ -321,7 +321,7 @@ class Import:
         self._add(store, crawl.keys, shape, progress)
 
     def _require_room(
-        self, store: BlockingStore, crawl: StoredCrawl, shape: SeenShape
+        self, store: BlockingStore, crawl: StoredCrawl, shape: SeenConfig
     ) -> None:
         """Raise unless *crawl* can take over the filters of the file."""
         if shape.native or not shape.has_bloom:
@@ -346,7 +346,7 @@ class Import:
         self,
         store: BlockingStore,
         crawl: CrawlKeys,
-        shape: SeenShape,
+        shape: SeenConfig,
         progress: Callable[[int], None],
     ) -> None:
         current, layout = -1, Layout()
@@ -375,7 +375,7 @@ class Import:
                 self._write_layout(store, keys, shape, block)
 
     def _write_bits(
-        self, store: BlockingStore, keys: PartitionKeys, shape: SeenShape, block: Block
+        self, store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, block: Block
     ) -> None:
         blooms, _ = self._file.layouts.get(block.partition, (0, 0))
         size = -(-shape.generation(block.a).bits // 8) if block.a < blooms else 0
@@ -385,7 +385,7 @@ class Import:
         store.call(Call.command("SETRANGE", name, block.b, block.data))
 
     def _write_layout(
-        self, store: BlockingStore, keys: PartitionKeys, shape: SeenShape, block: Block
+        self, store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, block: Block
     ) -> None:
         fields: dict[str, int] = {"blooms": block.a, "last": block.b}
         if shape.has_set:  # what only the filters have is as if it was given up

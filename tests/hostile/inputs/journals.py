@@ -6,7 +6,7 @@ import zlib
 import msgpack
 
 from frontier.cli.output import ExitCode
-from frontier.cluster.shared_settings import crawl_shape
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.node.journal.entries import Bad, Header, Pushed, frame, read
 from frontier.queue.item import encode
 from frontier.settings.config import Config
@@ -14,7 +14,7 @@ from frontier.urls.seen_hash import LEAST_MARK
 from tests.hostile.corpus import hostile, hostile_each
 from tests.hostile.making import frame as framed
 
-SHAPE = crawl_shape(Config(partitions=4))
+SHAPE = crawl_settings(Config(partitions=4))
 NAME = "x-20260101000000000-00001-n.journal"
 HEAD = frame(Header("frontier", "x", "site", "n", {}))
 GOOD = frame(Pushed(0, "t", LEAST_MARK, "0:a", b"0\0" + b"item"))

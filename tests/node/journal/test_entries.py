@@ -18,10 +18,10 @@ from frontier.node.journal.entries import (
     read_header,
     whole_bytes,
 )
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {"FRONTIER_PARTITIONS": 4})
-PUSH = Pushed(3, "t", mark(b"url"), "0:a.example", b"0\x01item")
+PUSH = Pushed(3, "t", seen_hash(b"url"), "0:a.example", b"0\x01item")
 ACK = Acked(3, digest_of("0:a.example", b"1\x01item"))
 
 
@@ -86,14 +86,14 @@ def test_a_damaged_entry_costs_only_itself(written):
         7,
         ["x", 1],
         ["p"],
-        ["p", -1, "t", mark(b"u"), "0:a", b"0\x01item"],
-        ["p", 16384, "t", mark(b"u"), "0:a", b"0\x01item"],
-        ["p", True, "t", mark(b"u"), "0:a", b"0\x01item"],
-        ["p", 1, "x", mark(b"u"), "0:a", b"0\x01item"],
+        ["p", -1, "t", seen_hash(b"u"), "0:a", b"0\x01item"],
+        ["p", 16384, "t", seen_hash(b"u"), "0:a", b"0\x01item"],
+        ["p", True, "t", seen_hash(b"u"), "0:a", b"0\x01item"],
+        ["p", 1, "x", seen_hash(b"u"), "0:a", b"0\x01item"],
         ["p", 1, "t", 5, "0:a", b"0\x01item"],
-        ["p", 1, "t", mark(b"u"), "nonsense", b"0\x01item"],
-        ["p", 1, "t", mark(b"u"), "0:a", "text"],
-        ["p", 1, "t", mark(b"u"), "0:a", b""],
+        ["p", 1, "t", seen_hash(b"u"), "nonsense", b"0\x01item"],
+        ["p", 1, "t", seen_hash(b"u"), "0:a", "text"],
+        ["p", 1, "t", seen_hash(b"u"), "0:a", b""],
         ["a", 1, b"short"],
         ["h", 2, *HEADER],
         ["h", 1, "frontier", "site-1", "site", 7, {}],

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import ConfigurationError
 from frontier.model import Exchange
@@ -20,7 +20,7 @@ from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 from frontier.warc.file_rotation import WarcWriter
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
@@ -30,7 +30,7 @@ URL = "http://a.example/%s"
 
 def pushed(name, mode="t", partition=0, queue="0:a.example", **record):
     item = encode({"url": URL % name, **record})
-    return Pushed(partition, mode, mark(name.encode()), queue, item)
+    return Pushed(partition, mode, seen_hash(name.encode()), queue, item)
 
 
 def acked(push):
@@ -48,7 +48,7 @@ class Lost:
     def write(self, node, *entries, config=CONFIG, crawl_id="site-7", tail=b""):
         directory = self.directory / node
         directory.mkdir(exist_ok=True)
-        header = Header(self.namespace, crawl_id, "site", node, crawl_shape(config))
+        header = Header(self.namespace, crawl_id, "site", node, crawl_settings(config))
         path = directory / f"{len(list(directory.iterdir()))}.journal"
         path.write_bytes(b"".join(map(frame, (header, *entries))) + tail)
         return path
@@ -67,7 +67,9 @@ class Lost:
 
     def has_seen(self, name, partition=0):
         keys = self.keys.partition(partition)
-        return look(self.store, keys, mark(name.encode()), seen_shape(CONFIG)).seen
+        return look(
+            self.store, keys, seen_hash(name.encode()), seen_config(CONFIG)
+        ).seen
 
 
 @pytest.fixture
@@ -129,7 +131,7 @@ def test_what_is_queued_whatever_was_seen_is_counted(lost, db):
 
 
 def test_what_was_only_marked_is_seen_and_not_queued(lost):
-    lost.write("a", Pushed(0, "t", mark(b"start"), "", b""))
+    lost.write("a", Pushed(0, "t", seen_hash(b"start"), "", b""))
     outcome = lost.rebuild()
 
     assert (outcome.ready, outcome.done, outcome.seen) == (0, 0, 1)

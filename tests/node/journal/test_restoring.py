@@ -14,7 +14,7 @@ from frontier.queue.item import encode
 from frontier.queue.push import FORCE, TEST
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 PARTITION = 1
 QUEUE = "0:a.example"
@@ -23,7 +23,7 @@ HOUR = 3600
 
 def entry(name, number, mode=TEST, partition=PARTITION, queue=QUEUE):
     item = encode({"url": f"http://a.example/{name}"})
-    return Pushed(partition, mode, mark(name.encode()), queue, item, number)
+    return Pushed(partition, mode, seen_hash(name.encode()), queue, item, number)
 
 
 def acked(pushed):
@@ -83,7 +83,7 @@ def looking(parts, start):
             node.journaled = len(node.journal)
 
         node.restoring = Restoring(
-            node.patience,
+            node.outage_retry,
             node.keys,
             node.outbox,
             directory=directory,
@@ -224,13 +224,13 @@ async def test_the_journal_of_a_node_that_dies_is_looked_at_by_the_others(
     await node.restoring.look_now()
     gone = dead.parts.membership
     deaths = []
-    node.keeper._deaths._on_death = lambda: deaths.append(node.restoring.look())
+    node.heartbeat._deaths._on_death = lambda: deaths.append(node.restoring.look())
     await gone.beat(busy=False, report=None)
-    await node.keeper.beat()
+    await node.heartbeat.beat()
     assert not deaths
     await node.store.call(Call.command("HDEL", node.keys.nodes(), "gone"))
     await node.store.call(Call.command("INCR", node.keys.epoch()))
-    await node.keeper.beat()
+    await node.heartbeat.beat()
 
     assert deaths
     assert node.restoring.busy

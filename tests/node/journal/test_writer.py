@@ -11,14 +11,14 @@ import warm
 from frontier.errors import ArchiveError, WriterStopped
 from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
 from frontier.node.journal.writer import Journal, mend
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {})
 ROOT = Path(__file__).parents[3]
 
 
 def a_push(number):
-    return Pushed(1, "t", mark(b"%d" % number), "0:a.example", b"0\x01%d" % number)
+    return Pushed(1, "t", seen_hash(b"%d" % number), "0:a.example", b"0\x01%d" % number)
 
 
 def entries(directory):
@@ -121,7 +121,7 @@ journal = Journal(Path(sys.argv[1]), Header("frontier", "site-1", "site", "node-
 number = 0
 while True:
     item = b"0\\x01%d" % number
-    journal.pushed(Pushed(1, "t", mark(b"%d" % number), "0:a.example", item))
+    journal.pushed(Pushed(1, "t", seen_hash(b"%d" % number), "0:a.example", item))
     number += 1
     if number % 50 == 0:
         journal.durable().result()

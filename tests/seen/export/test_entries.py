@@ -2,15 +2,15 @@ import threading
 
 import pytest
 
-from frontier.queue.push import MAX_URLS, SeenShape
+from frontier.queue.push import MAX_URLS, SeenConfig
 from frontier.seen.export.transfer import add, entries, reserve
 from frontier.seen.seen_set import layout_call, layout_of
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
-SET = SeenShape(False, True, 1_100, 0.01)
-SHORT = SeenShape(False, True, 1_100, 0.01, set_bits=32)
+SET = SeenConfig(False, True, 1_100, 0.01)
+SHORT = SeenConfig(False, True, 1_100, 0.01, set_bits=32)
 SHAPES = pytest.mark.parametrize("shape", [SET, SHORT])
-MARKS = sorted(mark(b"%d" % n) for n in range(30_000))
+MARKS = sorted(seen_hash(b"%d" % n) for n in range(30_000))
 
 
 def kept(marks, shape=SET):

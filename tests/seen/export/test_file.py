@@ -12,11 +12,11 @@ from frontier.seen.export.file import (
     SeenFile,
     SeenFileWriter,
 )
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 HEADER = Header("scrapy.X", "site-1", "site", {"FRONTIER_PARTITIONS": 4})
 SPACE = HEADER.space
-ENTRIES = sorted(SPACE.entry(mark(b"%d" % n)) for n in range(20_000))
+ENTRIES = sorted(SPACE.entry(seen_hash(b"%d" % n)) for n in range(20_000))
 
 
 def write(path, parts, header=HEADER):

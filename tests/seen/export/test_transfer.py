@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_shape, seen_shape
+from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.errors import CannotCarry, LayoutStale, SeenFileMismatch
 from frontier.model import Layout
 from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
@@ -14,7 +14,7 @@ from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import SEEN_GIVE_UP
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 
 PARTITIONS = 3
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
@@ -35,8 +35,8 @@ class Crawl:
                 **given,
             }
         )
-        self.shape = seen_shape(config)
-        stored = json.dumps(crawl_shape(config))
+        self.shape = seen_config(config)
+        stored = json.dumps(crawl_settings(config))
         parts = ("state", "open", "spider", "s", "shape", stored)
         store.call(Call.command("HSET", self.keys.meta(), *parts))
 
@@ -56,7 +56,7 @@ class Crawl:
             layout, keys = Layout(), self.keys.partition(number)
             while mine:
                 some = mine[:MAX_URLS]
-                pushes = [Push(TEST, mark(b"%d" % n), "", 0, b"") for n in some]
+                pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in some]
                 reply = self.store.call(push_call(keys, self.shape, layout, pushes))
                 try:
                     done = pushed(reply, pushes)

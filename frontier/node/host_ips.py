@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import Patience
+    from frontier.store.outage_retry import OutageRetry
 
 LOOKUPS = 20
 """Hosts that are looked up at a time."""
@@ -35,8 +35,8 @@ MAX_KNOWN = 100_000
 class Addresses:
     """What the crawl has noted, as far as this node knows it."""
 
-    def __init__(self, patience: Patience, keys: CrawlKeys) -> None:
-        self._patience = patience
+    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
+        self._outage_retry = outage_retry
         self._keys = keys
         self._known: dict[str, str] = {}
         self._going: dict[str, asyncio.Task[str]] = {}
@@ -62,11 +62,11 @@ class Addresses:
 
     async def _find(self, host: str) -> str:
         read = Call.command("HGET", self._keys.addresses(), host)
-        (noted,) = await self._patience.run([read])
+        (noted,) = await self._outage_retry.run([read])
         if noted is None:
             async with self._room:
                 address = await asyncio.to_thread(look_up, host)
-            (noted,) = await self._patience.run([_note(self._keys, host, address)])
+            (noted,) = await self._outage_retry.run([_note(self._keys, host, address)])
             if noted is None:
                 raise CrawlLost(self._keys.crawl_id)
         return _text(noted, host)

@@ -14,6 +14,12 @@ What always holds:
 3.  Where a host is divided into shards, a node sends no faster than its part of
     them allows: its delay is the host's, times shards, by shards held; and it has
     no more requests to it on the way than its part of what the host may have.
+
+How many requests to one host a node may have at once.
+
+A host that is divided into shards has several nodes. Each has its part of what
+the host may have, by its part of the partitions, of which the parts of all
+nodes are one: so together they have no more than one node would.
 """
 
 from __future__ import annotations
@@ -29,17 +35,56 @@ from scrapy.exceptions import IgnoreRequest
 from frontier.download.addresses import look_before_handler
 from frontier.queue.reserve import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
-from frontier.urls.partition import shards_of
+from frontier.urls.partition import SPREAD, host_of_shard, shards_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
     from frontier.queue.reserve import Reservation
-    from frontier.session.session import Connection
+    from frontier.session.session import Session
+    from frontier.settings.config import Config
+
+
+SLACK = 0.1
+"""By how much a part may fall short of a whole number: the ring is balanced to a
+twentieth, and of eight requests no node of four should lose one for that."""
+
+
+class HostConcurrency:
+    """Reckons for one node, whose part of the partitions is *share* at present."""
+
+    def __init__(
+        self, config: Config, settings: BaseSettings, share: Callable[[], float]
+    ) -> None:
+        self._share = share
+        self._is_spread = config.queue_key in SPREAD
+        self.is_divided = config.host_shards > 1 and not self._is_spread
+        """Whether hosts have shards."""
+        self._requests = settings.getint("CONCURRENT_REQUESTS")
+        self._per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self._is_delayed = settings.getfloat("DOWNLOAD_DELAY") > 0
+
+    def host_of(self, queue_key: str) -> str:
+        """Whose allowance the requests of *queue_key* take from."""
+        return host_of_shard(queue_key) if self.is_divided else queue_key
+
+    def sent(self) -> int:
+        """How many requests to one host may be on the way."""
+        if not self.is_divided:
+            return self._per_host
+        return max(1, int(self._per_host * self._share() + SLACK))
+
+    def reserved(self) -> int:
+        """How many URLs of one host may be reserved, those on the way included."""
+        if self._is_spread:  # one queue per partition: there is no host to spare
+            return 2 * self._requests
+        return 2 if self._is_delayed else 2 * self.sent()
+
 
 MAX_TURNS = 10_000
 """Hosts and slots of which the next turn is known; then those that are over go."""
@@ -60,15 +105,15 @@ class _Busy:
         self.changed = asyncio.Condition()
 
 
-class Gate:
+class LeaseGuard:
     """Stands before the download handlers of one crawler."""
 
-    def __init__(self, crawler: Crawler, connection: Connection) -> None:
+    def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
-        self._connection = connection
+        self._session = session
         self._slots = Slots(crawler)
         self._next: dict[str, float] = {}
-        self._allowance = connection.allowance
+        self._allowance = session.allowance
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
         self._send = stand_before_handlers(crawler, self.send)
 
@@ -78,21 +123,21 @@ class Gate:
         Raises:
             LeaseGone: Another node has its partition now, or this one closes.
         """
-        if request in self._connection.put_back:
+        if request in self._session.put_back:
             raise LeaseGone(CLOSING)
-        reservation = self._connection.reservations.get(request)
+        reservation = self._session.reservations.get(request)
         if reservation is not None:
             if self._allowance.is_divided:
                 await self._covered(request, reservation)
                 return await self._send_share(request, reservation)
             await self._spaced(request, reservation)
-            self._connection.node.sent(reservation, self._delay(request))
+            self._session.node.sent(reservation, self._delay(request))
         return await self._send_now(request)
 
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
-        reservation = self._connection.reservations.get(request)
-        return reservation is None or self._connection.node.may_send(reservation)
+        reservation = self._session.reservations.get(request)
+        return reservation is None or self._session.node.may_send(reservation)
 
     async def covered(self, request: Request) -> None:
         """Return once the lease that *request* stands on is current.
@@ -100,7 +145,7 @@ class Gate:
         Raises:
             LeaseGone: Another node has its partition now.
         """
-        reservation = self._connection.reservations.get(request)
+        reservation = self._session.reservations.get(request)
         if reservation is None:
             return
         if self._allowance.is_divided:
@@ -123,15 +168,15 @@ class Gate:
                 return
 
     async def _send_now(self, request: Request) -> Response:
-        await look_before_handler(self._crawler, self._connection.hops, request)
-        self._connection.sent[request] = time.time()
-        browser = self._connection.browser
+        await look_before_handler(self._crawler, self._session.hops, request)
+        self._session.sent[request] = time.time()
+        browser = self._session.browser
         if browser is None:
             response: Response = await self._send(request)
         else:
             async with browser.recorded(request):
                 response = await self._send(request)
-        self._connection.answered[request] = response
+        self._session.answered[request] = response
         return response
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:
@@ -139,7 +184,7 @@ class Gate:
         host = self._allowance.host_of(split_name(reservation.queue)[1])
         async with self._room(host):
             delay = await self._in_turn(request, reservation)
-            self._connection.node.sent(reservation, delay)
+            self._session.node.sent(reservation, delay)
             return await self._send_now(request)
 
     async def _in_turn(self, request: Request, reservation: Reservation) -> float:
@@ -173,7 +218,7 @@ class Gate:
 
         Whether it was not when this was called.
         """
-        node, waited = self._connection.node, False
+        node, waited = self._session.node, False
         while not node.may_send(reservation):
             waited = True
             if reservation.key not in node.inbox.open:
@@ -195,7 +240,7 @@ class Gate:
 
     def _share(self, host: str) -> float:
         """Which part of the shards of *host* is held here."""
-        config, node = self._connection.config, self._connection.node
+        config, node = self._session.config, self._session.node
         shards = shards_of(host, config.host_shards, config.partitions)
         held = sum(node.holds(shard.partition) for shard in shards)
         return max(held, 1) / config.host_shards
