@@ -376,6 +376,12 @@ class Node:
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
+        try:
+            await self._end()
+        finally:
+            await self._abandon()
+
+    async def _end(self) -> None:
         self.inbox.stopped = True
         silent = False
         try:
@@ -398,6 +404,9 @@ class Node:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
+                except StoreRefused as error:
+                    if not reason:  # else a loop has told it
+                        self._on_failure(error)
         if self._parts.quotas is not None:
             self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
@@ -405,7 +414,6 @@ class Node:
                 await self.archive.package()
             if not self.config.keep_frontier:
                 await self._remove_frontier()
-        await self._abandon()
 
     async def _store_all(self) -> None:
         await self.acks.drain()
@@ -453,17 +461,19 @@ class Node:
             logger.info("removed the frontier of %s", self.keys.crawl_id)
 
     async def _abandon(self) -> None:
-        if self.archive is not None:
-            await self.archive.close()
-            self.archive = None
-        await self._journal.close()
-        if hasattr(self, "_parts") and self._parts.watchdog is not None:
-            self._parts.watchdog.close()
-        if hasattr(self, "_patience"):
-            self._outage_retry.stop()
-        if hasattr(self, "_store"):
-            await self._store.close()
-        await self._backing.leave()
+        """Let go of everything, also where letting go of one of them fails."""
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self._backing.leave)
+            if hasattr(self, "_store"):
+                stack.push_async_callback(self._store.close)
+            if hasattr(self, "_outage_retry"):
+                stack.callback(self._outage_retry.stop)
+            if hasattr(self, "_parts") and self._parts.watchdog is not None:
+                stack.callback(self._parts.watchdog.close)
+            stack.push_async_callback(self._journal.close)
+            archive, self.archive = self.archive, None
+            if archive is not None:
+                stack.push_async_callback(archive.close)
 
     def _on_failure(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
