@@ -53,6 +53,7 @@ def _(given, name, value):
 
 
 USAGE = {
+    "an-empty-name-of-a-crawl": ["crawl", "status", ""],
     "a-crawl-with-an-escape": ["crawl", "status", "\x1b[31m"],
     "a-crawl-of-a-megabyte": ["crawl", "status", "x" * 10**5],
     "a-surrogate": ["crawl", "status", "\udcff"],
