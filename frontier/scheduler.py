@@ -112,6 +112,10 @@ class Scheduler(BaseScheduler):
         self._handed = 0
         self._feed: StartFeed | None = None
         self._idle_since: float | None = None
+        self._asking = self._told_why = False
+        self._nothing_left = False
+        """Whether nothing of the crawl was left when this node had been idle for long
+        enough; it has not started anything since."""
         self._sweeper: asyncio.Task[None] | None = None
         self._aside: set[asyncio.Task[Any]] = set()
 
@@ -248,7 +252,7 @@ class Scheduler(BaseScheduler):
                 continue
             if request is None:
                 continue
-            self._idle_since = None
+            self._idle_since, self._nothing_left = None, False
             PARENT.set(request)
             self._delivered[request] = reservation
             self._session.reservations[request] = reservation
@@ -531,10 +535,33 @@ class Scheduler(BaseScheduler):
         now = time.monotonic()
         if self._idle_since is None:
             self._idle_since = now
-        if self._feed is not None and self._feed.is_over(now - self._idle_since):
+        if self._nothing_left:
             logger.info("no start URL came for long enough; the crawl stays open")
             return
+        is_over = self._feed is not None and self._feed.is_over(now - self._idle_since)
+        if self._feed is not None and is_over and not self._asking:
+            self._asking = True
+            self._do_aside(self._ask_whether_to_stay(self._feed))
         raise DontCloseSpider
+
+    async def _ask_whether_to_stay(self, feed: StartFeed) -> None:
+        """Close if nothing of the crawl is left anywhere; else be idle from now on."""
+        asked_at = self._idle_since
+        nothing_left = await feed.nothing_left()
+        self._asking = False
+        if self._idle_since != asked_at:  # something was started meanwhile
+            return
+        if nothing_left:
+            self._nothing_left = True
+            self._session.wake_engine()
+        else:
+            self._idle_since = time.monotonic()
+            if not self._told_why:
+                self._told_why = True
+                logger.info(
+                    "this node has nothing to do, and stays: there are start URLs, or "
+                    "pages that are queued or under way elsewhere"
+                )
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""

@@ -398,7 +398,7 @@ class Node:
                 self.config.lease_ttl,
             )
         await self._loops.stop()
-        with contextlib.suppress(TimeoutError, StoreUnavailable):
+        try:
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 try:
                     await self._depart(graceful=not reason)
@@ -407,6 +407,13 @@ class Node:
                 except StoreRefused as error:
                     if not reason:  # else a loop has told it
                         self._on_failure(error)
+        except (TimeoutError, StoreUnavailable):
+            if not reason:
+                logger.error(  # noqa: TRY400 (all is said)
+                    "the store does not answer; other nodes take over what this one "
+                    "had after %g s",
+                    self.config.lease_ttl,
+                )
         if self._parts.quotas is not None:
             self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
@@ -422,20 +429,25 @@ class Node:
         if self._parts.spending is not None:
             await self._parts.spending.report(last=True)
         await self._parts.host_delays.flush()
+        await self._parts.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         if graceful:
             await self.inbox.put_back(list(self.inbox.open.values()))
-        await self._leases.release(list(self._leases.held))
+        leases = self._leases
+        await self._answered(lambda: leases.release(list(leases.held)))
+        while leases.releasing:  # of several servers one does not answer
+            await asyncio.sleep(REACH_PAUSE)
+            await self._answered(lambda: leases.release(()))
         await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
         await self.claims.leave()
         if self._outside:
             return
-        left = await self._membership.leave(report)
+        left = await self._answered(lambda: self._membership.leave(report))
         if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(
@@ -446,6 +458,14 @@ class Node:
                     archive = self.archive
                     await (archive.cancel() if self._canceled else archive.commit())
                 self._was_last = True
+
+    async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What *ask*, which may be done twice, returns once the store answers."""
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await asyncio.sleep(REACH_PAUSE)
 
     async def _remove_frontier(self) -> None:
         try:
@@ -502,6 +522,14 @@ class Node:
     async def journaled(self) -> None:
         """Return when what the store has of this node is in its journal too."""
         await self._journal.durable()
+
+    async def nothing_left(self) -> bool:
+        """Whether no node has, or will get, anything to do; see `EndOfCrawl`.
+
+        Raises:
+            StoreUnavailable: The store does not say.
+        """
+        return await self._parts.ending.nothing_left()
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""

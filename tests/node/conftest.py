@@ -264,6 +264,29 @@ def flaky(store):
     return lambda script, run_number: Flaky(store, script, run_number)
 
 
+class Late:
+    """A store whose replies to a script are on their way until `go` is set."""
+
+    def __init__(self, store, script):
+        self._store, self._script = store, script
+        self.done, self.go = asyncio.Event(), asyncio.Event()
+        self.where = store.where
+        self.alone = store.alone
+        self.call = store.call
+
+    async def run(self, calls, **options):
+        replies = await self._store.run(calls, **options)
+        if any(call.script is self._script for call in calls):
+            self.done.set()
+            await self.go.wait()
+        return replies
+
+
+@pytest.fixture
+def late():
+    return Late
+
+
 @pytest.fixture
 def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
