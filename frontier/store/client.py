@@ -80,12 +80,12 @@ MAX_KEYS = 5
 """Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
 _REFUSED_TLS = re.compile(
-    r"alert handshake failure|certificate required|reset by peer|closed by server|"
-    r"broken pipe",
+    r"alert handshake failure|certificate required|reset by peer|broken pipe|"
+    r"EOF occurred|connection (lost|closed)|not connected",
     re.IGNORECASE,
 )
 """How a client without a certificate learns that a server wants one: in the handshake
-of TLS 1.2; after that of 1.3, or only that the connection was reset."""
+of TLS 1.2; after that of 1.3, or only that the connection has ended, in whichever way."""
 WANTED = (
     "; it may want a certificate of its clients: ssl_certfile and ssl_keyfile in "
     "REDIS_PARAMS, or in the URL"
