@@ -85,7 +85,7 @@ _REFUSED_TLS = re.compile(
     re.IGNORECASE,
 )
 """How a client without a certificate learns that a server wants one: in the handshake
-of TLS 1.2; after that of 1.3, or only that the connection has ended, in whichever way."""
+of TLS 1.2; after that of 1.3, or only that the connection has ended, in any way."""
 WANTED = (
     "; it may want a certificate of its clients: ssl_certfile and ssl_keyfile in "
     "REDIS_PARAMS, or in the URL"

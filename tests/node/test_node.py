@@ -118,6 +118,7 @@ async def test_a_node_of_another_shape_is_refused_and_leaves_no_trace(
     new_node, server, store
 ):
     a, b = new_node(server, "a"), new_node(server, "b", partitions=8)
+    a._owner.busy = True  # the crawl does not end meanwhile
     await a.open()
 
     with pytest.raises(ConfigurationError, match="FRONTIER_PARTITIONS = 8.*16"):
@@ -183,6 +184,24 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
     assert a.keys.nodes() in str(a._owner.failures[0])
     async with asyncio.timeout(5):  # and nobody waits for what it will not do
         await a.close()
+
+
+async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):
+    node = new_node(server, "a")
+    await node.open()
+    compared = []
+
+    async def compare():
+        compared.append(node)
+
+    outage_retry = node._outage_retry
+    outage_retry.on_change(compare)
+    await node.close()
+    outage_retry.doubt()
+    with pytest.raises(StoreUnavailable, match="has closed its connections"):
+        await outage_retry.once([Call.command("PING")])
+
+    assert not compared
 
 
 async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
