@@ -61,8 +61,8 @@ def repair(
         show_json(asdict(done))
     else:
         _tell(done)
-    _complain(done.lost)
-    if done.lost:
+    _complain([*done.lost, *done.anew])
+    if done.lost or done.anew:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -142,6 +142,8 @@ def rebuild(
         show_json(asdict(outcome))
     else:
         show([facts(_rows(outcome))])
+    for line in outcome.anew:
+        say(printable(line))
     for line in outcome.aside:
         complain(line)
     if outcome.bad:
