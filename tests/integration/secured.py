@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from benchmarks.topologies import Process, free_ports
+from tests.topologies import Process, free_ports
 
 USER = "crawler"
 SECRET = "s3cr@t/of:odd#parts"

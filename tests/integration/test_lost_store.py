@@ -5,8 +5,8 @@ import json
 import pytest
 from conftest import HELD, Cluster, until
 
-from benchmarks.topologies import ClusterServers, slot_of
 from frontier.store.client import Call
+from tests.topologies import ClusterServers, slot_of
 
 SETTINGS = {"FRONTIER_LEASE_TTL": "4", "CONCURRENT_REQUESTS": "4"}
 

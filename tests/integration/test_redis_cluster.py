@@ -7,8 +7,8 @@ import pytest
 from conftest import HELD, Cluster, until
 from typer.testing import CliRunner
 
-from benchmarks.topologies import ClusterServers, SentinelServers, slot_of
 from frontier.cli import app
+from tests.topologies import ClusterServers, SentinelServers, slot_of
 
 
 @pytest.fixture

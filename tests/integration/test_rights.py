@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Cluster, until
 
-from benchmarks.topologies import Process, free_ports
+from tests.topologies import Process, free_ports
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"
