@@ -51,7 +51,7 @@ from frontier.queue.pusher import Pusher
 from frontier.queue.reserve import split_name
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.warc.readback import stored_urls
 from frontier.warc.records import target_uri
@@ -220,8 +220,10 @@ class Rebuild:
         if self._shape.native:
             self._store.call(FILTER_PROBE)
         meta = self._keys.meta()
-        read = Call.command("HMGET", meta, "state", "born")
-        state, born = self._store.call(read)
+        read = Call.command("HMGET", meta, "state", "born", "schema")
+        state, born, schema = self._store.call(read)
+        if state is not None:
+            check_schema(self._keys.crawl_id, schema)
         # "rebuilt": its name in the collection is of the store that was lost.
         facts = ("state", REBUILDING, "rebuilt", 1)
         if state is None:
