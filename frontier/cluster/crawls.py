@@ -243,7 +243,7 @@ def carry_call(keys: CrawlKeys) -> Call:
     what is stored is the salt of the marks that see to that. It is random, so
     that these marks mean nothing to a crawl that they are carried over to.
     """
-    return Call.command("HSETNX", keys.meta(), "carried", secrets.token_hex(8))
+    return Call.command("HSETNX", keys.meta(), "start_salt", secrets.token_hex(8))
 
 
 class StartLock:
@@ -253,12 +253,12 @@ class StartLock:
         self, run: Run, keys: CrawlKeys, start_id: str, node_id: str, *, ttl: float
     ) -> None:
         self._run = run
-        self._names = [keys.starts(), keys.start_lock(start_id), keys.meta()]
+        self._names = [keys.seed_lists(), keys.start_lock(start_id), keys.meta()]
         self._crawl_id, self._born = keys.crawl_id, keys.born
         self._start_id = start_id
         self._node_id = node_id
         self._ttl_ms = int(ttl * 1000)
-        self.carried = b""
+        self.start_salt = b""
         """The salt of `carry_call`, once it was asked; empty for other crawls."""
 
     async def acquire(self) -> str:
@@ -270,11 +270,11 @@ class StartLock:
         args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
         args.append(self._born)
         take = Call.to(START_ACQUIRE, self._names, args)
-        salt = Call.command("HGET", self._names[2], "carried")
+        salt = Call.command("HGET", self._names[2], "start_salt")
         reply, carried = await self._run([take, salt])
         if reply == b"lost":
             raise CrawlLost(self._crawl_id)
-        self.carried = carried or b""
+        self.start_salt = carried or b""
         return str(reply.decode())
 
     async def done(self) -> None:

@@ -68,7 +68,7 @@ LOST: dict[str, str] = {
     "fence": "",
     "lease": "",
     "started": "",
-    "polite": "",
+    "next_allowed": "",
     "claimed": "requests of one process that wait for it may be made twice",
     "pushers": "",
 }
@@ -77,7 +77,7 @@ OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "epoch": "",
     "reports": "the figures of its nodes begin anew",
-    "starts": "seeds are tested again",
+    "seed_lists": "seeds are tested again",
     "start": "",
     "hints": "",
     "order": "",

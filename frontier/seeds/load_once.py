@@ -58,7 +58,7 @@ class SeedLock:
     ) -> None:
         self._store = store
         self._crawl_id = keys.crawl_id
-        self._names = [keys.meta(), keys.starts(), keys.start_lock(list_id)]
+        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
         self._list_id = list_id
         self._holder = holder
 

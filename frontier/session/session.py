@@ -109,7 +109,7 @@ class Session:
         self._opened = False
         self.start_requests: WeakSet[Request] = WeakSet()
         """Requests that `Spider.start` made."""
-        self.carried = b""
+        self.start_salt = b""
         """Not empty if the crawl began with what others saw; see `carry_call`."""
         self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
         """What each request from the store stands on."""

@@ -104,9 +104,9 @@ class CrawlKeys:
         """Hash: node id to the JSON of its last report. Nodes that left stay."""
         return f"{self._tag()}:reports"
 
-    def starts(self) -> str:
+    def seed_lists(self) -> str:
         """Hash: digest of a seed list to ``done``, or to how many lines of it are."""
-        return f"{self._tag()}:starts"
+        return f"{self._tag()}:seed_lists"
 
     def start_lock(self, start_id: str) -> str:
         """String: the node that loads this seed list; expires with its lease."""
@@ -219,9 +219,9 @@ class PartitionKeys:
         return f"{self.tag}:started"
 
     @property
-    def polite(self) -> str:
+    def next_allowed(self) -> str:
         """Hash: queue key to ``<token> <time, ms> <delay, ms>``, when to ask it."""
-        return f"{self.tag}:polite"
+        return f"{self.tag}:next_allowed"
 
     @property
     def spent(self) -> str:

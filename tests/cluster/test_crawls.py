@@ -252,14 +252,14 @@ async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
 ):
     a, b = lock("a"), lock("b")
     await a.acquire()
-    assert a.carried == b""
+    assert a.start_salt == b""
 
     await store.run([carry_call(crawl)])
     await store.run([carry_call(crawl)])  # the first one holds
 
     assert (await a.acquire(), await b.acquire()) == ("yours", "taken")
-    assert a.carried == b.carried
-    assert len(a.carried) == 16
+    assert a.start_salt == b.start_salt
+    assert len(a.start_salt) == 16
 
 
 async def test_another_seed_list_is_another_lock(lock):

@@ -4,7 +4,7 @@
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
 -- KEYS[3]  queues    sorted set of the queues that have ready URLs
 -- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
--- KEYS[5]  polite    hash: queue key to '<token> <time, ms> <delay, ms>', see queue_sent
+-- KEYS[5]  next_allowed  hash: queue key to '<token> <time, ms> <delay, ms>', see queue_sent
 -- KEYS[6...]         the ready lists to take from
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  pop       LPOP (oldest first) or RPOP (newest first)

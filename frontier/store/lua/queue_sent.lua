@@ -1,6 +1,6 @@
 -- queue_sent: note when hosts may be asked again.
 --
--- KEYS[1]  polite  hash: queue key to '<token> <time, ms> <delay, ms>'
+-- KEYS[1]  next_allowed  hash: queue key to '<token> <time, ms> <delay, ms>'
 -- KEYS[2]  fence   integer, the last token issued
 -- ARGV[1]  token   of the lease under which requests were sent
 -- ARGV[2...]       for each queue key: its name, and its delay in milliseconds

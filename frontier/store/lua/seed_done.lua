@@ -1,7 +1,7 @@
 -- seed_done: say that a seed list is in the store, and give its lock back.
 --
 -- KEYS[1]  meta      hash {state, seeding_ms, ...}
--- KEYS[2]  starts    hash: digest of a seed list to how many lines are done
+-- KEYS[2]  seed_lists  hash: digest of a seed list to how many lines are done
 -- KEYS[3]  lock      string: the command that loaded it
 -- ARGV[1]  list_id   digest of the seed list
 -- ARGV[2]  holder    name of the command
