@@ -24,7 +24,7 @@ def woken():
 
 @pytest.fixture
 def scheduler(own_server, unique, woken, monkeypatch):
-    for name in ("Gate", "SpiderOutput"):  # nothing is downloaded, nothing parsed
+    for name in ("LeaseGuard", "SpiderOutput"):  # nothing is downloaded, nothing parsed
         monkeypatch.setattr(f"frontier.session.session.{name}", lambda *_: None)
     crawler = Crawler(
         Idle,

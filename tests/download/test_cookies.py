@@ -41,7 +41,7 @@ class Node:
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
         node = SimpleNamespace(cookies=Cookies(self.outage_retry, crawl))
-        self.middleware._connection = SimpleNamespace(opened=True, node=node)
+        self.middleware._session = SimpleNamespace(opened=True, node=node)
         self.stats = crawler.stats
 
     async def given(self, url, *cookies, **meta):

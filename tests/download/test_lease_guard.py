@@ -110,7 +110,7 @@ def send(gate):
 
     def send():
         request = Request("http://host/", meta={"download_slot": "host"})
-        gate._connection.reservations[request] = SimpleNamespace(key=1)
+        gate._session.reservations[request] = SimpleNamespace(key=1)
         return asyncio.ensure_future(gate.send(request))
 
     return send

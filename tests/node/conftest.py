@@ -61,7 +61,7 @@ class Parts:
 
     def __init__(self, store, crawl, name, *, partitions=4, size=16, cap=8, **options):
         self.keys, self.store = crawl, store
-        self.outage_retry = options.get("patience") or OutageRetry(store)
+        self.outage_retry = options.get("outage_retry") or OutageRetry(store)
         self.clock = Clock()
         self.verdicts = []
         self.journal = []

@@ -7,7 +7,7 @@ from frontier.node.host_ips import Addresses, BlockingAddresses, least
 from frontier.queue.push import TEST, Push
 from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.urls import host_ips as addresses
+from frontier.node import host_ips as addresses
 
 
 @pytest.fixture

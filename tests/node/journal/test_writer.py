@@ -113,7 +113,7 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from frontier.urls.seen_hash import mark
+from frontier.urls.seen_hash import seen_hash
 from frontier.node.journal.entries import Header, Pushed
 from frontier.node.journal.writer import Journal
 
