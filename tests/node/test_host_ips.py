@@ -3,11 +3,11 @@ import asyncio
 import pytest
 
 from frontier.errors import CrawlLost, StoreRefused
+from frontier.node import host_ips as addresses
 from frontier.node.host_ips import Addresses, BlockingAddresses, least
 from frontier.queue.push import TEST, Push
 from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.node import host_ips as addresses
 
 
 @pytest.fixture
