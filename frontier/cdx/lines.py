@@ -5,12 +5,11 @@ JSON are strings, and a revisit has the mime ``warc/revisit``. The answer to ano
 request than a GET says which (`frontier.cdx.methods`). Lines that are beside our WARC
 files have notes after all else, see `frontier.cdx.cdxj_fields`.
 
-The key under which an index files a URL; the only place that makes one.
-
-pywb looks captures up by the keys of a package that is not webarchive-commons,
-after whose rules it was made, and differs from them: in how a URL is taken apart,
-in ``www`` before the host, which goes once, and in dots of host names. What is
-different is here, the rules are those of `frontier.urls.canon`.
+Only this module makes the key under which an index files a URL. pywb looks captures up
+by the keys of a package that is not webarchive-commons, after whose rules it was made,
+and differs from them: in how a URL is taken apart, in ``www`` before the host, which
+goes once, and in dots of host names. What is different is here, the rules are those of
+`frontier.urls.canon`.
 """
 
 from __future__ import annotations

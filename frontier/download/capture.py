@@ -1,16 +1,13 @@
 """Exchanges: what Scrapy sent and received, as bytes of HTTP/1.1.
 
-This is for handlers other than ours, of which only Scrapy's objects are left
-(`frontier.download.capture` is for ours). What they lose is lost here: the
-reason phrase (the standard one is written), the case of header names, the order
-between different names, and which headers the handler itself added to the request.
+Our download handler (`frontier.download.handler`) fills a `RawExchange` while it works.
+That keeps what Scrapy's `Request` and `Response` do not: the head of the response byte
+for byte, the head of the request as it was written to the socket, the TLS connection,
+and the part of a body that was received before a download failed.
 
-What crossed the wire for one request, and how it becomes an exchange.
-
-The download handler (`frontier.download.handler`) fills a `RawExchange` while it works;
-what it keeps is what Scrapy's `Request` and `Response` do not: the head of the
-response byte for byte, the head of the request as it was written to the socket, the
-TLS connection, and the part of a body that was received before a download failed.
+Other handlers leave only Scrapy's objects. What those lose is lost here: the reason
+phrase (the standard one is written), the case of header names, the order between
+different names, and which headers the handler itself added to the request.
 """
 
 from __future__ import annotations

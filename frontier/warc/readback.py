@@ -1,6 +1,6 @@
-"""A response as it was stored, read back from the WARC files of this machine.
+"""Responses as they were stored, read back from the WARC files of this machine.
 
-Which URLs of a crawl have their response in WARC files.
+Also: which URLs of a crawl have their response in WARC files at all.
 """
 
 from __future__ import annotations
