@@ -34,9 +34,9 @@ from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
 from frontier.queue.push import (
     MAX_URLS,
+    grow_call,
     push_call,
     pushed,
-    split_call,
     unheld,
 )
 from frontier.queue.reserve import read_reserved, split_name
@@ -351,7 +351,7 @@ class Repair:
         """Have as many buckets as so many URLs are to have."""
         wanted = self._shape.space.wanted(layout.count)
         if self._shape.has_set and wanted > layout.buckets:
-            self._store.call(split_call(keys, self._shape, layout, wanted))
+            self._store.call(grow_call(keys, self._shape, layout, wanted))
 
     def _queue_held(self, keys: PartitionKeys) -> bool:
         """Queue what is held, and return the partition; whether something was held."""

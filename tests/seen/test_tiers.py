@@ -5,6 +5,7 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.errors import LayoutStale
 from frontier.model import Layout
 from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
 from frontier.settings.config import Config
@@ -32,8 +33,14 @@ def fill(blocking, crawl):
             pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in numbers]
             number = first // MAX_URLS % 3
             keys = crawl.partition(number)
-            reply = store.call(push_call(keys, shape, layouts[number], pushes))
-            layouts[number] = pushed(reply, pushes).layout
+            done = None
+            while done is None:
+                reply = store.call(push_call(keys, shape, layouts[number], pushes))
+                try:
+                    done = pushed(reply, pushes)
+                except LayoutStale as stale:
+                    layouts[number] = stale.layout
+            layouts[number] = done.layout
         return json.loads(json.dumps(crawl_settings(config)))
 
     return fill

@@ -426,7 +426,7 @@ class _Sender:
     def _send(self, partition: int, pushes: list[Push]) -> None:
         done = None
         while done is None:
-            call = joined([self._pusher.plan(partition, pushes)])
+            (call,) = joined([self._pusher.plan(partition, pushes)], alone=False)
             (reply,) = self._store.call(call)
             try:
                 done = self._pusher.pushed(partition, reply, pushes)

@@ -37,7 +37,16 @@ from frontier.errors import (
 )
 from frontier.files import mode_of_environment
 from frontier.model import Layout
-from frontier.queue.push import MAX_URLS, NEW, TEST, Push, push_call, pushed, split_call
+from frontier.queue.push import (
+    MAX_URLS,
+    NEW,
+    TEST,
+    Push,
+    grow_call,
+    grown,
+    push_call,
+    pushed,
+)
 from frontier.seen.export.file import (
     BITS,
     BLOCK_BYTES,
@@ -113,11 +122,8 @@ def reserve(
         total = shape.space.wanted(layout.count + count)
         if total <= now:
             break
-        call = split_call(keys, shape, layout, min(total, now + MAX_SPLITS))
-        try:
-            layout = pushed(store.call(call), ()).layout
-        except LayoutStale as stale:
-            layout = stale.layout
+        call = grow_call(keys, shape, layout, min(total, now + MAX_SPLITS))
+        layout = grown(store.call(call))
     return layout
 
 

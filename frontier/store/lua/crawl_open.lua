@@ -1,4 +1,5 @@
 -- crawl_open: create a crawl, or learn what it was created with.
+-- include: clock
 --
 -- KEYS[1]  meta   hash {state, created_ms, born, marked, ...}
 -- ARGV[1]  shape  JSON of the settings that all nodes must share
@@ -22,9 +23,7 @@ elseif redis.call('HGET', KEYS[1], 'state') == 'incomplete' then
   redis.call('HSET', KEYS[1], 'state', 'open') -- to go on with what was repaired
   redis.call('HDEL', KEYS[1], 'finished_ms')
 elseif not exists then
-  local time = redis.call('TIME')
-  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   redis.call('HSET', KEYS[1], 'state', 'open', 'shape', ARGV[1], 'spider', ARGV[2],
-    'created_ms', string.format('%.0f', now), 'born', ARGV[3], 'schema', ARGV[5])
+    'created_ms', stamp, 'born', ARGV[3], 'schema', ARGV[5])
 end
 return redis.call('HMGET', KEYS[1], 'state', 'shape', 'born', 'marked', 'schema')

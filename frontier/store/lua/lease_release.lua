@@ -1,12 +1,10 @@
 -- lease_release: give a partition back before its lease ends.
+-- include: fence
 --
 -- KEYS[1]  lease  hash {token, holder}
 -- ARGV[1]  token  the token lease_acquire returned
 --
 -- Returns 1, or nil if the token is not the current one.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 redis.call('DEL', KEYS[1])
 return 1

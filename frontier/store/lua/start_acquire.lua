@@ -8,7 +8,8 @@
 -- ARGV[3]  ttl_ms    how long the lock lives
 -- ARGV[4]  born      of the crawl; '' if it has none
 --
--- Returns 'done', 'yours' or 'taken'; 'lost' if that crawl is not there. Also renews: the holder calls it again.
+-- Returns 'done', 'yours' or 'taken'; 'lost' if that crawl is not there. Also renews:
+-- the holder calls it again.
 
 local meta = redis.call('HMGET', KEYS[3], 'state', 'born')
 if not meta[1] or (meta[2] or '') ~= ARGV[4] then
