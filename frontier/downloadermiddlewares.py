@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from scrapy.utils.httpobj import urlparse_cached
 
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
-from frontier.download.hops import NETWORK
+from frontier.download.hops import NETWORK, Hops
 from frontier.download.origin import AddressRefused, Answering, status_of
 from frontier.download.politeness import LeaseGone
 from frontier.model import Attempt
@@ -45,7 +44,7 @@ class HopMiddleware:
     """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._hops = session_of(crawler).hops
+        self._hops = session_of(crawler).component(Hops)
         self._crawler = crawler
 
     @classmethod
@@ -95,7 +94,6 @@ class CaptureMiddleware:
         config = self._session.config
         if config.warc_enabled and config.warc_browser:
             self._session.browser = BrowserTraffic(crawler, self._session)
-        self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -106,13 +104,14 @@ class CaptureMiddleware:
         """Ask for changes only, if that is wanted; see if *request* names its slot."""
         await self._conditional.ask(request)
         if DOWNLOAD_SLOT in request.meta:
-            self._slotted.add(request)
+            self._session.requests.of(request).names_slot = True
 
     async def process_response(
         self, request: Request, response: Response
     ) -> Response | Request:
         """Hand the exchange to the archive; its record is awaited by the ack."""
-        wire = self._session.wires.pop(request, None)
+        state = self._session.requests.of(request)
+        wire, state.wire = state.wire, None
         # A cached response was not sent; data: and file: are no exchange at all.
         if "cached" not in response.flags and request.url.startswith(HTTP):
             if wire is not None and (wire.complete or wire.response_head or wire.raw):
@@ -121,7 +120,7 @@ class CaptureMiddleware:
                 self._archive(request, _told(request, settled))
             if wire is None or not wire.complete:
                 self._archive_answer(request, response)
-        self._session.answered.pop(request, None)
+        state.answer = None
         self._unslot(request)
         return await self._conditional.restore(request, response)
 
@@ -135,7 +134,8 @@ class CaptureMiddleware:
         Of one to which nothing came, and of a request that was not sent, the crawl log
         tells.
         """
-        wire = self._session.wires.pop(request, None)
+        state = self._session.requests.of(request)
+        wire, state.wire = state.wire, None
         if wire is not None and (wire.response_head or wire.raw):
             self._archive(request, _told(request, exchange_of_raw(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
@@ -157,7 +157,7 @@ class CaptureMiddleware:
         """Archive what Scrapy has, as a server's response if it is one."""
         if self._session.node.archive is None:
             return
-        started = self._session.sent.get(request) or time.time()
+        started = self._session.requests.known(request).sent or time.time()
         given, maker = self._answering.answer(request, response)
         if maker:
             exchange = exchange_of_made(request, given, started, maker)
@@ -168,7 +168,7 @@ class CaptureMiddleware:
         self._archive(request, _told(request, exchange))
 
     def _unslot(self, request: Request) -> None:
-        if request not in self._slotted:
+        if not self._session.requests.known(request).names_slot:
             request.meta.pop(DOWNLOAD_SLOT, None)
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
@@ -195,7 +195,7 @@ class CaptureMiddleware:
         else:
             if exchange.truncated is not None:
                 self._crawler.stats.inc_value("frontier/archive/truncated")
-            self._session.stored[request] = archive.submit(exchange)
+            self._session.requests.of(request).stored = archive.submit(exchange)
 
     def _note(self, attempt: Attempt) -> None:
         archive = self._session.node.archive

@@ -190,19 +190,3 @@ class Outlinks:
     """Each URL once, with its hop letter, in the order in which they came."""
     left_out: int = 0
     """How many more there were."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The size of a partition's seen-set."""
-
-    buckets: int = 0
-    """Of the set tier; 0 before anything was put into it."""
-    count: int = 0
-    """URLs in the set tier."""
-    blooms: int = 0
-    """Bloom generations."""
-    last: int = 0
-    """URLs in the last of them."""
-    era: int = 0
-    """How many sets were given up before this one."""

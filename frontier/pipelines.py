@@ -81,7 +81,9 @@ class WarcPipeline:
     async def process_item(self, item: Any) -> Any:
         """Stamp *item*, if its response was archived."""
         request = self._origins.take(item)
-        future = self._session.stored.get(request) if request is not None else None
+        if request is None:
+            return item
+        future = self._session.requests.known(request).stored
         if future is None:
             return item
         stored = await asyncio.wrap_future(future)
@@ -147,8 +149,4 @@ class Origins:
 
 def origins_of(crawler: Crawler) -> Origins:
     """The origins of *crawler*'s items, shared by middleware and pipeline."""
-    session = session_of(crawler)
-    if session.origins is None:
-        session.origins = Origins(crawler)
-    origins: Origins = session.origins
-    return origins
+    return session_of(crawler).component(Origins)

@@ -24,8 +24,9 @@ def woken():
 
 @pytest.fixture
 def scheduler(own_server, unique, woken, monkeypatch):
-    for name in ("LeaseGuard", "SpiderOutput"):  # nothing is downloaded, nothing parsed
-        monkeypatch.setattr(f"frontier.session.session.{name}", lambda *_: None)
+    for part in ("scheduler.LeaseGuard", "session.session.SpiderOutput"):
+        # nothing is downloaded, nothing parsed
+        monkeypatch.setattr(f"frontier.{part}", lambda *_: None)
     crawler = Crawler(
         Idle,
         {

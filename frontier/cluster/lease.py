@@ -8,6 +8,11 @@ What always holds:
     was paused and wakes up late can do no harm.
 3.  Clocks are never compared across nodes. Redis decides when a lease ends.
     The holder counts from *before* it asked, so it stops early, never late.
+4.  A lease that was given up is ended in the store again and again until the store
+    has said that it is: an error, or a task that was cancelled, leaves no partition
+    that nobody may take and nobody has.
+5.  What was sent before a release and arrives after it brings nothing back: with the
+    lease its token ends.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
 
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
+T = TypeVar("T")
+
 BATCH = 64
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
 out together: where callbacks keep the reactor busy, each one that had to wait
@@ -41,9 +48,6 @@ class Renewer(Protocol):
 
     def deadline(self, partition: int, token: int) -> float:
         """Until when it has renewed that lease, on our clock; 0 if it has not."""
-
-    async def quiet(self) -> None:
-        """Return when it renews nothing that is not held any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +85,22 @@ class Leases:
         """Who has renewed leases that this process takes for ended."""
         self.aside: set[int] = set()
         """Partitions that are set aside, of those that this node has asked for."""
-        self._changing = asyncio.Lock()
-        """A renewal that is overtaken by a release would bring the lease back."""
+        self._ending: dict[tuple[int, int], Lease] = {}
+        """Leases that were given up, by partition and token, and of which the store has
+        not said that they have ended."""
 
     @property
     def held(self) -> dict[int, Lease]:
         """Partition to lease, also of leases past their deadline. Read only."""
         return self._held
+
+    @property
+    def releasing(self) -> bool:
+        """Whether the store has yet to say that leases have ended which were given up.
+
+        The next `release` ends them, of whatever partitions.
+        """
+        return bool(self._ending)
 
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
@@ -190,27 +203,38 @@ class Leases:
                     self._held[lease.partition] = replace(lease, deadline=deadline)
                     ready[lease.partition] = int(reply)
 
-        async with self._changing:
-            batches = _batches(self._held if partitions is None else partitions)
-            await _each(extend, batches, lambda: ready or lost)
+        batches = _batches(self._held if partitions is None else partitions)
+        await _each(extend, batches, lambda: ready or lost)
         return ready, lost
 
     async def release(self, partitions: Iterable[int]) -> None:
-        """Give those of *partitions* back that are held."""
+        """Give those of *partitions* back that are held.
 
-        async def give(batch: list[int]) -> None:
-            leases = [self._held.pop(p) for p in batch if p in self._held]
-            if leases and self.renewer is not None:
-                await self.renewer.quiet()
-            await self._run([self.release_call(lease) for lease in leases])
+        And end what was given back before, and may have not been heard of. If the
+        store does not answer for some, they are still `releasing` after that.
 
-        async with self._changing:
-            await asyncio.gather(*map(give, _batches(partitions)))
+        Raises:
+            StoreUnavailable: It has answered for none.
+        """
+        for partition in partitions:
+            lease = self._held.pop(partition, None)
+            if lease is not None:
+                self._ending[partition, lease.token] = lease
+        ended: list[Lease] = []
+
+        async def end(batch: list[Lease]) -> None:
+            replies = await self._some([self.release_call(lease) for lease in batch])
+            for lease, reply in zip(batch, replies, strict=True):
+                if not isinstance(reply, StoreUnavailable):
+                    self._ending.pop((lease.partition, lease.token), None)
+                    ended.append(lease)
+
+        await _each(end, _batches(self._ending.values()), lambda: ended)
 
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""
-        names = [self._keys.partition(lease.partition).lease]
-        return Call.to(LEASE_RELEASE, names, [lease.token])
+        keys = self._keys.partition(lease.partition)
+        return Call.to(LEASE_RELEASE, [keys.lease, keys.fence], [lease.token])
 
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""
@@ -227,8 +251,8 @@ def renew_call(keys: CrawlKeys, node_id: str, ttl_ms: int, lease: Lease) -> Call
 
 
 async def _each(
-    do: Callable[[list[int]], Awaitable[None]],
-    batches: list[list[int]],
+    do: Callable[[list[T]], Awaitable[None]],
+    batches: list[list[T]],
     found: Callable[[], object],
 ) -> None:
     """Do all *batches*; what the store did not answer counts if nothing was *found*."""
@@ -240,6 +264,6 @@ async def _each(
             raise failure
 
 
-def _batches(partitions: Iterable[int]) -> list[list[int]]:
-    every = list(partitions)
+def _batches(things: Iterable[T]) -> list[list[T]]:
+    every = list(things)
     return [every[i : i + BATCH] for i in range(0, len(every), BATCH)]

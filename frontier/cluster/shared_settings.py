@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.queue.push import SeenConfig
 from frontier.seen import bloom
+from frontier.seen.config import SeenConfig
 from frontier.store.client import Call
 from frontier.urls.canon.rulesets import label_of
 

@@ -100,7 +100,8 @@ class Answering:
         The maker is empty if a server sent the response; it is the handler's, if
         one gave any.
         """
-        given = self._session.answered.pop(request, None)
+        state = self._session.requests.of(request)
+        given, state.answer = state.answer, None
         if given is None:
             maker, given = MIDDLEWARE, response
         else:

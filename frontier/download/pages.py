@@ -103,7 +103,7 @@ class Document:
         )
         if response.request is not None:
             reason = f"not all of its links could be read: {reason}"
-            self._session.unread[response.request] = reason
+            self._session.requests.of(response.request).unread = reason
 
 
 def links_of(response: Response) -> list[str]:

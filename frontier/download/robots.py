@@ -42,7 +42,7 @@ from scrapy.utils.python import to_unicode
 from w3lib.url import safe_url_string
 
 from frontier.download.body_spool import EXCERPT
-from frontier.download.hops import SEED
+from frontier.download.hops import SEED, Hops
 from frontier.download.origin import (
     UNCONNECTED,
     UNRESOLVED,
@@ -154,6 +154,7 @@ class RobotsTxtMiddleware(BaseRobots):
         super().__init__(crawler)
         self._counts: Any = crawler.stats
         self._session = session_of(crawler)
+        self._hops = self._session.component(Hops)
         self._most = self._session.config.crawl_delay_max
         self._floors: dict[str, float] = {}
         self._capped: set[str] = set()
@@ -269,7 +270,7 @@ class RobotsTxtMiddleware(BaseRobots):
     async def _fetch(self, origin: str, request: Request) -> Response | None:
         """The answer for robots.txt of *origin*; ``None`` after too many redirects."""
         url, passed = f"{origin}/robots.txt", list[str]()
-        is_seed = self._session.hops.is_seed(request)
+        is_seed = self._hops.is_seed(request)
         while len(passed) <= MOST_HOPS:
             asks = Request(
                 url,
@@ -371,13 +372,13 @@ class RobotsTxtMiddleware(BaseRobots):
     def _refusal(self, request: Request, error: Exception) -> Exception:
         """The error of *request*, whose rules could not be had because of *error*."""
         if isinstance(error, AddressRefused):
-            return self._session.hops.refusal(request, error.kind)
+            return self._hops.refusal(request, error.kind)
         if isinstance(error, LeaseGone) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
         reason = f"robots.txt of its host cannot be had: {_said(error)}"
-        self._session.unread[request] = reason
+        self._session.requests.of(request).unread = reason
         return RobotsUnreachable(reason)
 
     def _tell(self) -> None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.node.crawl_limits import Limits
+    from frontier.node.host_concurrency import HostConcurrency
     from frontier.node.journal.writer import Journaling
     from frontier.node.loops import Owner
     from frontier.queue.push import Push
@@ -150,9 +151,7 @@ class Composition:
         *,
         node: Whole,
         owner: Owner,
-        inbox_size: int,
-        cap: Callable[[], int],
-        host_of: Callable[[str], str],
+        allowance: HostConcurrency,
         limits: Limits,
         answer_time: float,
     ) -> None:
@@ -201,9 +200,9 @@ class Composition:
             node_id=config.node_id,
             process=self.claims.process,
             order=config.order,
-            size=inbox_size,
-            cap=cap,
-            host_of=host_of,
+            size=allowance.waiting,
+            cap=allowance.reserved,
+            host_of=allowance.host_of,
             on_ready=owner.on_ready,
             partitions=config.partitions,
         )

@@ -116,21 +116,32 @@ class EndOfCrawl:
                     self._on_finished()
                 return
 
+    async def nothing_left(self) -> bool:
+        """Whether nothing is queued or under way on any node, as far as one scan sees.
+
+        Who finds that does not end the crawl: a URL that it has overlooked is the
+        child of a page that another node has.
+
+        Raises:
+            StoreUnavailable: The store does not say.
+        """
+        return await self._scan() is not None
+
     async def _scan(self) -> tuple[int, frozenset[int]] | None:
         """How many URLs were ever queued, and what is set aside and was left out.
 
         ``None`` if some are not done.
         """
         total, open_ = 0, False
-        self._aside, odd = {}, self._odd
-        self._odd = {}
+        aside: dict[int, bytes] = {}
+        odd: dict[int, tuple[Scan, int]] = {}
         for first in range(0, self._partitions, BATCH):
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
             replies = await self._outage_retry.once(calls)
             for partition, reply in zip(batch, replies, strict=True):
                 if reply[0] == ASIDE:
-                    self._aside[partition] = reply[1]
+                    aside[partition] = reply[1]
                     continue
                 *figures, born = reply
                 if born.decode("utf-8", "replace") != self._keys.born:
@@ -142,13 +153,14 @@ class EndOfCrawl:
                 if waits and self._leases.current(partition):
                     await self._inbox.look([partition])
                 if scan.reserved or (waits and not (scan.ready and scan.queues)):
-                    before, times = odd.get(partition, (scan, 0))
+                    before, times = self._odd.get(partition, (scan, 0))
                     times = times + 1 if before == scan else 1
-                    self._odd[partition] = (scan, times)
-        for partition, (scan, times) in self._odd.items():
+                    odd[partition] = (scan, times)
+        self._aside, self._odd = aside, odd  # at once: there may be another scan
+        for partition, (scan, times) in odd.items():
             if times >= LOOKS:
                 await self._doubt(partition, scan)
-        return None if open_ else (total, frozenset(self._aside))
+        return None if open_ else (total, frozenset(aside))
 
     async def _doubt(self, partition: int, scan: Scan) -> None:
         """See to a partition in which nothing happens, though it is not done.

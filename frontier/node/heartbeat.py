@@ -11,6 +11,9 @@ What always holds:
     then its lease is renewed.
 4.  Leases are renewed whatever the rest waits for: a store whose memory is full
     takes no heartbeat and nothing back, but it renews.
+5.  After `stop` nothing is on its way to the store that would bring the node back
+    onto the map, or take a partition for it: what is cut off, the store may do all
+    the same, and nobody would know of it before the lease has ended.
 """
 
 from __future__ import annotations
@@ -135,6 +138,8 @@ class Heartbeat:
         self._told = -1
         self._deaths = Deaths(outage_retry, ttl, on_death)
         self._hurried = asyncio.Event()
+        self._beating = asyncio.Lock()
+        self._stopped = False
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, ttl / 5)
         self.reclaimed = 0
@@ -143,11 +148,12 @@ class Heartbeat:
         """Of these, how many went to the dead letter instead."""
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Beat until stopped, or cancelled."""
         try:
-            while True:
+            while not self._stopped:
                 try:
-                    settled = await self.beat()
+                    async with self._beating:
+                        settled = await self.beat()
                 except StoreUnavailable:
                     settled = False
                 pause = self._beat if settled else min(QUICK_BEAT, self._beat)
@@ -178,6 +184,15 @@ class Heartbeat:
         """Hand everything over, and take nothing more, from the next beat on."""
         self._membership.leaving = True
         self.hurry()
+
+    async def stop(self) -> None:
+        """Take nothing more, and return when no round is under way any more."""
+        self._stopped = True
+        self.hurry()
+        async with self._beating:
+            following = self._following
+        if following is not None:
+            await asyncio.wait({following})
 
     def hurry(self) -> None:
         """Do the next round at once."""
@@ -220,8 +235,10 @@ class Heartbeat:
             wanted = self._lending.chosen(owned)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
+        # What stays here after all was given back, and may have been all there was.
+        staying = (self._inbox.barred - surplus) & set(self._leases.held)
         self._inbox.barred &= surplus
-        missing = wanted - set(self._leases.held)
+        missing = set() if self._stopped else wanted - set(self._leases.held)
         acquired = await self._leases.acquire(sorted(missing))
         changed = {taken.lease.partition for taken in acquired} | surplus
         if self._is_news(view.epoch, changed):
@@ -233,9 +250,10 @@ class Heartbeat:
                 len(surplus),
                 len(self._leases.held),
             )
-        await self._take_over(acquired)
+        await self._take_over(acquired, staying)
         # What is set aside is asked for with each beat: it may have been repaired.
-        return wanted - self._leases.aside == set(self._leases.held)
+        has_all = wanted - self._leases.aside == set(self._leases.held)
+        return has_all and not self._leases.releasing
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
         """Whether *changed* is more than what was lent and borrowed, many times."""
@@ -255,12 +273,15 @@ class Heartbeat:
             await self._before_release()
         await self._leases.release(done)
 
-    async def _take_over(self, acquired: Iterable[Acquired]) -> None:
+    async def _take_over(
+        self, acquired: Iterable[Acquired], staying: Iterable[int] = ()
+    ) -> None:
         fresh = list(acquired)
         for taken in fresh:
             if taken.reserved:
                 await self._reclaim(taken)
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
+        filled += staying
         if filled:
             await self._inbox.look(filled)
 

@@ -104,6 +104,9 @@ class Inbox:
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self.others: dict[int, set[str]] = defaultdict(set)
         """Queues with requests that only another process can make, by partition."""
+        self._risen: set[tuple[int, str]] = set()
+        """Partitions and queues that were learned since what is being asked was sent:
+        its reply may be older, and says nothing of them."""
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
         self._not_before: dict[str, float] = {}
@@ -173,6 +176,7 @@ class Inbox:
                 self.others[partition].add(queue)
             else:
                 known.setdefault(queue, 1)
+                self._risen.add((partition, queue))
         self._wake.set()
 
     def busy_partitions(self) -> set[int]:
@@ -283,13 +287,14 @@ class Inbox:
 
     async def _heed(self, quotas: Quotas) -> bool:
         """Do what quotas want; return whether there may be more to choose now."""
+        self._risen.clear()
         learned, skipped = await quotas.heed(MAX_SKIPPED)
         for lease, queue, left, count in skipped:
             if left < 0:
                 if not await self._leases.kept([lease]):
                     self.lose(lease)
                 continue
-            if not left or not count:
+            if (not left or not count) and (lease.partition, queue) not in self._risen:
                 self._known[lease.partition].pop(queue, None)
             if left and not count:
                 self.on_short(lease.partition, queue)
@@ -390,6 +395,7 @@ class Inbox:
             leases[partition] = lease
             keys = self._keys.partition(partition)
             calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
+        self._risen.clear()
         replies = await self._outage_retry.parts(calls)
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
@@ -423,7 +429,7 @@ class Inbox:
                 self._not_before[queue_key] = time.monotonic() - count / 1000
             elif count:
                 known[queue] = count
-            else:
+            elif (partition, queue) not in self._risen:
                 known.pop(queue, None)
         self.adopt(made)
         self._waiting.extend(made)

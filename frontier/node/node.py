@@ -36,6 +36,7 @@ from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
+from frontier.node.host_concurrency import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
 from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
@@ -94,9 +95,7 @@ class Node:
         owner: Owner,
         *,
         spider: str,
-        inbox_size: int,
-        cap: Callable[[], int],
-        host_of: Callable[[str], str],
+        concurrency: Concurrency | None = None,
         run_of: tuple[str, str] = ("", ""),
         limits: Limits | None = None,
     ) -> None:
@@ -106,11 +105,14 @@ class Node:
         self._settings = settings
         self._owner = owner
         self._spider = spider
-        self._inbox_size = inbox_size
-        self._cap = cap
-        self._host_of = host_of
+        self.allowance = HostConcurrency(
+            config, concurrency or Concurrency(), lambda: self.share
+        )
+        """How many requests it may have at once."""
         self._loops = Loops(self._on_failure)
-        self._backing = NodeServer(config.store_dir)
+        self._server = NodeServer(config.store_dir)
+        self._opened = contextlib.AsyncExitStack()
+        """Closes what was opened, the last first."""
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
@@ -136,15 +138,17 @@ class Node:
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
-        settings = await self._backing.join(self._settings)
+        self._opened.push_async_callback(self._server.leave)
+        settings = await self._server.join(self._settings)
         try:
             await self._enter(settings)
         except BaseException:
-            await self._abandon()
+            await self._opened.aclose()
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
         self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
+        self._opened.push_async_callback(self._store.close)
         memory = await self._reach(
             lambda: self._store.call(Call.command("INFO", "memory"))
         )
@@ -153,8 +157,9 @@ class Node:
         config = self.config = settled(
             self.config, server_has_filters=await self._has_filters()
         )
-        revive = self._backing.revive if self._backing.embedded else None
+        revive = self._server.revive if self._server.embedded else None
         self._outage_retry = OutageRetry(self._store, revive)
+        self._opened.callback(self._outage_retry.stop)
         self.run = self._outage_retry.run
         shape = crawl_settings(config, settings)
         self.keys = await self._reach(
@@ -174,9 +179,11 @@ class Node:
             self.archive = await asyncio.to_thread(
                 Archive, config, blocking, crawl_id, settings
             )
+            self._opened.push_async_callback(self._close_archive)
             if not config.collection_redis_url:
                 self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
+        self._opened.push_async_callback(self._journal.close)
         parts = self._parts = Composition(
             config,
             self._store,
@@ -185,12 +192,12 @@ class Node:
             self._journal,
             node=self,
             owner=self._owner,
-            inbox_size=self._inbox_size,
-            cap=self._cap,
-            host_of=self._host_of,
+            allowance=self.allowance,
             limits=self._limits,
             answer_time=answer_time(config.lease_ttl),
         )
+        if parts.watchdog is not None:
+            self._opened.callback(parts.watchdog.close)
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
@@ -390,12 +397,19 @@ class Node:
                 self.config.lease_ttl,
             )
         await self._loops.stop()
-        with contextlib.suppress(TimeoutError, StoreUnavailable):
+        try:
             async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
                 try:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
+        except (TimeoutError, StoreUnavailable):
+            if not reason:
+                logger.error(  # noqa: TRY400 (all is said)
+                    "the store does not answer; other nodes take over what this one "
+                    "had after %g s",
+                    self.config.lease_ttl,
+                )
         if self._parts.quotas is not None:
             self._parts.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
@@ -403,7 +417,7 @@ class Node:
                 await self.archive.package()
             if not self.config.keep_frontier:
                 await self._remove_frontier()
-        await self._abandon()
+        await self._opened.aclose()
 
     async def _store_all(self) -> None:
         await self.acks.drain()
@@ -412,20 +426,25 @@ class Node:
         if self._parts.spending is not None:
             await self._parts.spending.report(last=True)
         await self._parts.host_delays.flush()
+        await self._parts.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> None:
         report = self._owner.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         if graceful:
             await self.inbox.put_back(list(self.inbox.open.values()))
-        await self._leases.release(list(self._leases.held))
+        leases = self._leases
+        await self._answered(lambda: leases.release(list(leases.held)))
+        while leases.releasing:  # of several servers one does not answer
+            await asyncio.sleep(REACH_PAUSE)
+            await self._answered(lambda: leases.release(()))
         await self.run(self.outbox.pusher.leave())
         if self.archive is not None:
             await self.archive.finish()
         await self.claims.leave()
         if self._outside:
             return
-        left = await self._membership.leave(report)
+        left = await self._answered(lambda: self._membership.leave(report))
         if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(
@@ -436,6 +455,14 @@ class Node:
                     archive = self.archive
                     await (archive.cancel() if self._canceled else archive.commit())
                 self._was_last = True
+
+    async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What *ask*, which may be done twice, returns once the store answers."""
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await asyncio.sleep(REACH_PAUSE)
 
     async def _remove_frontier(self) -> None:
         try:
@@ -450,18 +477,10 @@ class Node:
         else:
             logger.info("removed the frontier of %s", self.keys.crawl_id)
 
-    async def _abandon(self) -> None:
+    async def _close_archive(self) -> None:
         if self.archive is not None:
             await self.archive.close()
             self.archive = None
-        await self._journal.close()
-        if hasattr(self, "_parts") and self._parts.watchdog is not None:
-            self._parts.watchdog.close()
-        if hasattr(self, "_patience"):
-            self._outage_retry.stop()
-        if hasattr(self, "_store"):
-            await self._store.close()
-        await self._backing.leave()
 
     def _on_failure(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
@@ -490,6 +509,14 @@ class Node:
     async def journaled(self) -> None:
         """Return when what the store has of this node is in its journal too."""
         await self._journal.durable()
+
+    async def nothing_left(self) -> bool:
+        """Whether no node has, or will get, anything to do; see `EndOfCrawl`.
+
+        Raises:
+            StoreUnavailable: The store does not say.
+        """
+        return await self._parts.ending.nothing_left()
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""

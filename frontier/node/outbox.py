@@ -27,8 +27,9 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
-from frontier.queue.push import MAX_URLS, NEW, joined
+from frontier.queue.push import NEW, joined
 from frontier.queue.pusher import Pusher
+from frontier.seen.config import MAX_URLS
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
 
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from frontier.cluster.ring import Ring
-    from frontier.queue.push import Push, SeenConfig
+    from frontier.queue.push import Push
+    from frontier.seen.config import SeenConfig
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 

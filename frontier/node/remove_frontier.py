@@ -23,7 +23,7 @@ from frontier.store.scripts import CRAWL_REMOVE
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.seen.state import PartitionState
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys, PartitionKeys

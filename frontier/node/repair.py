@@ -28,20 +28,14 @@ from frontier.cluster.set_aside import (
     lease_calls,
 )
 from frontier.cluster.shared_settings import seen_config
-from frontier.errors import CodecError, KeyDamaged, LayoutStale
-from frontier.model import Layout
+from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
-from frontier.queue.push import (
-    MAX_URLS,
-    grow_call,
-    push_call,
-    pushed,
-    unheld,
-)
+from frontier.queue.push import grow_call, push_call, pushed, unheld
 from frontier.queue.reserve import read_reserved, split_name
 from frontier.queue.spill_blocks import count_of
 from frontier.queue.spill_files import is_address, sizes_of
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
@@ -52,7 +46,7 @@ from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
@@ -345,9 +339,9 @@ class Repair:
             call = Call.command("HSET", keys.seen, *fields, "era", era, "claims", 1)
             self._store.call(call)
         # Empty buckets have no key: there may have been more of them.
-        self._grow(keys, Layout(total, count, blooms, last, era))
+        self._grow(keys, SeenLayout(total, count, blooms, last, era))
 
-    def _grow(self, keys: PartitionKeys, layout: Layout) -> None:
+    def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
         """Have as many buckets as so many URLs are to have."""
         wanted = self._shape.space.wanted(layout.count)
         if self._shape.has_set and wanted > layout.buckets:
@@ -359,7 +353,7 @@ class Repair:
         read = {name: unheld(packed) for name, packed in held.items()}
         found = [(name, push) for name, push in read.items() if push]
         bad = [name for name, push in read.items() if not push]
-        layout = Layout()
+        layout = SeenLayout()
         for first in range(0, len(found), MAX_URLS):
             batch = found[first : first + MAX_URLS]
             pushes = [push for _, push in batch]

@@ -46,6 +46,16 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Lineage:
+    """What leads to a request that only one process can make."""
+
+    origins: tuple[Origin, ...]
+    marks: tuple[tuple[int, int], ...]
+    """As those of a `Claim`."""
+    start_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """What is queued for a request that only one process can make."""
 

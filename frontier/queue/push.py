@@ -5,7 +5,7 @@ What always holds:
 1.  A URL is never marked as seen without being queued: both are one script.
     Only a push that names no queue is marked alone, for callers that have a
     queue of their own.
-2.  The keys of a push are computed from the `Layout` of the partition's
+2.  The keys of a push are computed from the `SeenLayout` of the partition's
     seen-set. The script does nothing if that is not the current one, or if
     others have pushed so much since that there is no room for this push; the
     caller tries again with the layout that it returned. Where a push needs more
@@ -18,33 +18,24 @@ What always holds:
 
 from __future__ import annotations
 
-import functools
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
-from frontier.errors import CrawlLost, KeyDamaged, LayoutStale, PushForgotten
-from frontier.model import Layout
-from frontier.seen import bloom
-from frontier.seen import intset as buckets
-from frontier.seen.intset import LEVELS
+from frontier.errors import CrawlLost, KeyDamaged, PushForgotten
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH, SEEN_GROW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from frontier.seen.config import SeenConfig
     from frontier.store.keys import PartitionKeys
     from frontier.store.scripts import Script
 
-MAX_URLS = 100
-"""URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
-else meanwhile."""
-
-MAX_BLOOMS = 32
-"""Generations of a Bloom tier: each holds four times as many URLs as the one before."""
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
 
@@ -61,45 +52,8 @@ NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
 ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
 
-_space = functools.cache(buckets.space)
 # Lua's msgpack is older than the type for bytes.
 _pack = msgpack.Packer(use_bin_type=False).pack
-
-
-@dataclass(frozen=True, slots=True)
-class SeenConfig:
-    """The shared tiers of a crawl and what their first generation is sized for."""
-
-    has_bloom: bool
-    has_set: bool
-    capacity: int
-    """URLs that a partition's first Bloom generation holds."""
-    error_rate: float
-    set_bits: int = 64
-    native: bool = False
-    """Whether the server's own filter (``BF.*``) is the Bloom tier."""
-
-    @property
-    def first(self) -> int:
-        """URLs for which a partition's first generation is made."""
-        # At least a whole push, so that none begins with more than it may hold.
-        return max(self.capacity, MAX_URLS)
-
-    @property
-    def space(self) -> buckets.Space:
-        """What the set keeps of a mark, and where."""
-        return _space(self.set_bits, self.first)
-
-    def allows(self, layout: Layout) -> bool:
-        """Whether a seen-set that was only pushed to may have *layout*."""
-        buckets = max(layout.buckets, self.space.groups)
-        most = self.space.groups << LEVELS
-        fits = self.space.wanted(layout.count) <= buckets <= most
-        return (fits or not self.has_set) and layout.blooms <= MAX_BLOOMS
-
-    def generation(self, number: int) -> bloom.Generation:
-        """Bloom generation *number* of a partition, from 0."""
-        return bloom.generation(number, self.first, self.error_rate)
 
 
 class Push(NamedTuple):
@@ -162,7 +116,7 @@ class Plan(NamedTuple):
 class Pushed:
     """What a push did."""
 
-    layout: Layout
+    layout: SeenLayout
     verdicts: str
     """A letter per URL, in the order of the pushes."""
     risen: tuple[str, ...]
@@ -172,7 +126,7 @@ class Pushed:
 def push_call(
     keys: PartitionKeys,
     shape: SeenConfig,
-    layout: Layout,
+    layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
 ) -> Call:
@@ -188,7 +142,7 @@ def push_call(
 def push_plan(
     keys: PartitionKeys,
     shape: SeenConfig,
-    layout: Layout,
+    layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
 ) -> Plan:
@@ -202,11 +156,11 @@ def push_plan(
     space, urls = shape.space, len(marks)
     total = layout.buckets or space.groups
     wanted = space.wanted(layout.count + urls) if shape.has_set else total
-    begins = shape.has_bloom and _is_full(shape, layout, urls)
+    begins = shape.has_bloom and shape.is_full(layout, urls)
     if wanted > total or begins:
         return grow_plan(keys, shape, layout, wanted, urls, begins=begins)
     made = _Keys(keys, layout.era)
-    filters = _filters(shape, layout)
+    filters = shape.filters(layout)
     made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
     made.names += [keys.bloom(number) for number in range(len(filters))]
     texts: Sequence[str] = ()
@@ -233,7 +187,7 @@ def push_plan(
 def grow_plan(
     keys: PartitionKeys,
     shape: SeenConfig,
-    layout: Layout,
+    layout: SeenLayout,
     total: int,
     urls: int = 0,
     *,
@@ -265,7 +219,7 @@ def grow_plan(
 
 
 def grow_call(
-    keys: PartitionKeys, shape: SeenConfig, layout: Layout, total: int
+    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, total: int
 ) -> Call:
     """The call that gives a partition's set *total* buckets; see `grown`."""
     (call,) = joined([grow_plan(keys, shape, layout, total)], alone=False)
@@ -332,15 +286,6 @@ class _Keys:
         return lists, found if lists else []
 
 
-def _filters(shape: SeenConfig, layout: Layout) -> list[tuple[int, ...]]:
-    """What the script must know of each Bloom generation."""
-    if shape.native:
-        return [(0,)]
-    numbers = range(layout.blooms if shape.has_bloom else 0)
-    made = [shape.generation(number) for number in numbers]
-    return [(one.bits, one.hashes) for one in made]
-
-
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What *reply* to the call that pushed *pushes*, and nothing else, says.
 
@@ -367,7 +312,7 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     return Pushed(layout, reply[6].decode("ascii"), risen)
 
 
-def grown(reply: list[Any]) -> Layout:
+def grown(reply: list[Any]) -> SeenLayout:
     """The layout after the call of `grow_call`, as its *reply* says.
 
     Raises:
@@ -377,18 +322,9 @@ def grown(reply: list[Any]) -> Layout:
     return _layout(reply[0])
 
 
-def _layout(reply: list[Any]) -> Layout:
+def _layout(reply: list[Any]) -> SeenLayout:
     if reply[0] == -2:
         raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
     if reply[0] < 0:
         raise CrawlLost
-    return Layout(*reply[1:6])
-
-
-def _is_full(shape: SeenConfig, layout: Layout, adding: int) -> bool:
-    """Whether the last Bloom generation has no room for so many, or there is none."""
-    if layout.blooms == 0:
-        return True
-    if shape.native:
-        return False
-    return layout.last + adding > shape.generation(layout.blooms - 1).capacity
+    return SeenLayout(*reply[1:6])

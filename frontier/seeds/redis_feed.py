@@ -7,6 +7,8 @@ What always holds:
     are taken again, so one may be fetched twice but none is lost.
 2.  The crawl does not end while entries are being taken.
 3.  An entry that makes no request is logged and removed.
+4.  No node leaves for want of entries while one is there, or anything of the crawl is
+    queued or under way, on whatever node: that of a dead one is nobody's for a while.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request, signals
 
-from frontier.errors import StoreRefused
+from frontier.errors import FrontierError, StoreRefused
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.load_once import GRACE_MS, LOCK_MS
 from frontier.status.validate import printable
@@ -75,12 +77,24 @@ class StartFeed:
         self._task = asyncio.create_task(self._run())
 
     def is_over(self, idle: float) -> bool:
-        """Whether the spider wants to wait no longer, after *idle* seconds.
+        """Whether the spider waits no longer than *idle* seconds.
 
         That is scrapy-redis's ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
         """
         most = int(getattr(self._spider, "max_idle_time", 0) or 0)
         return 0 < most <= idle
+
+    async def nothing_left(self) -> bool:
+        """Whether there is no entry, and nothing to do for any node of the crawl.
+
+        What another node has may lead to more, and be this one's if that dies.
+        """
+        try:
+            if not self._task.done() and await self._count():
+                return False
+            return await self._node.nothing_left()
+        except FrontierError:  # who is told of it is the node
+            return False
 
     def stop(self) -> None:
         """Take nothing more."""
@@ -110,8 +124,7 @@ class StartFeed:
                         await self._stopped.wait()
 
     async def _look(self) -> int:
-        (count,) = await self._node.run([Call.command(KINDS[self._kind][0], self._key)])
-        if not count:
+        if not await self._count():
             return 0
         hold = Call.to(SEED_HOLD, self._names, [self._list_id, self._me, LOCK_MS, 0])
         ((state, _),) = await self._node.run([hold])
@@ -122,6 +135,11 @@ class StartFeed:
         finally:
             done: list[Argument] = [self._list_id, self._me, GRACE_MS]
             await self._node.run([Call.to(SEED_DONE, self._names, done)])
+
+    async def _count(self) -> int:
+        """How many entries there are."""
+        (count,) = await self._node.run([Call.command(KINDS[self._kind][0], self._key)])
+        return int(count)
 
     async def _take(self) -> int:
         (entries,) = await self._node.run([self._read_call()])

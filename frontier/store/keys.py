@@ -180,7 +180,10 @@ class PartitionKeys:
 
     @property
     def fence(self) -> str:
-        """Integer; the last fencing token. Expires a day after the last lease."""
+        """Integer; the last fencing token, or more once that was released.
+
+        Expires a day after the last lease.
+        """
         return f"{self.tag}:fence"
 
     @property

@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  Nothing waits for the watchdog but the release of a lease, for as long as a
-    renewal of it is on the way: one that is overtaken would bring the lease back.
+1.  Nothing waits for the watchdog. A renewal of its that arrives when the node has
+    released the lease is refused, as any other.
 2.  The process has this node's store and its password by a pipe, never as arguments.
 3.  A watchdog that has ended is said to have, once, and started again.
 """
@@ -54,8 +54,6 @@ AGAIN = 10.0
 """Seconds after which a watchdog that has ended is started again."""
 PARTING = 2.0
 """Seconds in which a process that was killed has ended."""
-PATIENCE = 0.01
-"""Seconds between looks at renewals that are on the way."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from frontier.watchdog.process import main; main()"
@@ -198,14 +196,6 @@ class Watchdog:
         """Until when the watchdog has renewed that lease; 0 if it has not."""
         at, leases = self._memory.renewals
         return at + self._ttl if (partition, token) in leases else 0.0
-
-    async def quiet(self) -> None:
-        """Return when no renewal is on the way that may bring back what is let go."""
-        self._memory.turn()
-        self.hold()
-        limit = time.monotonic() + self._ttl  # should the watchdog be stopped
-        while self._memory.renewing and time.monotonic() < limit:  # noqa: ASYNC110
-            await asyncio.sleep(PATIENCE)
 
     # What runs.
 

@@ -147,15 +147,6 @@ class Memory:
 
     # The watchdog writes, and the node reads.
 
-    @property
-    def renewing(self) -> bool:
-        """Whether the watchdog has renewals on the way."""
-        return self._map[16] != 0
-
-    @renewing.setter
-    def renewing(self, value: bool) -> None:
-        self._map[16] = int(value)
-
     def renewed(self, at: float, leases: Iterable[tuple[int, int]]) -> None:
         """Say which leases were renewed by calls sent at *at*, on the monotonic clock.
 

@@ -201,18 +201,10 @@ class Watch:
         return True
 
     def _run(self, calls: list[Call]) -> list[Any] | None:
-        """What the store says to *calls*; ``None`` if the loop turns, or is stopped.
-
-        The node waits for what is under way here before it releases a lease, and so
-        it has to be able to see that before this process looks at the loop.
-        """
-        self._memory.renewing = True
-        try:
-            if self._memory.turns != self._turns or self._is_stopped():
-                return None
-            return self._at_store(calls)
-        finally:
-            self._memory.renewing = False
+        """What the store says to *calls*; ``None`` if the loop turns, or is stopped."""
+        if self._memory.turns != self._turns or self._is_stopped():
+            return None
+        return self._at_store(calls)
 
     def _give_up(self) -> None:
         """Put what runs into the dead letter, and let the leases end."""

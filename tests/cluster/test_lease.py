@@ -1,9 +1,11 @@
+import asyncio
 import time
 
 import pytest
 
-from frontier.cluster.lease import BATCH, Leases
+from frontier.cluster.lease import BATCH, Leases, renew_call
 from frontier.errors import StoreUnavailable
+from frontier.store.scripts import LEASE_RELEASE
 
 TTL = 60.0
 
@@ -16,6 +18,17 @@ class Clock:
 
     def __call__(self):
         return self.now
+
+
+class Never:
+    """A store to which nothing gets."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+
+    async def __call__(self, calls):
+        self.asked.set()
+        await asyncio.Event().wait()
 
 
 @pytest.fixture
@@ -190,6 +203,59 @@ async def test_what_is_released_can_be_taken_at_once(node):
     await a.release([7, 8])
 
     assert a.held == {}
+    assert (await take(b)).token > lease.token
+
+
+async def test_a_release_that_was_cut_off_is_made_with_the_next(node, monkeypatch):
+    a, b = node("a"), node("b")
+    await a.acquire([7, 8])
+    with monkeypatch.context() as patch:
+        patch.setattr(a, "_some", never := Never())
+        cut_off = asyncio.ensure_future(a.release([7]))
+        await never.asked.wait()
+        cut_off.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cut_off
+    assert list(a.held) == [8]
+    assert await b.acquire([7]) == []
+    assert a.releasing
+
+    await a.release([])
+    await take(b)
+    assert not a.releasing
+
+
+async def test_a_release_that_was_not_answered_is_made_again(store, crawl, node):
+    silent = True
+
+    async def run(calls):
+        if silent and calls[0].script is LEASE_RELEASE:
+            raise StoreUnavailable("here", "the connection was cut")
+        return await store.run(calls)
+
+    a, b = Leases(run, crawl, "a", ttl=TTL), node("b")
+    await take(a)
+    with pytest.raises(StoreUnavailable):
+        await a.release([7])
+    assert a.releasing
+    silent = False
+
+    await a.release([])
+    await take(b)
+    assert not a.releasing
+
+
+async def test_a_renewal_that_a_release_overtakes_brings_nothing_back(
+    node, store, crawl, db, keys
+):
+    """It was on its way when the task that waited for it was cancelled."""
+    a, b = node("a"), node("b")
+    lease = await take(a)
+    late = renew_call(crawl, "a", int(TTL * 1000), lease)
+    await a.release([7])
+
+    assert await store.run([late]) == [None]
+    assert not db("EXISTS", keys.lease)
     assert (await take(b)).token > lease.token
 
 

@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 import warm
 
+from frontier.errors import FrontierError
 from frontier.queue.item import decode
 from frontier.store.client import BlockingStore, Call
 from frontier.store.embedded import EmbeddedStore
+from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
@@ -152,6 +155,11 @@ class Cluster:
             self._client = BlockingStore.from_settings(url)
         return self._client
 
+    def impatient(self):
+        """A client that does not wait for a server that hangs."""
+        url = self.url or (self.store and self._joined.url)
+        return BlockingStore.from_settings({"REDIS_URL": url}, 5.0)
+
     def reserved(self, crawl_id):
         """URLs that are reserved in the crawl now."""
         urls = []
@@ -176,6 +184,47 @@ class Cluster:
         if self._joined is not None:
             self._joined.leave()
         self._client = self._joined = None
+
+
+def state_of(cluster):
+    """Lines about each crawl: who is there, what is not done, and who may do it."""
+    try:
+        with contextlib.closing(cluster.impatient()) as store:
+            yield from state_in(lambda *parts: store.call(Call.command(*parts)))
+    except FrontierError as error:
+        yield f"not known: {error}"
+
+
+def state_in(ask):
+    yield f"the server's clock: {ask('TIME')}"
+    for crawl_id in ask("SMEMBERS", RegistryKeys("frontier").crawls()):
+        keys = CrawlKeys("frontier", crawl_id.decode())
+        meta = ask("HGETALL", keys.meta())
+        yield f"{keys.crawl_id}: {meta} epoch {ask('GET', keys.epoch())}"
+        for node, beat in ask("HGETALL", keys.nodes()).items():
+            yield f"  node {node}: {beat} hints {ask('LRANGE', keys.hints(node), 0, 9)}"
+        held = defaultdict(list)
+        count = json.loads(meta[b"shape"])["FRONTIER_PARTITIONS"]
+        for number in range(count):
+            part = keys.partition(number)
+            if lease := ask("HGETALL", part.lease):
+                held[lease.get(b"holder")].append(number)
+            queues = ask("ZRANGE", part.queues, 0, -1)
+            reserved = ask("HGETALL", part.reserved)
+            counts = ask("HGETALL", part.counts)
+            if not queues and not reserved and counts.get(b"ready", b"0") == b"0":
+                continue
+            yield f"  partition {number}: {counts}"
+            yield f"    lease {lease} for {ask('PTTL', part.lease)} ms"
+            yield f"    fence {ask('GET', part.fence)}"
+            yield f"    hosts that were asked {ask('HGETALL', part.polite)}"
+            for queue in queues:
+                items = ask("LRANGE", part.ready(queue.decode()), 0, 9)
+                yield f"    ready {queue}: {[item[:300] for item in items]}"
+            for number_of, value in reserved.items():
+                yield f"    reserved {number_of}: {value[:300]}"
+        for holder, numbers in held.items():
+            yield f"  {len(numbers)} leases of {holder}, first {numbers[:5]}"
 
 
 CHOSEN = os.environ.get("TEST_STORE")
@@ -226,12 +275,13 @@ def serve(tmp_path):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    """Show what the nodes of a test that failed have logged last."""
+def pytest_runtest_makereport(item, call):
+    """Show what the nodes of a test that failed have logged last, and what is left."""
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
-    if report.failed and cluster is not None:
+    if report.failed and call.when == "call" and cluster is not None:
         for node_id in cluster.nodes:
             lines = cluster.text_of(node_id).splitlines()[-LAST_LINES:]
             report.sections.append((f"last lines of {node_id}", "\n".join(lines)))
+        report.sections.append(("what the store has", "\n".join(state_of(cluster))))
     return report

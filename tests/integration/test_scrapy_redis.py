@@ -47,6 +47,10 @@ class OrderSpider(scrapy.Spider):
     def parse(self, response):
         yield {"url": response.url}
         if response.url.endswith("/about"):
+            # A node has two requests of this host at most: the others wait in the
+            # store, all of them, until the first has been answered.
+            yield response.follow("/slow", priority=1000)
+            yield response.follow("/empty", priority=900)
             for number, priority in ((0, 100), (1, 50), (2, 200), (3, 50)):
                 yield response.follow(f"/post/{number}", priority=priority)
 """
@@ -112,6 +116,23 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert "Traceback" not in "".join(map(cluster.text_of, cluster.nodes))
 
 
+def test_a_node_without_work_stays_for_what_a_dead_one_had(cluster, start, ask, serve):
+    site = serve(urls=130, hosts=3, calendar_months=12)
+    for seed in site.seeds:
+        ask("LPUSH", KEY, seed)
+    start("node-1", DOWNLOAD_DELAY="0.05")
+    until(lambda: len(scraped(ask)) > 5, "the first pages")
+    cluster.kill("node-1")
+    start("node-2", MAX_IDLE_TIME_BEFORE_CLOSE="1")
+    assert cluster.wait("node-2") == [0]
+
+    robots = {f"{seed}robots.txt" for seed in site.seeds}
+    assert not site.requests().missing(site.expected - robots)
+    text = cluster.text_of("node-2")
+    assert text.count("this node has nothing to do, and stays") == 1
+    assert "no start URL came for long enough" in text
+
+
 @pytest.mark.parametrize(
     ("queue", "order"),
     [
@@ -123,7 +144,7 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
 def test_requests_come_in_the_order_of_the_queue(
     cluster, start, ask, serve, tmp_path, queue, order
 ):
-    site = serve(urls=130, hosts=1, calendar_months=12)
+    site = serve(urls=130, hosts=1, calendar_months=12, slow_seconds=2)
     (tmp_path / "project" / "spiders.py").write_text(
         SPIDERS + f'    start_urls = ["{site.seeds[0]}about"]\n'
     )
@@ -136,5 +157,7 @@ def test_requests_come_in_the_order_of_the_queue(
     )
     assert cluster.wait() == [0]
 
-    posts = [int(url[-1]) for url in scraped(ask, "order")[1:]]
+    urls = scraped(ask, "order")
+    assert [url.rpartition("/")[2] for url in urls[:3]] == ["about", "slow", "empty"]
+    posts = [int(url[-1]) for url in urls[3:]]
     assert posts == order

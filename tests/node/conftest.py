@@ -14,16 +14,18 @@ from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.end_of_crawl import EndOfCrawl
 from frontier.node.heartbeat import Heartbeat
+from frontier.node.host_concurrency import Concurrency
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
-from frontier.queue.push import TEST, Push, SeenConfig
+from frontier.queue.push import TEST, Push
 from frontier.queue.reserve import Scan, queue_name, scan_call
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
+from frontier.seen.config import SeenConfig
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
@@ -264,6 +266,29 @@ def flaky(store):
     return lambda script, run_number: Flaky(store, script, run_number)
 
 
+class Late:
+    """A store whose replies to a script are on their way until `go` is set."""
+
+    def __init__(self, store, script):
+        self._store, self._script = store, script
+        self.done, self.go = asyncio.Event(), asyncio.Event()
+        self.where = store.where
+        self.alone = store.alone
+        self.call = store.call
+
+    async def run(self, calls, **options):
+        replies = await self._store.run(calls, **options)
+        if any(call.script is self._script for call in calls):
+            self.done.set()
+            await self.go.wait()
+        return replies
+
+
+@pytest.fixture
+def late():
+    return Late
+
+
 @pytest.fixture
 def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
@@ -276,7 +301,9 @@ def new_node(unique, monkeypatch):
             **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
         )
         found = redis or {"REDIS_URL": server.url}
-        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
-        return Node(config, found, Owner(), spider="site", limits=limits, **bounds)
+        few = Concurrency(requests=8, per_host=4)
+        return Node(
+            config, found, Owner(), spider="site", limits=limits, concurrency=few
+        )
 
     return new_node

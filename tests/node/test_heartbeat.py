@@ -5,12 +5,12 @@ import time
 import pytest
 
 from frontier.cluster.lease import BATCH
-from frontier.errors import StoreFull
+from frontier.errors import StoreFull, StoreUnavailable
 from frontier.queue.reserve import ack_calls
 from frontier.store.client import Call
 from frontier.store.copies import Copies
 from frontier.store.outage_retry import OutageRetry
-from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RENEW
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
 
 TTL = 60.0
 
@@ -84,6 +84,42 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     await a.heartbeat.beat()
     assert sorted(b.leases.held) == moving
     assert a.inbox.barred == set()
+
+
+async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, until):
+    a, b = parts("a", partitions=8, cap=1), parts("b", partitions=8)
+    start(a.outbox.run(), a.inbox.run())
+    await settle(a)
+    for partition in range(8):
+        await a.push(partition, *(new_push(url, f"{partition}.x") for url in urls(2)))
+    await a.inbox.look(range(8))
+    await until(lambda: len(a.inbox) == 8)
+    while a.inbox.take() is not None:
+        pass
+    await b.heartbeat.beat()
+    await a.heartbeat.beat()
+    moving = b.membership.ring.owned_by("b")
+    assert not any(map(a.inbox.knows, moving))
+
+    await b.membership.leave({})
+    await settle(a)
+    assert all(map(a.inbox.knows, moving))
+
+
+async def test_a_release_that_is_not_answered_is_made_with_the_next_beat(
+    parts, parts_on, flaky
+):
+    a, b = (
+        parts_on(flaky(LEASE_RELEASE, 1), "a", partitions=8),
+        parts("b", partitions=8),
+    )
+    await settle(a)
+    await b.heartbeat.beat()
+    with pytest.raises(StoreUnavailable):
+        await a.heartbeat.beat()
+
+    await settle(a, b)
+    assert sorted([*a.leases.held, *b.leases.held]) == list(range(8))
 
 
 async def test_what_was_not_started_is_handed_over_in_its_order(

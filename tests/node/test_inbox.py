@@ -64,6 +64,26 @@ async def test_the_engine_is_woken_when_something_has_come(ready):
     assert node.inbox.take().item == b"01"
 
 
+async def test_what_is_queued_while_a_reply_says_that_nothing_is_left_comes(
+    ready_on, late, store, new_push, until
+):
+    """The replies of two connections arrive in any order.
+
+    Redis writes those of one round of its loop in the reverse of the order in which it
+    has run the calls, so it happens whenever both were sent before it had its turn.
+    """
+    slow = late(store, QUEUE_RESERVE)
+    node = await ready_on(slow, {0: [(b"1",)]})
+    await slow.done.wait()
+    await node.push(0, new_push(b"2"))
+    assert node.risen[1:] == [(0, "0:a.example")], "it is not told of again"
+    node.inbox.learn(0, ["0:a.example"])
+    slow.go.set()
+
+    await until(lambda: len(node.inbox) == 2)
+    assert [r.item for r in take_all(node)] == [b"01", b"02"]
+
+
 async def test_no_queue_key_has_more_in_flight_than_its_cap(ready, until):
     node = await ready({0: [(url,) for url in urls(20)]}, cap=3)
     await until(lambda: len(node.inbox) == 3)

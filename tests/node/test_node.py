@@ -18,6 +18,7 @@ from frontier.errors import (
 )
 from frontier.node.remove_frontier import remove_frontier
 from frontier.store.client import BlockingStore, Call
+from frontier.store.scripts import LEASE_ACQUIRE
 
 
 def tree(url):
@@ -53,6 +54,35 @@ async def test_two_nodes_fetch_each_page_once_and_find_the_end(
     assert not a._owner.failures + b._owner.failures
     spider = await store.call(Call.command("HGETALL", f"{unique}:spider:site"))
     assert set(spider) == {b"serial"}, "the next start is a new crawl"
+
+
+async def test_a_node_that_closes_while_it_takes_partitions_keeps_none(
+    new_node, server, store, until, monkeypatch
+):
+    a, b = new_node(server, "a"), new_node(server, "b")
+    a._owner.busy = b._owner.busy = True
+    await a.open()
+    await b.open()
+    await until(lambda: b.partitions_held and a.partitions_held < 16)
+    run, taken, go = b._store.run, asyncio.Event(), asyncio.Event()
+
+    async def late(calls, **options):
+        replies = await run(calls, **options)
+        if calls[0].script is LEASE_ACQUIRE and any(replies):
+            taken.set()
+            await go.wait()
+        return replies
+
+    monkeypatch.setattr(b._store, "run", late)
+    await a.close()
+    await taken.wait()
+    closing = asyncio.ensure_future(b.close())
+    await until(lambda: b._parts.heartbeat._stopped or closing.done())
+    go.set()
+    await closing
+
+    names = [b.keys.partition(partition).lease for partition in range(16)]
+    assert await store.run([Call.command("EXISTS", name) for name in names]) == 16 * [0]
 
 
 async def test_a_node_that_leaves_takes_nothing_with_it(new_node, server, store, until):
@@ -144,6 +174,24 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
     assert a.keys.nodes() in str(a._owner.failures[0])
     async with asyncio.timeout(5):  # and nobody waits for what it will not do
         await a.close()
+
+
+async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):
+    node = new_node(server, "a")
+    await node.open()
+    compared = []
+
+    async def compare():
+        compared.append(node)
+
+    outage_retry = node._outage_retry
+    outage_retry.on_change(compare)
+    await node.close()
+    outage_retry.doubt()
+    await outage_retry.once([Call.command("PING")])
+    await node._store.close()  # which that has opened again
+
+    assert not compared
 
 
 async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):

@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from frontier.node.outbox import MAX_PER_FLIGHT
-from frontier.queue.push import FORCE, MARK, MAX_URLS
+from frontier.queue.push import FORCE, MARK
+from frontier.seen.config import MAX_URLS
 
 
 def urls(count, start=0):

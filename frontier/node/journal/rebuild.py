@@ -46,9 +46,10 @@ from frontier.node.journal.writer import left_open
 from frontier.node.set_aside import Holding
 from frontier.queue.damage import is_number
 from frontier.queue.item import decode
-from frontier.queue.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
+from frontier.queue.push import FORCE, NEW, TEST, Push, joined
 from frontier.queue.pusher import Pusher
 from frontier.queue.reserve import split_name
+from frontier.seen.config import MAX_URLS
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
 
 REBUILDING = "rebuilding"
