@@ -5,7 +5,7 @@
 # make chaos                          kill, freeze, cut and damage: a dozen minutes
 # make damage                         garbage in each key of the store, ten minutes
 # make compat                         other people's spiders, plug-ins, tools and tests
-# make lock                           write anew which versions .ci/run installs
+# make lock                           write again which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
 # make clean                          remove caches; crawls, archives and .venv stay
 
@@ -52,6 +52,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/words.py
 
 lock: .venv/bin/python
 	$(BIN)/python .ci/lock.py dev .ci/locks/dev.txt

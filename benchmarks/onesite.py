@@ -6,7 +6,7 @@ for. Three crawls of it: by one node, by four with the default, where a host has
 one node, and by four with shards.
 
 What counts is the pace from when each node that fetches has fetched a page, as
-four starts take longer than one on two processors, and until most pages are
+four starts take longer than one on two CPUs, and until most pages are
 fetched, as the last ones are found one after the other.
 """
 

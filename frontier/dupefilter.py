@@ -60,7 +60,7 @@ class RedisDupeFilter(RFPDupeFilter):
 
     Scrapy wants the answer at once, so a URL that the recent tier does not know
     costs a round trip to the store, in which the whole process waits. So it does
-    while the store is away: each call has `CALL_TIMEOUT` seconds, unless
+    while the store is unreachable: each call has `CALL_TIMEOUT` seconds, unless
     ``REDIS_PARAMS`` has a ``socket_timeout``, and after `PATIENCE` seconds the
     spider is closed as ``frontier_failed``. The frontier's own scheduler waits
     for nothing.

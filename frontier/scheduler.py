@@ -511,7 +511,7 @@ class Scheduler(BaseScheduler):
         """Do not wait for hosts that are to be left alone for long.
 
         What has not been sent to them stays reserved until the node leaves, and then
-        goes back to the queue. It is no delivery.
+        goes back to the queue. It is not a delivery.
         """
         slots = Slots(self._crawler)
         for request in list(self._delivered):

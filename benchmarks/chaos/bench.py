@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 BUSY, LONG_LEASE = 2.0, 6.0
-"""With more than so much load per processor, leases last for so many seconds: nodes
+"""With more than so much load per CPU, leases last for so many seconds: nodes
 that get no processor for as long as a lease lose it, and fetch again what they had."""
 LANES = 2
 """Trials at a time."""

@@ -1,7 +1,7 @@
 """Nodes: real ``scrapy crawl`` processes, one log file each.
 
 They are forked from a server that has imported what they need, as five of them
-are started in ten seconds on two processors. Apart from that each does what
+are started in ten seconds on two CPUs. Apart from that each does what
 ``python -m scrapy`` does.
 """
 

@@ -228,7 +228,7 @@ def commit(
         if runs(store, place.namespace, crawl_id) and not yes:
             raise CollectionInUse(
                 f"{crawl_id} is open, and what its nodes add later is not committed "
-                "before it ends; close it, or say --yes"
+                "before it ends; close it, or add --yes"
             )
         with bar("digests", digests) as progress:
             done = run_commit(store, keys, crawl_id, progress)
@@ -351,7 +351,7 @@ def check(
 def require_yes(*, yes: bool) -> None:
     """Raise unless the operator has said that it is to be done."""
     if not yes:
-        raise ConfigurationError("nothing was done; say --yes to do it")
+        raise ConfigurationError("nothing was done; add --yes to do it")
 
 
 def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
@@ -364,7 +364,7 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
     found: set[str] = set()
     try:
         if kind_of(manifest) is not Kind.MANIFEST:
-            faults.append(SourceBroken(manifest, "it is no manifest"))
+            faults.append(SourceBroken(manifest, "it is not a manifest"))
         else:
             given = sources(manifest, read_manifest, root=root, broken=faults.append)
             found = {source.crawl_id for source in given}

@@ -43,7 +43,7 @@ def repair(
 ) -> None:
     """Put right the partitions of a crawl that are set aside, whether nodes run or not.
 
-    Their counts are made anew from their lists, and what was held for them is queued.
+    Their counts are made again from their lists, and what was held for them is queued.
     Keys of a type that nobody here writes are removed; what is lost with them is told.
     """
     from frontier.node.repair import Repair

@@ -131,7 +131,7 @@ def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
     for node in seen.nodes:
         figures = node.figures
         if node.state == "live" and figures is not None and figures.busy_seconds:
-            what = figures.busy_url or "something that is no callback"
+            what = figures.busy_url or "something that is not a callback"
             lasts = duration(figures.busy_seconds)
             yield Text(f"{node.node_id} has been busy for {lasts} with {what}")
 

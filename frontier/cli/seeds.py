@@ -217,7 +217,7 @@ def _wait_for_copies(store: BlockingStore) -> None:
     """Have seeds count as stored when they are where those settings want them.
 
     Raises:
-        ConfigurationError: A server cannot tell of that.
+        ConfigurationError: A server cannot wait for that.
     """
     from frontier.store.copies import Copies
 

@@ -164,7 +164,7 @@ class Leases:
         asked = {(lease.partition, lease.token) for lease in refused}
         if not asked:  # as nearly always: not to wait for a renewal under way
             return set()
-        # Not another lease on the same partition: who asks is told of these alone.
+        # Not another lease on the same partition: who asks learns of these alone.
         chosen = {number for number, _ in asked & self._tokens()}
         with suppress(StoreUnavailable):  # asked again when the call is repeated
             await self.renew(chosen)
@@ -180,7 +180,7 @@ class Leases:
 
         Returns the number of ready URLs of each partition that is still held,
         and the leases that are lost. Of what the store did not answer neither is said,
-        if it answered for some: who is not told of a loss would wait for ever.
+        if it answered for some: who does not learn of a loss would wait for ever.
         """
         ready: dict[int, int] = {}
         lost: list[Lease] = []

@@ -120,7 +120,7 @@ class Whole(Protocol):
         """The store has decided about *pushes*: a letter for each."""
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
-        """Calls that tell of queues that have just become non-empty."""
+        """Calls that announce queues that have just become non-empty."""
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""

@@ -255,7 +255,7 @@ class Node:
         """Have pushes wait for copies, if they are to.
 
         Raises:
-            ConfigurationError: A server cannot tell of them.
+            ConfigurationError: A server cannot wait for them.
         """
         config, where = self.config, self._store.where
         copies = Copies(config.store_wait_replicas, config.store_wait_aof)

@@ -100,7 +100,7 @@ def run_of(spider: Spider, said: str) -> tuple[str, str]:
 
 
 def launched(environment: Mapping[str, str]) -> str:
-    """The run that *environment* tells of; empty if it tells of none.
+    """The run that *environment* names; empty if it names none.
 
     Raises:
         ConfigurationError: ``FRONTIER_RUN_ID`` in it is not an id.

@@ -339,7 +339,7 @@ class Session:
 
     def note_start_failed(self, error: Exception) -> None:
         """Say that the crawl has not all of its start requests; exit with 1 later."""
-        logger.warning(  # the error itself is told by Scrapy
+        logger.warning(  # the error itself is logged by Scrapy
             "the spider's start ended with an error (%s: %s): the crawl goes on with "
             "the start requests that it has made before, and lacks the others",
             type(error).__name__,
@@ -352,7 +352,7 @@ class Session:
         self._crawler.stats.inc_value(stat)
 
     def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
-        """Count links of *page* in a *trap*, such as *url*; tell of the first."""
+        """Count links of *page* in a *trap*, such as *url*; log the first."""
         if trap not in self.trapped:
             name = SETTINGS[trap]
             limit = self._crawler.settings.get(name)

@@ -99,7 +99,7 @@ class Figures:
     """What a node did since it was started, or what all nodes did."""
 
     pages: int = 0
-    """Responses that were no redirects, those for robots.txt included."""
+    """Responses that were not redirects, those for robots.txt included."""
     requests: int = 0
     bytes: int = 0
     """Of responses, as they came over the network."""

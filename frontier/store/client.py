@@ -213,7 +213,7 @@ class Store:
         """Ask each server again and again whether it lives, until cancelled.
 
         One that hangs ends no connection, and says nothing for as long as calls
-        may wait. *on_silent* is told of one that has not answered for *silence*
+        may wait. *on_silent* is called for one that has not answered for *silence*
         seconds. From then on, of several, no call waits for it: it counts as
         unanswered at once, so that the others' calls go on.
         """
@@ -251,7 +251,7 @@ class Store:
         return self._router.owner(key) in self._silent
 
     async def _lives(self, server: Server) -> bool:
-        """Whether *server* answers, or refuses to, which is told by itself."""
+        """Whether *server* answers, or refuses to, which is an error by itself."""
         _began.set(self.changes)
         try:
             await self._servers.client(server).execute_command("PING")

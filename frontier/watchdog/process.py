@@ -10,7 +10,7 @@ What always holds:
     there and not stopped, which is looked at before each batch of calls. Where the
     state of a process cannot be told, nothing is renewed.
 2.  The node is told a deadline that counts from before the renewal was sent, on the
-    clock that both share. So a watchdog that was frozen tells of nothing that is not
+    clock that both share. So a watchdog that was frozen reports nothing that is not
     so, and a node that wakes up late knows that its leases have ended.
 3.  No lease is ever released from here: the node may come back before it has ended.
 4.  It ends with its node: by a pipe that closes, and because its parent is another.

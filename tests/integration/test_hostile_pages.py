@@ -55,12 +55,12 @@ def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cl
     assert site.requests.keys() >= {*pages, *HOSTILE}
     assert "/not/read" not in site.requests
     told = f"{site.url('/much')} is archived, but not all of its links are followed: "
-    assert text.count(told + "it takes more than 0.2 s of processor time") == 1
+    assert text.count(told + "it takes more than 0.2 s of CPU time") == 1
     assert text.count("is archived, but not all") == 1
     assert cluster.store  # starts it again, for the command
     dead = json.loads(cluster.ask("crawl", "dead", "--json").stdout)
     assert [letter["url"] for letter in dead["letters"]] == [site.url("/much")]
-    assert "0.2 s of processor time" in dead["letters"][0]["reason"]
+    assert "0.2 s of CPU time" in dead["letters"][0]["reason"]
     records = b"".join(
         gzip.decompress(path.read_bytes()) for path in cluster.warc_dir.glob("*.gz")
     )

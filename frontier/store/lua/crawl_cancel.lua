@@ -22,5 +22,5 @@ end
 if state ~= 'open' and state ~= 'incomplete' then
   return {0, live}
 end
-redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', stamp)
+redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', now_text)
 return {1, live}

@@ -22,5 +22,5 @@ for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
     return 0
   end
 end
-redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', stamp)
+redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', now_text)
 return 1

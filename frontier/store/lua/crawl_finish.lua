@@ -35,5 +35,5 @@ local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
 if seeding > now and seeding <= now + 60000 then -- no lock lives longer
   return 0
 end
-redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', stamp)
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', now_text)
 return 1

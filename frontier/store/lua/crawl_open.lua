@@ -24,6 +24,6 @@ elseif redis.call('HGET', KEYS[1], 'state') == 'incomplete' then
   redis.call('HDEL', KEYS[1], 'finished_ms')
 elseif not exists then
   redis.call('HSET', KEYS[1], 'state', 'open', 'shape', ARGV[1], 'spider', ARGV[2],
-    'created_ms', stamp, 'born', ARGV[3], 'schema', ARGV[5])
+    'created_ms', now_text, 'born', ARGV[3], 'schema', ARGV[5])
 end
 return redis.call('HMGET', KEYS[1], 'state', 'shape', 'born', 'marked', 'schema')

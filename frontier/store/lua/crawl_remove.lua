@@ -10,5 +10,5 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if state ~= 'finished' and state ~= 'canceled' and state ~= 'limit' then
   return 0
 end
-redis.call('HSETNX', KEYS[1], 'removed_ms', stamp)
+redis.call('HSETNX', KEYS[1], 'removed_ms', now_text)
 return 1

@@ -38,13 +38,13 @@ if ARGV[8] ~= '0' then
   local since = now - (tonumber(redis.call('HGET', KEYS[2], 'active_at') or now) or now)
   if since < 0 or since > tonumber(ARGV[6]) then since = 0 end
   local active = redis.call('HINCRBY', KEYS[2], 'active_ms', since)
-  redis.call('HSET', KEYS[2], 'active_at', stamp)
+  redis.call('HSET', KEYS[2], 'active_at', now_text)
   if reached == '' and active >= tonumber(ARGV[8]) then reached = 'time' end
 end
 if reached ~= '' and crawl[1] == 'open' then
   crawl = {'limit', reached .. ' ' .. limits[reached]}
   redis.call('HSET', KEYS[1], 'state', crawl[1], 'limit', crawl[2],
-    'finished_ms', stamp)
+    'finished_ms', now_text)
 end
 
 local granted = 0

@@ -42,7 +42,7 @@ if order == 'remove' then
   if own then dead[#dead + 1] = ARGV[1] end
 else
   live[#live + 1], live[#live + 2] = ARGV[1], ARGV[2]
-  redis.call('HSET', KEYS[1], ARGV[1], table.concat({stamp, ARGV[2], ARGV[4], ARGV[8]}, ' '))
+  redis.call('HSET', KEYS[1], ARGV[1], table.concat({now_text, ARGV[2], ARGV[4], ARGV[8]}, ' '))
 end
 drop(dead)
 if ARGV[5] ~= '' then redis.pcall('HSET', KEYS[3], ARGV[1], ARGV[5]) end

@@ -15,7 +15,7 @@
 --
 -- Returns {ready, reserved, dead}, or nil if the partition is not set aside. Each of
 -- these keys has the right type. What was pushed and acked is kept where it is a
--- number, else it is reckoned from the rest.
+-- number, else it is computed from the rest.
 
 if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then return nil end
 

@@ -13,8 +13,8 @@ local function read_epoch()
   if type(epoch) == 'string' and #epoch <= 15 and string.find(epoch, '^%d+$') then
     return epoch
   end
-  redis.call('SET', KEYS[2], stamp)
-  return stamp
+  redis.call('SET', KEYS[2], now_text)
+  return now_text
 end
 
 local function read_order(begins)

@@ -16,8 +16,8 @@ local function read_map(ttl, resumed)
     local named = #nodes[i] <= 100 and string.find(nodes[i], '^%w[%w._-]*$')
     if not beat or not named or #beat > 15 or #weight > 5 then beat = nil end
     if beat and tonumber(beat) > now then -- the clock was set back since
-      beat = stamp
-      redis.call('HSET', KEYS[1], nodes[i], stamp .. ' ' .. weight .. rest)
+      beat = now_text
+      redis.call('HSET', KEYS[1], nodes[i], now_text .. ' ' .. weight .. rest)
     end
     if nodes[i] == ARGV[1] then
       -- the caller sees to its own

@@ -1,4 +1,4 @@
--- numbers: find values that are no numbers, before a script reckons with them.
+-- numbers: find values that are no numbers, before a script computes with them.
 --
 -- no_number(key, names, values) is nil, or what is wrong if one of the values, those of
 -- the fields `names` of the hash that is the caller's key number `key`, is not one of at

@@ -10,7 +10,7 @@ local KEPT, MANY = 3600, 16 -- seconds; of more processes, those silent for long
 local function last_push(keys, turn)
   local entry = turn[1] and redis.call('HGET', keys[4], turn[1])
   local number, verdicts = string.match(entry or '', '^(%d+) %d+ (%a*)$')
-  if entry and not number then error('BADKEY 4 an entry of it is no push') end
+  if entry and not number then error('BADKEY 4 an entry of it is not a push') end
   number = tonumber(number or '0')
   if turn[1] and number > turn[2] then error('BADKEY 4 it has a push that is yet to come') end
   return number, verdicts
