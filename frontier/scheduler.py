@@ -356,6 +356,10 @@ class Scheduler(BaseScheduler):
         """Let the engine find that there is nothing left."""
         self._session.wake_engine()
 
+    def on_nothing_fetched(self, queued: int, dead: int) -> None:
+        """Have the process end badly, unless there was nothing to fetch."""
+        self._session.end_without_pages(queued, dead)
+
     def on_aside(self) -> None:
         """Have the process end badly, whatever becomes of the rest of the crawl."""
         self._session.note_aside()

@@ -28,7 +28,7 @@ from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.address_classes import AddressClasses
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
-from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_delays import HostDelays
@@ -284,6 +284,7 @@ class Composition:
                 on_allowed=owner.on_ready,
                 on_limit=node.on_limit,
             )
+        self.fetched = Fetched(outage_retry.run, keys, config.partitions)
         self._setback = Failover(
             store,
             keys,
@@ -351,6 +352,7 @@ class Composition:
 
     async def _examine(self) -> None:
         await self._setback.examine()
+        self.fetched.forget()
         self.restoring.look(closed=True)
 
     def _on_acked(self, done: list[Reservation]) -> None:

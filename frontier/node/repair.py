@@ -101,6 +101,8 @@ class Repaired:
     """Keys that were removed, and what that costs."""
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
+    anew: list[str] = field(default_factory=list)
+    """Figures that begin anew, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -221,7 +223,12 @@ class Repair:
         if any(fault.key == "seen" for fault in faults):
             self._read_seen(number, keys, names)
         while True:
-            ready, reserved, _ = self._count(keys, lists)
+            ready, reserved, _, lost = self._count(keys, lists)
+            if lost:
+                self.outcome.anew.append(
+                    f"partition {number}: how many of its requests were done is not "
+                    "known any more; the report counts them anew"
+                )
             if not self._queue_held(keys):
                 break
             lists = self._lists(number, self._names([number])[number])

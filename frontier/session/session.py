@@ -66,6 +66,8 @@ CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
 INCOMPLETE = "frontier_incomplete"
 """Why the spiders of a crawl close that has ended but for damaged partitions."""
+NOTHING_FETCHED = "frontier_nothing_fetched"
+"""Why the spiders of a crawl close that has ended without one page."""
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
@@ -193,6 +195,7 @@ class Session:
             self._end_badly()
             return
         self._opened = True
+        self._crawler.signals.connect(self._note_page, signals.response_received)
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
         if node.quotas is not None:
@@ -325,6 +328,34 @@ class Session:
         self._end_badly()
         if not self.closing and self._opened:
             close_spider(self._crawler, INCOMPLETE)
+
+    def end_without_pages(self, queued: int, dead: int) -> None:
+        """Close the spider: the crawl has ended, and nothing was fetched."""
+        crawl_id = self.node.keys.crawl_id
+        if not queued:
+            logger.warning(
+                "the crawl %s has ended and had nothing to fetch: no request was new",
+                crawl_id,
+            )
+            self.wake_engine()
+            return
+        logger.error(
+            "the crawl %s has ended without one page: of %d requests %d were given up, "
+            "and the others had no answer or were not sent, as robots.txt forbids "
+            "them or they are out of scope; frontier crawl status %s counts them",
+            crawl_id,
+            queued,
+            dead,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, NOTHING_FETCHED)
+
+    def _note_page(self, request: Request) -> None:
+        """A response has come that is no redirect; robots.txt is of no request here."""
+        if self.requests.reservation(request) is not None:
+            self.node.fetched.note()
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""

@@ -213,6 +213,8 @@ class CrawlSnapshot:
     ``time``."""
     limit_value: int = 0
     """That limit; milliseconds of the time."""
+    fetched: bool = True
+    """Whether a page was fetched: a response that is no redirect and no robots.txt."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
     lost: int = 0
@@ -246,6 +248,11 @@ class CrawlSnapshot:
             return ""
         limit = described(f"{self.limit} {self.limit_value}")
         return f"has ended at its limit: {limit}"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it had requests and has ended without one page."""
+        return self.state == "finished" and not self.fetched and self.queue.pushed > 0
 
     @property
     def seconds(self) -> float:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 Server = tuple[str, int]
 """Host and port."""
 
-ENVIRONMENT = "NODE_REDIS_URL"
-"""Variable in which nodes find a server that their settings do not name."""
+ENVIRONMENT = "REDIS_URL"
+"""The variable that names the server, for commands and nodes alike: it stands above
+what settings say, and below the command line."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """Parameters of connections that name files."""
