@@ -8,10 +8,9 @@ from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from frontier.errors import LayoutStale
-from frontier.model import Layout
-from frontier.queue.push import TEST, Push, SeenConfig, push_call, pushed
+from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen import bloom
+from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
 from frontier.urls.seen_hash import seen_hash
@@ -49,7 +48,7 @@ class Bulk:
         self._server = server
         self._keys = CrawlKeys("bench", f"crawl{next(_serial)}")
         self._partitions = partitions
-        self._layouts = [Layout() for _ in range(partitions)]
+        self._layouts = [SeenLayout() for _ in range(partitions)]
         self._count = 0
 
     def confine(self, partitions: int) -> None:

@@ -36,7 +36,7 @@ from frontier.scheduler import Scheduler
 from frontier.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from typing import Self
 
     from scrapy.http import Response
@@ -141,8 +141,12 @@ class NodeSession(session.Session):
         """End the process."""
         raise error
 
-    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
+    def follow_output(self, *_: object) -> None:
         """Leave it as it is: there is no spider's output."""
+
+
+class EnduringScheduler(Scheduler):
+    """A scheduler without an engine."""
 
     def _guard(self) -> None:
         """There is no downloader."""
@@ -155,7 +159,7 @@ async def _drive(settings: dict[str, Any], requests: int, every: int) -> None:
     crawler.spider = spider = ChainsSpider()
     linked = NodeSession(crawler)
     session._sessions[crawler] = linked
-    scheduler = Scheduler.from_crawler(crawler)
+    scheduler = EnduringScheduler.from_crawler(crawler)
     handler, begun, count = Handler(), time.perf_counter(), 0
     await scheduler._open(spider)
     for number in range(CHAINS):
@@ -172,15 +176,15 @@ async def _drive(settings: dict[str, Any], requests: int, every: int) -> None:
                     await linked.woken.wait()
             continue
         linked.progress.add(request)
-        reservation = linked.reservations[request]
-        if not linked.node.may_send(reservation):
+        reservation = linked.requests.known(request).reservation
+        if reservation is None or not linked.node.may_send(reservation):
             raise RuntimeError("a lease was lost; the machine is too busy")
         linked.node.sent(reservation, DELAY)
         response = await handler.download_request(request)
         archive = linked.node.archive
         if archive is not None:
             exchange = exchange_of(request, response, time.time())
-            linked.stored[request] = archive.submit(exchange)
+            linked.requests.of(request).stored = archive.submit(exchange)
             while archive.pending_bytes > MAX_BACKLOG:  # noqa: ASYNC110 (it has no event)
                 await asyncio.sleep(PAUSE)
         for link in HREF.findall(response.body):

@@ -16,7 +16,9 @@ from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.lease import Leases
 from frontier.cluster.shared_settings import seen_config
+from frontier.node.crawl_limits import Portions
 from frontier.node.inbox import Inbox
+from frontier.node.lending import Claims
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.queue.push import Push
@@ -31,7 +33,7 @@ from frontier.urls.partition import QueueAddresses
 from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from scrapy import Request, Spider
 
@@ -61,6 +63,10 @@ class PushingNode(Node):
         """Nothing, as nobody here looks after the memory of the sets."""
 
     @property
+    def watchdog(self) -> None:
+        """Nobody: no callback runs."""
+
+    @property
     def spilled(self) -> tuple[int, int]:
         """Nothing, as it has no part that does."""
         return (0, 0)
@@ -77,6 +83,15 @@ class PushingNode(Node):
             on_verdicts=self.on_verdicts,
             on_risen=lambda _: [],  # what a node does whose own the partitions are
         )
+        self.portions = Portions(
+            self._outage_retry, self.keys, partitions=self.config.partitions
+        )
+        self.claims = Claims(
+            self._outage_retry,
+            self.keys,
+            node_id=self.config.node_id,
+            ttl=self.config.lease_ttl,
+        )
         self._loops.start(self.outbox.run())
 
     async def close(self) -> None:
@@ -85,7 +100,14 @@ class PushingNode(Node):
         await self._store.close()
 
 
-class SeenOnly(Scheduler):
+class Pushing(Scheduler):
+    """A scheduler without an engine."""
+
+    def _guard(self) -> None:
+        """There is no downloader."""
+
+
+class SeenOnly(Pushing):
     """A scheduler that makes no records of requests, as none is queued."""
 
     def _item(self, request: Request) -> bytes:  # noqa: ARG002 (the same for all)
@@ -107,9 +129,6 @@ class PushingSession(session.Session):
             settings,
             owner,
             spider=spider.name,
-            inbox_size=1,
-            cap=lambda: 1,
-            host_of=str,
         )
         self.places = QueueAddresses(self.config)
         await self.node.open()
@@ -119,7 +138,7 @@ class PushingSession(session.Session):
         """Nothing: there is no engine."""
         return set()
 
-    def shorten_output(self, drop: Callable[[Request], bool]) -> None:
+    def follow_output(self, *_: object) -> None:
         """Leave it as it is: there is no spider either."""
 
 
@@ -212,7 +231,7 @@ async def seen_path(
     crawler.spider = spider = LinkSpider()
     linked = PushingSession(crawler)
     session._sessions[crawler] = linked
-    made = Scheduler if queues else SeenOnly
+    made = Pushing if queues else SeenOnly
     scheduler = made.from_crawler(crawler)
     await scheduler._open(spider)
     linked.node.queues = queues

@@ -1,6 +1,6 @@
 """``ring``: balance and moves of the ring, and what a take-over costs the store.
 
-Balance and moves need no server: they are reckoned over many memberships whose
+Balance and moves need no server: they are computed over many memberships whose
 nodes have other names, and there is a median and a worst of each figure. A
 take-over is measured on a real server, an idle node is a real node.
 """
@@ -25,8 +25,8 @@ from benchmarks.harness import Report, environment, rounded
 from benchmarks.server import ServerTime, stop
 from frontier.cluster.lease import Leases
 from frontier.cluster.ring import Ring
-from frontier.model import Layout, Member, Order
-from frontier.queue.push import FORCE, Push, SeenConfig, push_call
+from frontier.model import Member, Order
+from frontier.queue.push import FORCE, Push, push_call
 from frontier.queue.reserve import (
     list_reserved,
     older,
@@ -34,6 +34,7 @@ from frontier.queue.reserve import (
     reserve_call,
     reserved,
 )
+from frontier.seen.config import SeenConfig, SeenLayout
 from frontier.store.client import Call, Store
 from frontier.store.keys import CrawlKeys
 
@@ -209,7 +210,7 @@ async def _fill(store: Store, keys: PartitionKeys, count: int) -> None:
     """Queue *count* URLs of 50 hosts; none is remembered as seen."""
     shape = SeenConfig(False, False, count, 0.001)
     pushes = [Push(FORCE, 0, f"0:host{n % 50}", 0, ITEM) for n in range(200)]
-    call = push_call(keys, shape, Layout(), pushes)
+    call = push_call(keys, shape, SeenLayout(), pushes)
     for first in range(0, count, 10_000):
         await store.run([call] * (min(10_000, count - first) // 200))
 

@@ -24,13 +24,14 @@ from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
 from frontier.cluster.ring import Ring
 from frontier.cluster.shared_settings import seen_config
-from frontier.model import Layout, Lease, Member, Order
+from frontier.model import Lease, Member, Order
 from frontier.node.end_of_crawl import INTERVAL
 from frontier.node.heartbeat import BEAT
 from frontier.node.inbox import POLL
-from frontier.queue.push import FORCE, Push, SeenConfig, push_call
+from frontier.queue.push import FORCE, Push, push_call
 from frontier.queue.reserve import ack_calls, reserve_call, reserved, scan_call
 from frontier.seen.capacity_plan import forecast
+from frontier.seen.config import SeenConfig, SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import Call, Store
 from frontier.store.keys import CrawlKeys
@@ -223,7 +224,7 @@ async def _queue_costs(server: Server) -> tuple[float, float, float, float]:
     keys = crawl.partition(0)
     count = 32_000
     pushes = [Push(FORCE, 0, QUEUE, 0, bytes(ITEM)) for _ in range(200)]
-    call = push_call(keys, SeenConfig(False, False, 1, 0.001), Layout(), pushes)
+    call = push_call(keys, SeenConfig(False, False, 1, 0.001), SeenLayout(), pushes)
     await store.run([call] * (count // 200))
     (taken,) = await Leases(store.run, crawl, "node", ttl=3600.0).acquire([0])
     lease: Lease = taken.lease
@@ -345,7 +346,7 @@ def _wire_bytes(server: Server) -> int:
 
 def _tables(results: Mapping[str, Mapping[str, float]]) -> str:
     costs = results["costs"]
-    lines = ["Measured, processor time of the server and memory:", ""]
+    lines = ["Measured, CPU time of the server and memory:", ""]
     lines += ["| what | cost |", "|---|---|"]
     lines += [
         f"| {label} | {costs[name]:.3g} {unit} |"
@@ -380,7 +381,7 @@ def _tables(results: Mapping[str, Mapping[str, float]]) -> str:
     }
     rows = [row for name, row in results.items() if name.startswith("nodes_")]
     lines += _table(columns, rows)
-    lines += ["", "By URLs, in GB, reckoned:", ""]
+    lines += ["", "By URLs, in GB, computed:", ""]
     by_urls = [
         {"urls": float(name.removeprefix("urls_")), **row}
         for name, row in results.items()

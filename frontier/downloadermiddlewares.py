@@ -5,23 +5,30 @@ The capture middleware is nearest the wire, and hands exchanges to the archive.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
+from scrapy.http import HtmlResponse, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.response import get_base_url
 
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
-from frontier.download.hops import NETWORK
+from frontier.download.hops import NETWORK, Hops
 from frontier.download.origin import AddressRefused, Answering, status_of
 from frontier.download.politeness import LeaseGone
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of
-from frontier.scrapy_internals import takes_no_spider
-from frontier.session.session import one_message, session_of
+from frontier.scrapy_internals import (
+    meta_refresh_of,
+    refreshed,
+    takes_no_spider,
+    use_own_url,
+)
+from frontier.session.session import URL_SHOWN, one_message, session_of
 from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT
 from frontier.urls.scope import Scope
@@ -36,6 +43,10 @@ if TYPE_CHECKING:
 
     from frontier.model import Exchange
 
+logger = logging.getLogger(__name__)
+
+START = 4_096
+"""Characters of a page in which Scrapy looks for its base."""
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
@@ -45,7 +56,7 @@ class HopMiddleware:
     """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._hops = session_of(crawler).hops
+        self._hops = session_of(crawler).component(Hops)
         self._crawler = crawler
 
     @classmethod
@@ -74,6 +85,55 @@ class HopMiddleware:
 
 
 @takes_no_spider
+class MetaRefreshMiddleware:
+    """In place of Scrapy's: a page whose base or refresh is no URL reaches its spider.
+
+    Scrapy's raises, also of a page without a refresh, and so do `Response.urljoin` and
+    link extractors. Links of such a page are relative to its own URL.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._stats = crawler.stats
+        self._scrapys = meta_refresh_of(crawler)
+        self._is_told = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*."""
+        return cls(crawler)
+
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Follow a refresh of *response*, if there is one that can be followed."""
+        if isinstance(response, TextResponse) and (
+            isinstance(response, HtmlResponse) or b"<base" in response.body[:START]
+        ):
+            try:
+                get_base_url(response)
+            except ValueError as error:
+                use_own_url(response)
+                self._tell(request, error)
+        if self._scrapys is not None:
+            try:
+                return refreshed(self._scrapys, request, response)
+            except ValueError as error:
+                self._tell(request, error)
+        return response
+
+    def _tell(self, request: Request, error: ValueError) -> None:
+        self._stats.inc_value("frontier/pages/no_base")
+        if not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "%s has a base or a refresh that is no URL (%s): its links are "
+                "relative to its own URL; others like it are counted",
+                request.url[:URL_SHOWN],
+                error,
+            )
+
+
+@takes_no_spider
 class CaptureMiddleware:
     """Archives every exchange, and has each host keep to its own slot.
 
@@ -95,7 +155,6 @@ class CaptureMiddleware:
         config = self._session.config
         if config.warc_enabled and config.warc_browser:
             self._session.browser = BrowserTraffic(crawler, self._session)
-        self._slotted: WeakSet[Request] = WeakSet()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -106,13 +165,14 @@ class CaptureMiddleware:
         """Ask for changes only, if that is wanted; see if *request* names its slot."""
         await self._conditional.ask(request)
         if DOWNLOAD_SLOT in request.meta:
-            self._slotted.add(request)
+            self._session.requests.of(request).names_slot = True
 
     async def process_response(
         self, request: Request, response: Response
     ) -> Response | Request:
         """Hand the exchange to the archive; its record is awaited by the ack."""
-        wire = self._session.wires.pop(request, None)
+        state = self._session.requests.of(request)
+        wire, state.wire = state.wire, None
         # A cached response was not sent; data: and file: are no exchange at all.
         if "cached" not in response.flags and request.url.startswith(HTTP):
             if wire is not None and (wire.complete or wire.response_head or wire.raw):
@@ -121,7 +181,7 @@ class CaptureMiddleware:
                 self._archive(request, _told(request, settled))
             if wire is None or not wire.complete:
                 self._archive_answer(request, response)
-        self._session.answered.pop(request, None)
+        state.answer = None
         self._unslot(request)
         return await self._conditional.restore(request, response)
 
@@ -135,7 +195,8 @@ class CaptureMiddleware:
         Of one to which nothing came, and of a request that was not sent, the crawl log
         tells.
         """
-        wire = self._session.wires.pop(request, None)
+        state = self._session.requests.of(request)
+        wire, state.wire = state.wire, None
         if wire is not None and (wire.response_head or wire.raw):
             self._archive(request, _told(request, exchange_of_raw(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
@@ -157,7 +218,7 @@ class CaptureMiddleware:
         """Archive what Scrapy has, as a server's response if it is one."""
         if self._session.node.archive is None:
             return
-        started = self._session.sent.get(request) or time.time()
+        started = self._session.requests.known(request).sent or time.time()
         given, maker = self._answering.answer(request, response)
         if maker:
             exchange = exchange_of_made(request, given, started, maker)
@@ -168,7 +229,7 @@ class CaptureMiddleware:
         self._archive(request, _told(request, exchange))
 
     def _unslot(self, request: Request) -> None:
-        if request not in self._slotted:
+        if not self._session.requests.known(request).names_slot:
             request.meta.pop(DOWNLOAD_SLOT, None)
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
@@ -195,7 +256,7 @@ class CaptureMiddleware:
         else:
             if exchange.truncated is not None:
                 self._crawler.stats.inc_value("frontier/archive/truncated")
-            self._session.stored[request] = archive.submit(exchange)
+            self._session.requests.of(request).stored = archive.submit(exchange)
 
     def _note(self, attempt: Attempt) -> None:
         archive = self._session.node.archive

@@ -14,7 +14,6 @@ FrontierError
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   │   └── KeyDamaged      a key has another type or value than this version writes
 │   ├── NoStore             there is no embedded store where one was looked for
-│   ├── LayoutStale         the seen-set has grown; compute its keys again
 │   └── PushForgotten       the store has gone back to before what it confirmed
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
@@ -47,12 +46,6 @@ so that callers match on types and fields and never on text.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from frontier.model import Layout
-
 
 NOTHING_TO_DO = "it has nothing to do"
 """How the message of `RunOver` ends, by which it is found in the logs of nodes."""
@@ -176,14 +169,6 @@ class NoStore(StoreError):
             "--store-dir, or a server with --redis-url"
         )
         self.directory = directory
-
-
-class LayoutStale(StoreError):
-    """A seen-set has grown since the keys of a push were computed."""
-
-    def __init__(self, layout: Layout) -> None:
-        super().__init__(f"the seen-set has another layout: {layout}")
-        self.layout = layout
 
 
 class PushForgotten(StoreError):

@@ -71,7 +71,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A request that no record tells of: there was no answer, or it is left out."""
+    """A request without a record: there was no answer, or it is left out."""
 
     url: str
     status: int
@@ -155,7 +155,7 @@ class Original:
     minted: bool = field(default=False, compare=False)
     """Whether its record id follows from these facts: whether we wrote it."""
     source: str = field(default="", compare=False)
-    """The CDX server that told of it, where no crawl of the collection has it."""
+    """The CDX server that reported it, where no crawl of the collection has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +190,3 @@ class Outlinks:
     """Each URL once, with its hop letter, in the order in which they came."""
     left_out: int = 0
     """How many more there were."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The size of a partition's seen-set."""
-
-    buckets: int = 0
-    """Of the set tier; 0 before anything was put into it."""
-    count: int = 0
-    """URLs in the set tier."""
-    blooms: int = 0
-    """Bloom generations."""
-    last: int = 0
-    """URLs in the last of them."""
-    era: int = 0
-    """How many sets were given up before this one."""

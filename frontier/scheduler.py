@@ -22,14 +22,14 @@ import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
-from frontier.download.politeness import CLOSING, LeaseGone
+from frontier.download.hops import Hops
+from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.queue.claims import claim_of
 from frontier.queue.item import Codec
@@ -99,13 +99,12 @@ class Scheduler(BaseScheduler):
         self._crawler = crawler
         self._session = session_of(crawler)
         self._config = self._session.config
+        self._hops = self._session.component(Hops)
         self._traps = self._session.traps
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
         self._delivered: dict[Request, Reservation] = {}
-        self._second: WeakSet[Request] = WeakSet()
-        """Requests that are tested once more, for they were claimed by another."""
         self._leaving = False
         self._looking = False
         self._held_back = False
@@ -142,6 +141,7 @@ class Scheduler(BaseScheduler):
         self._node = self._session.node
         if not self._session.opened:
             return
+        self._guard()
         self._node.portions.on_total = self._traps.learn
         self._fingerprints = self._session.fingerprints
         self._by_url = self._fingerprints.by_url
@@ -156,6 +156,10 @@ class Scheduler(BaseScheduler):
         if self._session.took_over:
             await tell_of_leftovers(self._node, self._crawler.settings, spider)
         self._feed = feed_of(self._crawler, self._node, spider)
+
+    def _guard(self) -> None:
+        """Stand between Scrapy's downloader slots and its handlers."""
+        self._session.gate = LeaseGuard(self._crawler, self._session, self._hops)
 
     def close(self, reason: str) -> Deferred[None]:
         """Leave the crawl; it goes on without this node, or with it later.
@@ -173,6 +177,7 @@ class Scheduler(BaseScheduler):
             self._sweep(set())
             self._keeping.tell()
             self.publish()
+            self._hops.tell()
         await self._session.close()
 
     def has_pending_requests(self) -> bool:
@@ -255,7 +260,7 @@ class Scheduler(BaseScheduler):
             self._idle_since, self._nothing_left = None, False
             PARENT.set(request)
             self._delivered[request] = reservation
-            self._session.reservations[request] = reservation
+            self._session.requests.of(request).reservation = reservation
             self._stats.inc_value("scheduler/dequeued")
             if not self._handed:
                 asyncio.get_running_loop().call_soon(self._end_turn)
@@ -277,7 +282,7 @@ class Scheduler(BaseScheduler):
         if request is None:
             self._do_aside(self._node.recover(reservation))
         else:
-            self._keeping.claims[request] = claim
+            self._session.requests.of(request).claim = claim
         return request
 
     def _end_turn(self) -> None:
@@ -325,10 +330,8 @@ class Scheduler(BaseScheduler):
         self._tally.counts["frontier/seen/set"] += seen - in_bloom
         self._tally.counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
-            is_first = push.tag is not None and push.tag not in self._second
-            if verdict == CLAIMED and is_first:
+            if verdict == CLAIMED and self._is_first_test(push.tag):
                 # What the recent tier made of it meanwhile is tested by this.
-                self._second.add(push.tag)
                 self._enqueue(push.tag, again=True)
                 self._tally.counts["frontier/seen/set"] -= 1
             elif verdict in ARE_SEEN:
@@ -336,6 +339,13 @@ class Scheduler(BaseScheduler):
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=push.tag, spider=self._spider
                 )
+
+    def _is_first_test(self, request: Request | None) -> bool:
+        """Whether *request* was not tested twice before; from now on it was."""
+        if request is None or self._session.requests.known(request).is_retested:
+            return False
+        self._session.requests.of(request).is_retested = True
+        return True
 
     def on_forgotten(self) -> None:
         """Know nothing as seen any more: the store may have forgotten it."""
@@ -345,6 +355,10 @@ class Scheduler(BaseScheduler):
     def on_finished(self) -> None:
         """Let the engine find that there is nothing left."""
         self._session.wake_engine()
+
+    def on_nothing_fetched(self, queued: int, dead: int) -> None:
+        """Have the process end badly, unless there was nothing to fetch."""
+        self._session.end_without_pages(queued, dead)
 
     def on_aside(self) -> None:
         """Have the process end badly, whatever becomes of the rest of the crawl."""
@@ -403,7 +417,7 @@ class Scheduler(BaseScheduler):
             origins.append(parent)
         return any(
             origin in self._delivered
-            and origin not in self._keeping.claims
+            and self._session.requests.known(origin).claim is None
             and all(origin.meta.get(n) == request.meta[n] for n in names)
             for origin in origins
         )
@@ -501,16 +515,16 @@ class Scheduler(BaseScheduler):
         """Do not wait for hosts that are to be left alone for long.
 
         What has not been sent to them stays reserved until the node leaves, and then
-        goes back to the queue. It is no delivery.
+        goes back to the queue. It is not a delivery.
         """
         slots = Slots(self._crawler)
         for request in list(self._delivered):
-            if request in self._session.sent:
+            if self._session.requests.known(request).sent is not None:
                 continue
             if (slots.delay(slots.key(request)) or 0.0) >= LONG_DELAY:
                 del self._delivered[request]
                 request.errback = None  # its spider need not know
-                self._session.put_back.add(request)
+                self._session.requests.of(request).put_back = True
         slots.turn_away(LONG_DELAY, lambda: LeaseGone(CLOSING))
 
     def _sweep(self, in_progress: set[Request]) -> None:
@@ -518,7 +532,7 @@ class Scheduler(BaseScheduler):
         self.publish()
         for request in [r for r in self._delivered if r not in in_progress]:
             reservation = self._delivered.pop(request)
-            if (reason := self._session.unread.get(request)) is not None:
+            if (reason := self._session.requests.known(request).unread) is not None:
                 self._do_aside(self._bury_unread(reservation, reason))
             else:
                 self._node.acks.complete(reservation)

@@ -78,7 +78,7 @@ class StartMiddleware:
         if session.starts_again:
             async for item_or_request in start:
                 if isinstance(item_or_request, Request):
-                    session.start_requests.add(item_or_request)
+                    session.requests.of(item_or_request).is_start = True
                 yield item_or_request
             return
         pause = min(1.0, session.config.lease_ttl / 5)
@@ -96,7 +96,7 @@ class StartMiddleware:
         try:
             async for item_or_request in start:
                 if isinstance(item_or_request, Request):
-                    session.start_requests.add(item_or_request)
+                    session.requests.of(item_or_request).is_start = True
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
@@ -150,7 +150,7 @@ class SkipLinksMiddleware:
         request = response.request
         if request is None or request.meta.get("depth", 0) <= self._depth:
             return False
-        future = self._session.stored.get(request)
+        future = self._session.requests.known(request).stored
         if future is None:
             return False
         try:

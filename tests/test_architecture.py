@@ -129,7 +129,6 @@ def test_every_layer_and_every_guard_names_what_there_is():
     assert {name for name in named if name not in there} == set()
 
 
-@pytest.mark.xfail(reason="session and download hold each other", strict=True)
 def test_no_two_modules_need_each_other_not_even_for_types():
     graph = {
         f"frontier.{part}": {

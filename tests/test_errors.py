@@ -4,14 +4,8 @@ import re
 import pytest
 
 from frontier import errors
-from frontier.errors import (
-    FrontierError,
-    LayoutStale,
-    LeaseLost,
-    NotSerializable,
-    StoreUnavailable,
-)
-from frontier.model import Layout
+from frontier.errors import FrontierError, LeaseLost, NotSerializable, StoreUnavailable
+from frontier.seen.config import LayoutStale, SeenLayout
 
 CLASSES = {
     name: cls
@@ -65,4 +59,4 @@ def test_facts_are_attributes_and_the_text_follows_from_them(error, facts, text)
 
 
 def test_a_stale_layout_brings_the_current_one():
-    assert LayoutStale(Layout(3, 500)).layout == Layout(buckets=3, count=500)
+    assert LayoutStale(SeenLayout(3, 500)).layout == SeenLayout(buckets=3, count=500)

@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
+from frontier.cli.options import STORE_DIR, Json, Place, StoreDir, connected, with_store
 from frontier.cli.output import ExitCode, complain, show, show_json
 from frontier.errors import NoStore, StoreRefused
 from frontier.status.validate import printable, whole
@@ -33,11 +33,10 @@ SERVER_FACTS = (
 
 
 @app.command()
-def status(
-    redis_url: RedisUrl = "", store_dir: StoreDir = STORE_DIR, as_json: Json = False
-) -> None:
-    """Tell whether the store runs and what it holds; starts nothing."""
-    facts = _server(redis_url) if redis_url else _embedded(store_dir)
+@with_store
+def status(place: Place, as_json: Json = False) -> None:
+    """Say whether the store runs and what it holds; starts nothing."""
+    facts = _server(place.redis_url) if place.redis_url else _embedded(place.store_dir)
     if as_json:
         show_json(facts)
         return
@@ -106,7 +105,7 @@ def _info(url: str) -> dict[str, Any]:
 
 
 def _wants_full_coverage(store: BlockingStore) -> bool | None:
-    """Whether the whole cluster stops if one primary is away; `None`: not told."""
+    """Whether the whole cluster stops without one primary; `None`: not told."""
     from frontier.store.client import Call
 
     name = "cluster-require-full-coverage"
@@ -117,9 +116,9 @@ def _wants_full_coverage(store: BlockingStore) -> bool | None:
     if b"yes" not in found.get(name.encode(), b""):
         return False
     complain(
-        f"{name} is yes: if one primary is away for longer than cluster-node-timeout, "
-        "and no replica takes its place, the others refuse all calls, and the crawl "
-        f"stops; set {name} no on each server"
+        f"{name} is yes: if one primary is unreachable for longer than "
+        "cluster-node-timeout, and no replica takes its place, the others refuse all "
+        f"calls, and the crawl stops; set {name} no on each server"
     )
     return True
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from scrapy.http import Headers
 from scrapy.responsetypes import responsetypes
@@ -57,7 +56,6 @@ class Conditional:
         self._session = session
         self._crawler = crawler
         self._directory = session.config.warc_dir
-        self._asked: WeakKeyDictionary[Request, LastCapture] = WeakKeyDictionary()
 
     async def ask(self, request: Request) -> None:
         """Make *request* conditional, if its response is stored on this machine."""
@@ -78,11 +76,11 @@ class Conditional:
             request.headers["If-None-Match"] = past.etag
         if past.modified:
             request.headers["If-Modified-Since"] = past.modified
-        self._asked[request] = past
+        self._session.requests.of(request).asked_with = past
 
     def settle(self, request: Request, exchange: Exchange) -> Exchange:
         """*exchange*, with what it stands for if it is a 304 that we asked for."""
-        past = self._asked.get(request)
+        past = self._session.requests.known(request).asked_with
         if past is None or exchange.status != 304:
             return exchange
         return replace(exchange, unmodified=Unmodified(past.original, past.digest))
@@ -106,8 +104,9 @@ class Conditional:
 
     def forget(self, request: Request) -> LastCapture | None:
         """Take the added headers away; return what was asked with."""
-        past = self._asked.pop(request, None)
+        past = self._session.requests.known(request).asked_with
         if past is not None:
+            self._session.requests.of(request).asked_with = None
             for name in ("If-None-Match", "If-Modified-Since"):
                 request.headers.pop(name, None)
         return past

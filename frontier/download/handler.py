@@ -33,6 +33,7 @@ from frontier.download.addresses import Checked, CheckedAgent, refusing
 from frontier.download.body_spool import Spool, SpoolDirectory, excerpt_of
 from frontier.download.capture import RawExchange, truncation
 from frontier.download.framing import Parser, undone
+from frontier.download.hops import Hops
 from frontier.scrapy_internals import (
     BaseHandler,
     BaseReader,
@@ -73,10 +74,11 @@ class CheckedHandler(BaseHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._session = session_of(crawler)
+        self._hops = self._session.component(Hops)
 
     def checked(self, request: Request) -> Checked:
         """The look at the connections of *request*."""
-        return Checked(self._session.hops, request)
+        return Checked(self._hops, request)
 
     def guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """What to wait for before *request* is written, if its lease has ended."""
@@ -109,13 +111,12 @@ class Handler(CheckedHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.connect_by(_Factory)
-        self._wires = self._session.wires
         self._spools = SpoolDirectory(self._session.config)
 
     @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
-        """Download *request*; what crosses the wire is in the connection's `wires`."""
-        wire = self._wires[request] = RawExchange()
+        """Download *request*; what crosses the wire is in its `RequestState`."""
+        wire = self._session.requests.of(request).wire = RawExchange()
         agent: _Agent = self.make_agent(_Agent)
         agent.wire = wire
         agent.guard = partial(self.guard, request)

@@ -19,20 +19,18 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
 from frontier.download.origin import AddressRefused, OutOfScope, URLTooLong
+from frontier.session.session import session_of
 from frontier.warc.records import MAX_URL, is_too_long
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
-
-    from frontier.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -56,20 +54,22 @@ STATS = {
 
 
 class Hops:
-    """What the components that decide on hops share in one process."""
+    """Decides which requests may be sent, and to what address.
 
-    def __init__(self, crawler: Crawler, session: Session) -> None:
+    One for each process: its users have it from `Session.component`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._session = session
-        self.refused: Counter[str] = Counter()
-        """Requests that were not sent, by reason."""
+        self._session = session_of(crawler)
+        self._refused = self._session.refused
         self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
         """Whether the operator asked for the URL of *request*, and no page did.
 
         A seed is a request that was queued, that no response led to (Scrapy's depth
-        of it is 0), and that is no redirect.
+        of it is 0), and that is not a redirect.
         """
         meta = request.meta
         if SEED in meta and request.callback is NO_CALLBACK:
@@ -80,7 +80,7 @@ class Hops:
             or request.callback is NO_CALLBACK
         ):
             return False
-        if request not in self._session.reservations:
+        if self._session.requests.reservation(request) is None:
             return False
         return bool(meta.get("is_start_request")) or self._has_depths()
 
@@ -142,9 +142,9 @@ class Hops:
 
     def _refuse(self, request: Request, reason: str) -> None:
         self._crawler.stats.inc_value(STATS[reason])
-        self.refused[reason] += 1
+        self._refused[reason] += 1
         self._first.setdefault(reason, request.url[:200])
-        if self.refused[reason] > 1:
+        if self._refused[reason] > 1:
             return
         redirected = request.meta.get("redirect_urls")
         source = redirected[-1] if redirected else None
@@ -175,15 +175,15 @@ class Hops:
 
     def tell(self) -> None:
         """Say how many requests were refused, in one line."""
-        if self.refused:
+        if self._refused:
             parts = ", ".join(
                 f"{count:,} {reason}, first {self._first[reason]}"
-                for reason, count in self.refused.most_common()
+                for reason, count in self._refused.most_common()
             )
             logger.warning(
                 "%d requests were not sent: out of scope, or to addresses that "
                 "FRONTIER_ALLOW_ADDRESSES does not have, or with URLs that are too "
                 "long (%s)",
-                self.refused.total(),
+                self._refused.total(),
                 parts,
             )

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 INLINE = 131_072
 """Bytes of a document that is read in the reactor's thread. A worker would take
-about as long to be told of it; see `benchmarks/README.md`."""
+about as long to learn of it; see `benchmarks/README.md`."""
 
 
 class Document:
@@ -103,7 +103,7 @@ class Document:
         )
         if response.request is not None:
             reason = f"not all of its links could be read: {reason}"
-            self._session.unread[response.request] = reason
+            self._session.requests.of(response.request).unread = reason
 
 
 def links_of(response: Response) -> list[str]:

@@ -14,12 +14,6 @@ What always holds:
 3.  Where a host is divided into shards, a node sends no faster than its part of
     them allows: its delay is the host's, times shards, by shards held; and it has
     no more requests to it on the way than its part of what the host may have.
-
-How many requests to one host a node may have at once.
-
-A host that is divided into shards has several nodes. Each has its part of what
-the host may have, by its part of the partitions, of which the parts of all
-nodes are one: so together they have no more than one node would.
 """
 
 from __future__ import annotations
@@ -35,56 +29,18 @@ from scrapy.exceptions import IgnoreRequest
 from frontier.download.addresses import look_before_handler
 from frontier.queue.reserve import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
-from frontier.urls.partition import SPREAD, host_of_shard, shards_of
+from frontier.urls.partition import shards_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
 
+    from frontier.download.hops import Hops
     from frontier.queue.reserve import Reservation
     from frontier.session.session import Session
-    from frontier.settings.config import Config
-
-
-SLACK = 0.1
-"""By how much a part may fall short of a whole number: the ring is balanced to a
-twentieth, and of eight requests no node of four should lose one for that."""
-
-
-class HostConcurrency:
-    """Reckons for one node, whose part of the partitions is *share* at present."""
-
-    def __init__(
-        self, config: Config, settings: BaseSettings, share: Callable[[], float]
-    ) -> None:
-        self._share = share
-        self._is_spread = config.queue_key in SPREAD
-        self.is_divided = config.host_shards > 1 and not self._is_spread
-        """Whether hosts have shards."""
-        self._requests = settings.getint("CONCURRENT_REQUESTS")
-        self._per_host = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
-        self._is_delayed = settings.getfloat("DOWNLOAD_DELAY") > 0
-
-    def host_of(self, queue_key: str) -> str:
-        """Whose allowance the requests of *queue_key* take from."""
-        return host_of_shard(queue_key) if self.is_divided else queue_key
-
-    def sent(self) -> int:
-        """How many requests to one host may be on the way."""
-        if not self.is_divided:
-            return self._per_host
-        return max(1, int(self._per_host * self._share() + SLACK))
-
-    def reserved(self) -> int:
-        """How many URLs of one host may be reserved, those on the way included."""
-        if self._is_spread:  # one queue per partition: there is no host to spare
-            return 2 * self._requests
-        return 2 if self._is_delayed else 2 * self.sent()
-
 
 MAX_TURNS = 10_000
 """Hosts and slots of which the next turn is known; then those that are over go."""
@@ -108,12 +64,13 @@ class _Busy:
 class LeaseGuard:
     """Stands before the download handlers of one crawler."""
 
-    def __init__(self, crawler: Crawler, session: Session) -> None:
+    def __init__(self, crawler: Crawler, session: Session, hops: Hops) -> None:
         self._crawler = crawler
         self._session = session
         self._slots = Slots(crawler)
         self._next: dict[str, float] = {}
-        self._allowance = session.allowance
+        self._hops = hops
+        self._allowance = session.node.allowance
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
         self._send = stand_before_handlers(crawler, self.send)
 
@@ -123,9 +80,10 @@ class LeaseGuard:
         Raises:
             LeaseGone: Another node has its partition now, or this one closes.
         """
-        if request in self._session.put_back:
+        state = self._session.requests.known(request)
+        if state.put_back:
             raise LeaseGone(CLOSING)
-        reservation = self._session.reservations.get(request)
+        reservation = state.reservation
         if reservation is not None:
             if self._allowance.is_divided:
                 await self._covered(request, reservation)
@@ -136,7 +94,7 @@ class LeaseGuard:
 
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
-        reservation = self._session.reservations.get(request)
+        reservation = self._session.requests.reservation(request)
         return reservation is None or self._session.node.may_send(reservation)
 
     async def covered(self, request: Request) -> None:
@@ -145,7 +103,7 @@ class LeaseGuard:
         Raises:
             LeaseGone: Another node has its partition now.
         """
-        reservation = self._session.reservations.get(request)
+        reservation = self._session.requests.reservation(request)
         if reservation is None:
             return
         if self._allowance.is_divided:
@@ -168,15 +126,16 @@ class LeaseGuard:
                 return
 
     async def _send_now(self, request: Request) -> Response:
-        await look_before_handler(self._crawler, self._session.hops, request)
-        self._session.sent[request] = time.time()
+        await look_before_handler(self._crawler, self._hops, request)
+        state = self._session.requests.of(request)
+        state.sent = time.time()
         browser = self._session.browser
         if browser is None:
             response: Response = await self._send(request)
         else:
             async with browser.recorded(request):
                 response = await self._send(request)
-        self._session.answered[request] = response
+        state.answer = response
         return response
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:

@@ -28,7 +28,7 @@ from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.address_classes import AddressClasses
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
-from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_delays import HostDelays
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.node.crawl_limits import Limits
+    from frontier.node.host_concurrency import HostConcurrency
     from frontier.node.journal.writer import Journaling
     from frontier.node.loops import Owner
     from frontier.queue.push import Push
@@ -119,7 +120,7 @@ class Whole(Protocol):
         """The store has decided about *pushes*: a letter for each."""
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
-        """Calls that tell of queues that have just become non-empty."""
+        """Calls that announce queues that have just become non-empty."""
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
@@ -150,9 +151,7 @@ class Composition:
         *,
         node: Whole,
         owner: Owner,
-        inbox_size: int,
-        cap: Callable[[], int],
-        host_of: Callable[[str], str],
+        allowance: HostConcurrency,
         limits: Limits,
         answer_time: float,
     ) -> None:
@@ -201,9 +200,9 @@ class Composition:
             node_id=config.node_id,
             process=self.claims.process,
             order=config.order,
-            size=inbox_size,
-            cap=cap,
-            host_of=host_of,
+            size=allowance.waiting,
+            cap=allowance.reserved,
+            host_of=allowance.host_of,
             on_ready=owner.on_ready,
             partitions=config.partitions,
         )
@@ -285,6 +284,7 @@ class Composition:
                 on_allowed=owner.on_ready,
                 on_limit=node.on_limit,
             )
+        self.fetched = Fetched(outage_retry.run, keys, config.partitions)
         self._setback = Failover(
             store,
             keys,
@@ -352,6 +352,7 @@ class Composition:
 
     async def _examine(self) -> None:
         await self._setback.examine()
+        self.fetched.forget()
         self.restoring.look(closed=True)
 
     def _on_acked(self, done: list[Reservation]) -> None:

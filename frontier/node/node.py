@@ -12,6 +12,7 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -35,6 +36,7 @@ from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
+from frontier.node.host_concurrency import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
 from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
@@ -93,9 +95,7 @@ class Node:
         owner: Owner,
         *,
         spider: str,
-        inbox_size: int,
-        cap: Callable[[], int],
-        host_of: Callable[[str], str],
+        concurrency: Concurrency | None = None,
         run_of: tuple[str, str] = ("", ""),
         limits: Limits | None = None,
     ) -> None:
@@ -105,11 +105,14 @@ class Node:
         self._settings = settings
         self._owner = owner
         self._spider = spider
-        self._inbox_size = inbox_size
-        self._cap = cap
-        self._host_of = host_of
+        self.allowance = HostConcurrency(
+            config, concurrency or Concurrency(), lambda: self.share
+        )
+        """How many requests it may have at once."""
         self._loops = Loops(self._on_failure)
-        self._backing = NodeServer(config.store_dir)
+        self._server = NodeServer(config.store_dir)
+        self._opened = contextlib.AsyncExitStack()
+        """Closes what was opened, the last first."""
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
@@ -120,6 +123,8 @@ class Node:
         self._damaged: set[str] = set()
         """Keys of the crawl that have ended this node, each told once."""
         self._telling: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        """Asks whether anything was fetched, as the crawl is over."""
         self._outside = False
         """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
@@ -135,15 +140,17 @@ class Node:
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
-        settings = await self._backing.join(self._settings)
+        self._opened.push_async_callback(self._server.leave)
+        settings = await self._server.join(self._settings)
         try:
             await self._enter(settings)
         except BaseException:
-            await self._abandon()
+            await self._opened.aclose()
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
         self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
+        self._opened.push_async_callback(self._store.close)
         memory = await self._reach(
             lambda: self._store.call(Call.command("INFO", "memory"))
         )
@@ -152,8 +159,9 @@ class Node:
         config = self.config = settled(
             self.config, server_has_filters=await self._has_filters()
         )
-        revive = self._backing.revive if self._backing.embedded else None
+        revive = self._server.revive if self._server.embedded else None
         self._outage_retry = OutageRetry(self._store, revive)
+        self._opened.callback(self._outage_retry.stop)
         self.run = self._outage_retry.run
         shape = crawl_settings(config, settings)
         self.keys = await self._reach(
@@ -173,9 +181,11 @@ class Node:
             self.archive = await asyncio.to_thread(
                 Archive, config, blocking, crawl_id, settings
             )
+            self._opened.push_async_callback(self._close_archive)
             if not config.collection_redis_url:
                 self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
+        self._opened.push_async_callback(self._journal.close)
         parts = self._parts = Composition(
             config,
             self._store,
@@ -184,18 +194,21 @@ class Node:
             self._journal,
             node=self,
             owner=self._owner,
-            inbox_size=self._inbox_size,
-            cap=self._cap,
-            host_of=self._host_of,
+            allowance=self.allowance,
             limits=self._limits,
             answer_time=answer_time(config.lease_ttl),
         )
+        if parts.watchdog is not None:
+            self._opened.callback(parts.watchdog.close)
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
+        self.fetched = parts.fetched
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.heartbeat.beat()
+        if parts.watchdog is not None:
+            await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(
@@ -247,7 +260,7 @@ class Node:
         """Have pushes wait for copies, if they are to.
 
         Raises:
-            ConfigurationError: A server cannot tell of them.
+            ConfigurationError: A server cannot wait for them.
         """
         config, where = self.config, self._store.where
         copies = Copies(config.store_wait_replicas, config.store_wait_aof)
@@ -373,6 +386,12 @@ class Node:
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
+        try:
+            await self._end()
+        finally:
+            await self._opened.aclose()
+
+    async def _end(self) -> None:
         self.inbox.stopped = True
         silent = False
         try:
@@ -395,6 +414,9 @@ class Node:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
+                except StoreRefused as error:
+                    if not reason:  # else a loop has told it
+                        self._on_failure(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
                 logger.error(  # noqa: TRY400 (all is said)
@@ -409,9 +431,10 @@ class Node:
                 await self.archive.package()
             if not self.config.keep_frontier:
                 await self._remove_frontier()
-        await self._abandon()
 
     async def _store_all(self) -> None:
+        if self._ending is not None:
+            await self._ending
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
@@ -469,18 +492,10 @@ class Node:
         else:
             logger.info("removed the frontier of %s", self.keys.crawl_id)
 
-    async def _abandon(self) -> None:
+    async def _close_archive(self) -> None:
         if self.archive is not None:
             await self.archive.close()
             self.archive = None
-        await self._journal.close()
-        if hasattr(self, "_parts") and self._parts.watchdog is not None:
-            self._parts.watchdog.close()
-        if hasattr(self, "_outage_retry"):
-            self._outage_retry.stop()
-        if hasattr(self, "_store"):
-            await self._store.close()
-        await self._backing.leave()
 
     def _on_failure(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
@@ -503,6 +518,7 @@ class Node:
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        await self._parts.fetched.store()
         if self._parts.spending is not None:
             await self._parts.spending.report()
 
@@ -530,9 +546,20 @@ class Node:
 
     def on_finished(self) -> None:
         """Pass it on, once, that the crawl is over."""
-        if not self.finished:
-            self.finished = True
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._tell_finished())
+
+    async def _tell_finished(self) -> None:
+        try:
+            counts = await self._parts.fetched.without()
+        except FrontierError as error:
+            self._on_failure(error)
+            return
+        self.finished = True  # from now on the owner may close by itself
+        if counts is None:
             self._owner.on_finished()
+        else:
+            self._owner.on_nothing_fetched(*counts)
 
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""

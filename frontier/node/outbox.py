@@ -1,9 +1,9 @@
-"""The outbox: URLs on their way to the store, many per round trip.
+"""The outbox: links that wait to be pushed, many per round trip.
 
 What always holds:
 
 1.  `put` never waits. What was put leaves the outbox only when the store has
-    confirmed it, however long the store is away.
+    confirmed it, however long the store is unreachable.
 2.  Every push gets exactly one verdict, in the order of `put` per partition: a
     partition is in one flight at a time.
 3.  `flush` returns when everything put before it is in the store, and has been
@@ -27,8 +27,9 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
-from frontier.queue.push import MAX_URLS, NEW, joined
+from frontier.queue.push import NEW, joined
 from frontier.queue.pusher import Pusher
+from frontier.seen.config import MAX_URLS
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
 
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from frontier.cluster.ring import Ring
-    from frontier.queue.push import Plan, Push, SeenConfig
+    from frontier.queue.push import Plan, Push
+    from frontier.seen.config import SeenConfig
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -329,7 +331,7 @@ class Outbox:
         async with self._stored_more:
             self._stored_more.notify_all()
         if hints := self._on_risen(risen):
-            # A renewal tells of what is ready if a hint is lost.
+            # A renewal says what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
                 await self._outage_retry.once(hints)
 

@@ -23,7 +23,7 @@ from frontier.store.scripts import CRAWL_REMOVE
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.seen.state import PartitionState
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys, PartitionKeys
@@ -99,7 +99,7 @@ async def _empty(run: Run, keys: PartitionKeys) -> None:
 def _seen_names(
     keys: PartitionKeys, shape: SeenConfig, state: PartitionState
 ) -> Iterator[str]:
-    """The filters and the sets of a partition; not the key that tells of them."""
+    """The filters and the sets of a partition; not the key that counts them."""
     layout, least = state.layout, shape.space.groups
     for number in range(layout.blooms):
         yield keys.bloom(number)

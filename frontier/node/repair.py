@@ -28,20 +28,14 @@ from frontier.cluster.set_aside import (
     lease_calls,
 )
 from frontier.cluster.shared_settings import seen_config
-from frontier.errors import CodecError, KeyDamaged, LayoutStale
-from frontier.model import Layout
+from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
-from frontier.queue.push import (
-    MAX_URLS,
-    push_call,
-    pushed,
-    split_call,
-    unheld,
-)
+from frontier.queue.push import push_call, pushed, split_call, unheld
 from frontier.queue.reserve import read_reserved, split_name
 from frontier.queue.spill_blocks import count_of
 from frontier.queue.spill_files import is_address, sizes_of
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
@@ -52,14 +46,14 @@ from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
 BLOCKS = 16
 """Blocks per call; each may take 100 kB."""
 LOST: dict[str, str] = {
-    "spent": "quotas of its hosts begin anew",
+    "spent": "quotas of its hosts begin again",
     "dead": "its dead letters are lost",
     "reserved": "what was under way is lost, but for what nodes still had",
     "seen": "",
@@ -76,13 +70,13 @@ LOST: dict[str, str] = {
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "epoch": "",
-    "reports": "the figures of its nodes begin anew",
+    "reports": "the figures of its nodes begin again",
     "starts": "seeds are tested again",
     "start": "",
     "hints": "",
     "order": "",
     "process": "",
-    "spent": "limits of the crawl count anew",
+    "spent": "limits of the crawl count again",
     "allowances": "",
     "addresses": "",
     "cookies": "cookies are lost",
@@ -107,6 +101,8 @@ class Repaired:
     """Keys that were removed, and what that costs."""
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
+    anew: list[str] = field(default_factory=list)
+    """Figures that begin anew, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -180,14 +176,14 @@ class Repair:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
 
     def _drop_spent(self) -> None:
-        """Have the limits of the crawl count anew what is no number."""
+        """Have the limits of the crawl count again what is not a number."""
         name = self._keys.spent()
         if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
             return
         spent = self._store.call(Call.command("HGETALL", name))
         if bad := [key for key, value in spent.items() if not is_number(value)]:
             self._store.call(Call.command("HDEL", name, *bad))
-            cost = f"{bad[0][:40]!r} was not a number, and counts anew"
+            cost = f"{bad[0][:40]!r} was not a number, and counts again"
             self.outcome.removed.append(Fault("spent", cost))
 
     def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
@@ -227,7 +223,12 @@ class Repair:
         if any(fault.key == "seen" for fault in faults):
             self._read_seen(number, keys, names)
         while True:
-            ready, reserved, _ = self._count(keys, lists)
+            ready, reserved, _, lost = self._count(keys, lists)
+            if lost:
+                self.outcome.anew.append(
+                    f"partition {number}: how many of its requests were done is not "
+                    "known any more; the report counts them anew"
+                )
             if not self._queue_held(keys):
                 break
             lists = self._lists(number, self._names([number])[number])
@@ -272,7 +273,7 @@ class Repair:
         bad = [key for key, value in spent.items() if not is_number(value)]
         if bad:
             self._store.call(Call.command("HDEL", keys.spent, *bad))
-            cost = f"{len(bad)} quotas of its hosts begin anew"
+            cost = f"{len(bad)} quotas of its hosts begin again"
             self.outcome.lost.append(f"partition {number}: {cost}")
 
     def _count(self, keys: PartitionKeys, lists: dict[str, int]) -> list[int]:
@@ -345,9 +346,9 @@ class Repair:
             call = Call.command("HSET", keys.seen, *fields, "era", era, "claims", 1)
             self._store.call(call)
         # Empty buckets have no key: there may have been more of them.
-        self._grow(keys, Layout(total, count, blooms, last, era))
+        self._grow(keys, SeenLayout(total, count, blooms, last, era))
 
-    def _grow(self, keys: PartitionKeys, layout: Layout) -> None:
+    def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
         """Have as many buckets as so many URLs are to have."""
         wanted = self._shape.space.wanted(layout.count)
         if self._shape.has_set and wanted > layout.buckets:
@@ -359,7 +360,7 @@ class Repair:
         read = {name: unheld(packed) for name, packed in held.items()}
         found = [(name, push) for name, push in read.items() if push]
         bad = [name for name, push in read.items() if not push]
-        layout = Layout()
+        layout = SeenLayout()
         for first in range(0, len(found), MAX_URLS):
             batch = found[first : first + MAX_URLS]
             pushes = [push for _, push in batch]

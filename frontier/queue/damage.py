@@ -11,15 +11,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError
-from frontier.model import Layout
 from frontier.queue.reserve import read_reserved, split_name
+from frontier.seen.config import SeenLayout
 from frontier.store.calls import Call
 from frontier.store.damage import wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.keys import PartitionKeys
 
 NUMBERS = (
@@ -43,7 +43,7 @@ def is_number(value: bytes) -> bool:
 
 
 def is_last_push(value: bytes) -> bool:
-    """Whether *value* may tell of the last push of a process."""
+    """Whether *value* may be of the last push of a process."""
     return _LAST_PUSH.fullmatch(value) is not None
 
 
@@ -86,7 +86,7 @@ def look(
     faults += _of_reserved(found.get("reserved", {}))
     faults += _of_spent(found.get("spent", {}))
     if not all(map(is_last_push, found.get("pushers", {}).values())):
-        faults.append(("pushers", "an entry of it is no push"))
+        faults.append(("pushers", "an entry of it is not a push"))
     faults += _of_seen(found.get("seen", ()), shape)
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]
@@ -156,7 +156,7 @@ def _of_seen(
         if value is not None and not is_number(value)
     ]
     if values and not faults and shape is not None:
-        layout = Layout(*(int(value or 0) for value in values))
+        layout = SeenLayout(*(int(value or 0) for value in values))
         if not shape.allows(layout):
             faults.append(("seen", "its numbers do not fit each other"))
     return faults

@@ -5,7 +5,7 @@ What always holds:
 1.  A URL is never marked as seen without being queued: both are one script.
     Only a push that names no queue is marked alone, for callers that have a
     queue of their own.
-2.  The keys of a push are computed from the `Layout` of the partition's
+2.  The keys of a push are computed from the `SeenLayout` of the partition's
     seen-set. The script does nothing if that is not the current one, or if
     others have pushed so much since that there is no room for this push; the
     caller tries again with the layout that it returned.
@@ -16,32 +16,23 @@ What always holds:
 
 from __future__ import annotations
 
-import functools
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
-from frontier.errors import CrawlLost, KeyDamaged, LayoutStale, PushForgotten
-from frontier.model import Layout
-from frontier.seen import bloom
-from frontier.seen import intset as buckets
-from frontier.seen.intset import LEVELS
+from frontier.errors import CrawlLost, KeyDamaged, PushForgotten
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from frontier.seen.config import SeenConfig
     from frontier.store.keys import PartitionKeys
 
-MAX_URLS = 100
-"""URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
-else meanwhile."""
-
-MAX_BLOOMS = 32
-"""Generations of a Bloom tier: each holds four times as many URLs as the one before."""
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
 
@@ -58,45 +49,8 @@ NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
 ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
 
-_space = functools.cache(buckets.space)
 # Lua's msgpack is older than the type for bytes.
 _pack = msgpack.Packer(use_bin_type=False).pack
-
-
-@dataclass(frozen=True, slots=True)
-class SeenConfig:
-    """The shared tiers of a crawl and what their first generation is sized for."""
-
-    has_bloom: bool
-    has_set: bool
-    capacity: int
-    """URLs that a partition's first Bloom generation holds."""
-    error_rate: float
-    set_bits: int = 64
-    native: bool = False
-    """Whether the server's own filter (``BF.*``) is the Bloom tier."""
-
-    @property
-    def first(self) -> int:
-        """URLs for which a partition's first generation is made."""
-        # At least a whole push, so that none begins with more than it may hold.
-        return max(self.capacity, MAX_URLS)
-
-    @property
-    def space(self) -> buckets.Space:
-        """What the set keeps of a mark, and where."""
-        return _space(self.set_bits, self.first)
-
-    def allows(self, layout: Layout) -> bool:
-        """Whether a seen-set that was only pushed to may have *layout*."""
-        buckets = max(layout.buckets, self.space.groups)
-        most = self.space.groups << LEVELS
-        fits = self.space.wanted(layout.count) <= buckets <= most
-        return (fits or not self.has_set) and layout.blooms <= MAX_BLOOMS
-
-    def generation(self, number: int) -> bloom.Generation:
-        """Bloom generation *number* of a partition, from 0."""
-        return bloom.generation(number, self.first, self.error_rate)
 
 
 class Push(NamedTuple):
@@ -156,7 +110,7 @@ class Plan(NamedTuple):
 class Pushed:
     """What a push did."""
 
-    layout: Layout
+    layout: SeenLayout
     verdicts: str
     """A letter per URL, in the order of the pushes."""
     risen: tuple[str, ...]
@@ -166,7 +120,7 @@ class Pushed:
 def push_call(
     keys: PartitionKeys,
     shape: SeenConfig,
-    layout: Layout,
+    layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
 ) -> Call:
@@ -180,7 +134,7 @@ def push_call(
 def push_plan(
     keys: PartitionKeys,
     shape: SeenConfig,
-    layout: Layout,
+    layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
 ) -> Plan:
@@ -205,7 +159,7 @@ def push_plan(
 
 
 def split_call(
-    keys: PartitionKeys, shape: SeenConfig, layout: Layout, total: int
+    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, total: int
 ) -> Call:
     """The call that gives a partition's set *total* buckets, and pushes nothing."""
     made = _Planner(keys, shape, layout, 0)
@@ -229,13 +183,13 @@ class _Planner:
         self,
         keys: PartitionKeys,
         shape: SeenConfig,
-        layout: Layout,
+        layout: SeenLayout,
         adding: int,
         turn: Turn | None = None,
     ) -> None:
         self._turn = turn or ()
         self._keys, self._layout, self._space = keys, layout, shape.space
-        made = list(_filters(shape, layout, adding)) if adding else []
+        made = list(shape.filters(layout, adding)) if adding else []
         self._names = [keys.counts, keys.queues, keys.seen, keys.pushers]
         self._names.append(keys.claimed)
         self._names += [keys.bloom(number) for number in range(len(made))]
@@ -288,18 +242,6 @@ class _Planner:
         return Plan(self._names, _pack(plan))
 
 
-def _filters(shape: SeenConfig, layout: Layout, adding: int) -> Iterator[Any]:
-    """What the script must know of each Bloom generation, and of one to be made."""
-    if shape.native:
-        # A filter of the server's grows by itself: each part has half the error
-        # of the one before, and the first has half of what is asked.
-        yield (0, shape.first, shape.error_rate)
-    elif shape.has_bloom:
-        for number in range(layout.blooms + _must_grow(shape, layout, adding)):
-            made = shape.generation(number)
-            yield (made.bits, made.hashes)
-
-
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What *reply* to the call that pushed *pushes*, and nothing else, says.
 
@@ -318,7 +260,7 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
     if reply[0] < 0:
         raise CrawlLost
-    layout = Layout(*reply[1:6])
+    layout = SeenLayout(*reply[1:6])
     if reply[0] == 0:
         raise LayoutStale(layout)
     if reply[0] == 2:
@@ -328,9 +270,3 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))
         risen = tuple(queues[number - 1] for number in reply[7])
     return Pushed(layout, reply[6].decode("ascii"), risen)
-
-
-def _must_grow(shape: SeenConfig, layout: Layout, adding: int) -> bool:
-    if layout.blooms == 0:
-        return True
-    return layout.last + adding > shape.generation(layout.blooms - 1).capacity

@@ -22,21 +22,22 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import KeyDamaged, LayoutStale, PushForgotten
-from frontier.model import Layout
+from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.damage import is_number
 from frontier.queue.push import Turn, push_plan, pushed_one
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from frontier.queue.push import Plan, Push, Pushed, SeenConfig
+    from frontier.queue.push import Plan, Push, Pushed
+    from frontier.seen.config import SeenConfig
     from frontier.store.keys import CrawlKeys
 
 KNOWN = 600.0
 """Seconds; a replica that is so far behind is not promoted."""
-EMPTY = Layout()
+EMPTY = SeenLayout()
 
 
 def new_pusher() -> str:
@@ -57,7 +58,7 @@ class Pusher:
         self._keys = keys
         self._shape = shape
         self._clock = clock
-        self._layouts: dict[int, Layout] = {}
+        self._layouts: dict[int, SeenLayout] = {}
         self._numbers = itertools.count(1)
         self._sent: dict[int, Turn] = {}
         self._confirmed: dict[int, tuple[int, float]] = {}

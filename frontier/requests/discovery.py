@@ -115,7 +115,7 @@ class _Outlinks:
 
     def noting(self, output: Any, request: Request) -> Any:
         """*output* of the callback of *request*, an iterator if it was iterable."""
-        page = self._session.stored.get(request)
+        page = self._session.requests.known(request).stored
         if page is None:
             return output
         letter = _letter_of(request)

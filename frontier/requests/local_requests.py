@@ -17,12 +17,11 @@ import logging
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
 from frontier.errors import NotSerializable
-from frontier.queue.claims import Origin
+from frontier.queue.claims import Lineage, Origin
 from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
 from frontier.queue.reserve import process_of, queue_name
 from frontier.requests.seen_mode import ONCE
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from frontier.queue.claims import Claim
     from frontier.queue.reserve import Reservation
     from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
@@ -59,15 +57,6 @@ class _Kind:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Lineage:
-    """What leads to a request."""
-
-    origins: tuple[Origin, ...]
-    marks: tuple[tuple[int, int], ...]
-    start_id: str
-
-
 class Keeping:
     """Keeps the requests of one node that cannot be stored."""
 
@@ -81,10 +70,7 @@ class Keeping:
         self._fingerprints = session.fingerprints
         self._kinds: dict[str, _Kind] = {}
         self._reasons: dict[int, str] = {}
-        self._lineages: WeakKeyDictionary[Request, _Lineage] = WeakKeyDictionary()
         self._starting = asyncio.Lock()
-        self.claims: WeakKeyDictionary[Request, Claim] = WeakKeyDictionary()
-        """Of the kept requests that were started."""
 
     def keep(
         self,
@@ -97,9 +83,10 @@ class Keeping:
 
         *delivered* is what is in progress and came from the store.
         """
-        lineage = self._lineages.get(request)
-        if lineage is None:  # it may be tested twice, long after its parent
-            lineage = self._lineages[request] = self._lineage(request, delivered)
+        state = self._session.requests.of(request)
+        if state.lineage is None:  # it may be tested twice, long after its parent
+            state.lineage = self._lineage(request, delivered)
+        lineage = state.lineage
         fingerprint = self._fingerprints.of(request)
         place = self._places.of(request.url, fingerprint)
         if place is None or not self._node.claims.announced:
@@ -113,7 +100,7 @@ class Keeping:
         request: Request,
         mode: str,
         fingerprint: bytes,
-        lineage: _Lineage,
+        lineage: Lineage,
         error: NotSerializable,
     ) -> None:
         await self._node.claims.announce()
@@ -127,7 +114,7 @@ class Keeping:
         mode: str,
         fingerprint: bytes,
         place: QueueAddress,
-        lineage: _Lineage,
+        lineage: Lineage,
         error: NotSerializable,
     ) -> None:
         outbox, claims = self._node.outbox, self._node.claims
@@ -161,25 +148,27 @@ class Keeping:
 
     def _lineage(
         self, request: Request, delivered: Mapping[Request, Reservation]
-    ) -> _Lineage:
+    ) -> Lineage:
         if self._modes.is_start(request):
-            return _Lineage((), (), self._session.start_id)
+            return Lineage((), (), self._session.start_id)
         parent = PARENT.get()
         parents = [parent] if parent in delivered else list(delivered)
         origins: dict[Origin, None] = {}
         marks: dict[tuple[int, int], None] = {}
         start_id = ""
         for one in parents:
-            claim = self.claims.get(one) if one is not None else None
+            if one is None:
+                continue
+            claim = self._session.requests.known(one).claim
             if claim is not None:
                 origins.update(dict.fromkeys(claim.origins))
                 marks.update(dict.fromkeys(claim.marks))
                 start_id = start_id or claim.start_id
-            elif one is not None:
+            else:
                 from_ = delivered[one]
                 partition = from_.lease.partition
                 origins[Origin(partition, from_.queue, from_.item)] = None
-        return _Lineage(tuple(origins), tuple(marks), start_id)
+        return Lineage(tuple(origins), tuple(marks), start_id)
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Take note of what became of claims."""

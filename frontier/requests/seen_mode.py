@@ -49,8 +49,7 @@ class SeenModes:
 
     def is_start(self, request: Request) -> bool:
         """Whether `Spider.start` made *request*."""
-        starts = self._session.start_requests
-        return bool(starts) and request in starts
+        return self._session.requests.known(request).is_start
 
     def _is_carried_start(self, request: Request) -> bool:
         """Whether a start request led to *request* that others may have seen."""

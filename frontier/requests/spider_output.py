@@ -43,7 +43,7 @@ from frontier.scrapy_internals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator
 
     from scrapy.crawler import Crawler
 
@@ -67,13 +67,15 @@ class Marks:
     """Says which request's code runs, of those that came from the store."""
 
     def __init__(
-        self, reservations: Mapping[Request, Reservation], watchdog: Watchdog
+        self,
+        reservation_of: Callable[[Request], Reservation | None],
+        watchdog: Watchdog,
     ) -> None:
-        self._reservations = reservations
+        self._reservation_of = reservation_of
         self._watchdog = watchdog
 
     def _record(self, request: Request | None) -> bytes | None:
-        reservation = self._reservations.get(request) if request is not None else None
+        reservation = self._reservation_of(request) if request is not None else None
         if reservation is None or request is None:
             return None
         return self._watchdog.record(reservation, request.url)

@@ -26,15 +26,17 @@ from typing import TYPE_CHECKING
 from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
 from frontier.node.outbox import hint_calls
 from frontier.node.set_aside import Holding
-from frontier.queue.push import ARE_SEEN, MAX_URLS, NEW, joined
+from frontier.queue.push import ARE_SEEN, NEW, joined
 from frontier.queue.pusher import Pusher
+from frontier.seen.config import MAX_URLS
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frontier.queue.push import Plan, Push, SeenConfig
+    from frontier.queue.push import Plan, Push
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CrawlKeys
 

@@ -36,9 +36,9 @@ from frontier.cluster.shared_settings import (
     seen_config,
     settled,
 )
-from frontier.errors import LayoutStale, StoreRefused, StoreUnavailable
-from frontier.model import Layout
+from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.queue.push import NEW, TEST, Push, push_call, pushed
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
@@ -108,7 +108,7 @@ class BlockingSeenTest:
         self._settings = settings
         self._spider = spider
         self._shape = seen_config(config)
-        self._layouts: dict[int, Layout] = {}
+        self._layouts: dict[int, SeenLayout] = {}
         self._keys: CrawlKeys | None = None
         self._embedded: EmbeddedStore | None = None
         self._store: BlockingStore | None = None
@@ -183,7 +183,7 @@ class BlockingSeenTest:
         """Forget everything that was seen, and the crawl with it.
 
         For a crawl that nobody else asks about at the time. The next question
-        enters it anew.
+        enters it again.
 
         Raises:
             StoreError: The store did not answer, or answered with an error.
@@ -213,7 +213,7 @@ class BlockingSeenTest:
         keys = self._keys.partition(number)
         pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
         while True:
-            layout = self._layouts.get(number, Layout())
+            layout = self._layouts.get(number, SeenLayout())
             reply = store.call(push_call(keys, self._shape, layout, pushes))
             try:
                 done = pushed(reply, pushes)
@@ -275,7 +275,7 @@ def _asking_once(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "REDIS_PARAMS": {**timeouts, **chosen, "retry": None}}
 
 
-def _names(keys: PartitionKeys, layout: Layout) -> list[str]:
+def _names(keys: PartitionKeys, layout: SeenLayout) -> list[str]:
     """Every key of a partition that has only a seen-set."""
     filters = [keys.bloom(number) for number in range(layout.blooms)]
     numbers = range(layout.buckets)

@@ -1,4 +1,4 @@
-"""The memory budget of the set tier: beyond it, sets are given up.
+"""The memory limit of the set tier: beyond it, sets are given up.
 
 What always holds:
 
@@ -24,7 +24,7 @@ from frontier.store.scripts import SEEN_GIVE_UP
 
 if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.seen.state import PartitionState, SeenState
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry

@@ -14,16 +14,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import (
-    CannotForget,
-    CodecError,
-    ConfigurationError,
-    LayoutStale,
-    UnknownCrawl,
-)
-from frontier.model import Layout
+from frontier.errors import CannotForget, CodecError, ConfigurationError, UnknownCrawl
 from frontier.seen import bloom
 from frontier.seen.capacity_plan import error_after
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
@@ -32,7 +26,7 @@ from frontier.store.scripts import SEEN_FORGET
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
@@ -41,7 +35,7 @@ BY_FINGERPRINT = "fingerprint"
 MAX_MEMBERS = 500
 """Members per call: more would keep the server for longer than a push does."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
-"""Fields of a partition's seen-set; see `Layout`."""
+"""Fields of a partition's seen-set; see `SeenLayout`."""
 SHAPE = (
     "FRONTIER_PARTITIONS",
     "FRONTIER_QUEUE_KEY",
@@ -76,7 +70,7 @@ class StoredCrawl:
 class Answer:
     """What the shared tiers say of one URL."""
 
-    layout: Layout
+    layout: SeenLayout
     bucket: int | None
     """Where the set has it or would have it; ``None`` without a set."""
     in_set: bool
@@ -136,7 +130,7 @@ def checked_shape(shape: Any) -> Config:
         ConfigurationError: It stands for none.
     """
     if not isinstance(shape, dict):
-        raise ConfigurationError("they are no settings")
+        raise ConfigurationError("they are not settings")
     for name in SHAPE:
         if name not in shape:
             raise ConfigurationError(f"there is no {name}")
@@ -147,9 +141,9 @@ def checked_shape(shape: Any) -> Config:
     return replace(Config.from_settings(given), queue_key=BY_FINGERPRINT)
 
 
-def layout_of(reply: Sequence[bytes | None]) -> Layout:
+def layout_of(reply: Sequence[bytes | None]) -> SeenLayout:
     """The layout whose fields the store gave as *reply* to `layout_call`."""
-    return Layout(*(int(value or 0) for value in reply))
+    return SeenLayout(*(int(value or 0) for value in reply))
 
 
 def layout_call(keys: PartitionKeys) -> Call:
@@ -185,7 +179,7 @@ def look(
     )
 
 
-def bloom_error(shape: SeenConfig, layout: Layout) -> float:
+def bloom_error(shape: SeenConfig, layout: SeenLayout) -> float:
     """Chance, at most, that the Bloom tier of a partition calls a new URL seen."""
     if not layout.blooms:
         return 0.0
@@ -195,7 +189,7 @@ def bloom_error(shape: SeenConfig, layout: Layout) -> float:
     return error_after(made, in_bloom(shape, layout))
 
 
-def in_bloom(shape: SeenConfig, layout: Layout) -> int:
+def in_bloom(shape: SeenConfig, layout: SeenLayout) -> int:
     """URLs in the Bloom tier of a partition, at most."""
     full = range(0 if shape.native else layout.blooms - 1)
     return sum(shape.generation(number).capacity for number in full) + layout.last
@@ -226,7 +220,7 @@ def _filters_say(
         at += hashes
 
 
-def _same_keys(one: Layout, other: Layout) -> bool:
+def _same_keys(one: SeenLayout, other: SeenLayout) -> bool:
     names = ("buckets", "blooms", "era")
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
@@ -257,7 +251,7 @@ def forget(
 
 
 def forget_call(
-    keys: PartitionKeys, shape: SeenConfig, layout: Layout, marks: Sequence[int]
+    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, marks: Sequence[int]
 ) -> Call:
     """The call that takes *marks*, at most `MAX_MEMBERS`, out of the set."""
     space = shape.space
@@ -274,5 +268,5 @@ def forgotten(reply: list[Any]) -> list[bool]:
         LayoutStale: None, as the set is another one or has grown.
     """
     if reply[0] == 0:
-        raise LayoutStale(Layout(buckets=int(reply[1]), era=int(reply[2])))
+        raise LayoutStale(SeenLayout(buckets=int(reply[1]), era=int(reply[2])))
     return [flag == 1 for flag in reply[1]]

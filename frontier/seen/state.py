@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from frontier.model import Layout
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig, SeenLayout
     from frontier.store.keys import PartitionKeys
 
 
@@ -81,7 +80,7 @@ FIELDS = (*LAYOUT, "lost_from", "given_up", "old")
 class PartitionState:
     """The tiers of one partition."""
 
-    layout: Layout
+    layout: SeenLayout
     lost_from: int | None
     """URLs in Bloom when the first set was given up; ``None`` if none was."""
     given_up: int

@@ -19,7 +19,7 @@ from frontier.errors import ConfigurationError
 from frontier.node.crawl_limits import LIMITS, TIME, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -65,22 +65,22 @@ class Charged:
         self,
         crawler: Crawler,
         quotas: Quotas,
-        reservations: Mapping[Request, Reservation],
+        reservation_of: Callable[[Request], Reservation | None],
     ) -> None:
         self._quotas = quotas
-        self._reservations = reservations
+        self._reservation_of = reservation_of
         crawler.signals.connect(self.page, signal=signals.response_received)
         crawler.signals.connect(self.bytes, signal=signals.response_downloaded)
 
     def page(self, request: Request) -> None:
         """A response has come that is no redirect."""
-        reservation = self._reservations.get(request)
+        reservation = self._reservation_of(request)
         if reservation is not None:
             self._quotas.add(reservation, 1, 0)
 
     def bytes(self, response: Response, request: Request) -> None:
         """A response has come over the network."""
-        reservation = self._reservations.get(request)
+        reservation = self._reservation_of(request)
         if reservation is not None:
             self._quotas.add(reservation, 0, size_of(response))
 
@@ -99,7 +99,7 @@ class Counted:
             crawler.signals.connect(handler, signal=signal)
 
     def page(self) -> None:
-        """A response has come that is no redirect."""
+        """A response has come that is not a redirect."""
         self._spending.add("pages")
 
     def item(self) -> None:

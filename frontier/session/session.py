@@ -13,16 +13,15 @@ import logging
 import os
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from twisted.logger import globalLogBeginner
 
-from frontier.download.hops import Hops
-from frontier.download.politeness import HostConcurrency, LeaseGuard
 from frontier.errors import FrontierError, RunOver
 from frontier.node.crawl_limits import described, reason_of
+from frontier.node.host_concurrency import Concurrency
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
@@ -35,6 +34,7 @@ from frontier.scrapy_internals import (
 )
 from frontier.session.launch import fail_program, launched, run_of
 from frontier.session.limits import Charged, Counted, limits_of
+from frontier.session.request_state import RequestStates
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import QueueAddresses
@@ -43,17 +43,13 @@ from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from concurrent.futures import Future
+    from contextlib import AbstractAsyncContextManager
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
-    from frontier.download.browser import BrowserTraffic
-    from frontier.download.capture import RawExchange
-    from frontier.model import Stored
     from frontier.node.loops import Owner
-    from frontier.queue.reserve import Reservation
     from frontier.warc.batch import Counters
 
 logger = logging.getLogger(__name__)
@@ -70,6 +66,8 @@ CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
 INCOMPLETE = "frontier_incomplete"
 """Why the spiders of a crawl close that has ended but for damaged partitions."""
+NOTHING_FETCHED = "frontier_nothing_fetched"
+"""Why the spiders of a crawl close that has ended without one page."""
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
@@ -79,11 +77,29 @@ MAX_WAITING = 10_000
 URL_SHOWN = 200
 """Characters of a URL in a line about it."""
 
+_Component = TypeVar("_Component")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
 
 
+class SendGuard(Protocol):
+    """Who looks at leases before requests are sent."""
+
+    def covers(self, request: Request) -> bool:
+        """Whether *request* needs no lease, or its lease is current."""
+
+    async def covered(self, request: Request) -> None:
+        """Return once the lease that *request* stands on is current."""
+
+
+class BrowserRecorder(Protocol):
+    """Who listens to the pages of a browser."""
+
+    def recorded(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """Record what the browser gets while its handler has *request*."""
+
+
 def session_of(crawler: Crawler) -> Session:
-    """The connection of *crawler*, made when it is first asked for.
+    """The session of *crawler*, made when it is first asked for.
 
     Raises:
         ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
@@ -107,26 +123,15 @@ class Session:
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
         self._opened = False
-        self.start_requests: WeakSet[Request] = WeakSet()
-        """Requests that `Spider.start` made."""
+        self._components: dict[Any, Any] = {}
+        self.requests = RequestStates()
+        """What is known of each request."""
         self.carried = b""
         """Not empty if the crawl began with what others saw; see `carry_call`."""
-        self.reservations: WeakKeyDictionary[Request, Reservation] = WeakKeyDictionary()
-        """What each request from the store stands on."""
-        self.sent: WeakKeyDictionary[Request, float] = WeakKeyDictionary()
-        """When each request was sent, in seconds since the Unix epoch."""
-        self.answered: WeakKeyDictionary[Request, Response] = WeakKeyDictionary()
-        """What the download handler gave for it, until the archive has taken that."""
-        self.stored: WeakKeyDictionary[Request, Future[Stored]] = WeakKeyDictionary()
-        """Where the exchange of each request is being written."""
-        self.wires: WeakKeyDictionary[Request, RawExchange] = WeakKeyDictionary()
-        """What crossed the wire for each request; see `frontier.download.handler`."""
-        self.hops = Hops(crawler, self)
-        """Decides which requests may be sent, and to what address."""
-        self.browser: BrowserTraffic | None = None
-        """Listens to the pages of a browser, where one may fetch some."""
-        self.gate: LeaseGuard | None = None
-        """Looks at leases before requests are sent; `None` before the crawl is open."""
+        self.browser: BrowserRecorder | None = None
+        """Where a browser may fetch pages."""
+        self.gate: SendGuard | None = None
+        """`None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
         self.start_id = ""
@@ -134,17 +139,23 @@ class Session:
         self.knows_start = asyncio.Event()
         self.starts_again = False
         """Whether start requests of a node that is gone are being made again."""
-        self.origins: Any = None
-        """Which request each item came from; see `frontier.pipelines`."""
         self.traps = Traps(self.config)
         self.trapped: Counter[str] = Counter()
         """Links that this node left out, by kind of trap."""
-        self.put_back: WeakSet[Request] = WeakSet()
-        """Requests that this node does not send any more, as it closes."""
-        self.unread: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
-        """Why a page is not read to its end (`frontier.download.pages`)."""
+        self.refused: Counter[str] = Counter()
+        """Requests that were not sent, by reason (`frontier.download.hops`)."""
         self.took_over = False
         """Whether the project was scrapy-redis's; see `other_schedulers`."""
+
+    def component(self, make: Callable[[Crawler], _Component]) -> _Component:
+        """What *make* builds for this process, built when it is first asked for.
+
+        So its users find the same one, and the session need not know it.
+        """
+        if make not in self._components:
+            self._components[make] = make(self._crawler)
+        made: _Component = self._components[make]
+        return made
 
     def attach(self, owner: Owner) -> None:
         """Have the node tell *owner* what happens."""
@@ -157,21 +168,15 @@ class Session:
         component, so the spider is closed when everything has been opened.
         """
         settings = self._crawler.settings
-        size = settings.getint("CONCURRENT_REQUESTS")
         self.starting = True
         if self._owner is None:
-            raise RuntimeError(
-                "a connection is opened by the scheduler it is attached to"
-            )
-        self.allowance = HostConcurrency(self.config, settings, lambda: self.node.share)
+            raise RuntimeError("a session is opened by the scheduler it is attached to")
         node = Node(
             self.config,
             dict(settings),
             self._owner,
             spider=spider.name,
-            inbox_size=2 * size,
-            cap=self.allowance.reserved,
-            host_of=self.allowance.host_of,
+            concurrency=concurrency_of(settings),
             run_of=run_of(spider, self._run_id),
             limits=self._limits,
         )
@@ -190,18 +195,16 @@ class Session:
             self._end_badly()
             return
         self._opened = True
+        self._crawler.signals.connect(self._note_page, signals.response_received)
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
         if node.quotas is not None:
-            self._charged = Charged(self._crawler, node.quotas, self.reservations)
-        self._guard()
+            self._charged = Charged(
+                self._crawler, node.quotas, self.requests.reservation
+            )
 
     def _address(self, host: str) -> str | None:
         return self.node.addresses.known(host)
-
-    def _guard(self) -> None:
-        """Stand between Scrapy's downloader slots and its handlers."""
-        self.gate = LeaseGuard(self._crawler, self)
 
     def follow_output(
         self,
@@ -213,7 +216,9 @@ class Session:
         And what each callback yields go through *noting*, if any, before.
         """
         watchdog = self.node.watchdog
-        marks = Marks(self.reservations, watchdog) if watchdog is not None else None
+        marks = None
+        if watchdog is not None:
+            marks = Marks(self.requests.reservation, watchdog)
         SpiderOutput(self._crawler, drop, noting, marks)
 
     def _close_with(self, reason: str) -> None:
@@ -236,7 +241,6 @@ class Session:
         """Close the node, if it was opened."""
         if self._opened:
             self._opened = False
-            self.hops.tell()
             await self.node.close()
 
     @property
@@ -285,7 +289,8 @@ class Session:
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
-        return any(r not in self.reservations for r in self.in_progress())
+        reservation = self.requests.reservation
+        return any(reservation(r) is None for r in self.in_progress())
 
     def obey(self, order: str) -> None:
         """Close the spider, once, because an operator wants this node to go."""
@@ -315,7 +320,7 @@ class Session:
         logger.error(
             "the crawl %s has ended incomplete: what is in these partitions was not "
             "fetched, as keys of theirs are damaged: %s; put them right with frontier "
-            "crawl repair %s, and start the spider again",
+            "crawl repair --crawl %s, and start the spider again",
             crawl_id,
             harmed,
             crawl_id,
@@ -323,6 +328,34 @@ class Session:
         self._end_badly()
         if not self.closing and self._opened:
             close_spider(self._crawler, INCOMPLETE)
+
+    def end_without_pages(self, queued: int, dead: int) -> None:
+        """Close the spider: the crawl has ended, and nothing was fetched."""
+        crawl_id = self.node.keys.crawl_id
+        if not queued:
+            logger.warning(
+                "the crawl %s has ended and had nothing to fetch: no request was new",
+                crawl_id,
+            )
+            self.wake_engine()
+            return
+        logger.error(
+            "the crawl %s has ended without one page: of %d requests %d were given up, "
+            "and the others had no answer or were not sent, as robots.txt forbids "
+            "them or they are out of scope; frontier crawl status %s counts them",
+            crawl_id,
+            queued,
+            dead,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, NOTHING_FETCHED)
+
+    def _note_page(self, request: Request) -> None:
+        """A response has come that is no redirect; robots.txt is of no request here."""
+        if self.requests.reservation(request) is not None:
+            self.node.fetched.note()
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
@@ -337,7 +370,7 @@ class Session:
 
     def note_start_failed(self, error: Exception) -> None:
         """Say that the crawl has not all of its start requests; exit with 1 later."""
-        logger.warning(  # the error itself is told by Scrapy
+        logger.warning(  # the error itself is logged by Scrapy
             "the spider's start ended with an error (%s: %s): the crawl goes on with "
             "the start requests that it has made before, and lacks the others",
             type(error).__name__,
@@ -350,7 +383,7 @@ class Session:
         self._crawler.stats.inc_value(stat)
 
     def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
-        """Count links of *page* in a *trap*, such as *url*; tell of the first."""
+        """Count links of *page* in a *trap*, such as *url*; log the first."""
         if trap not in self.trapped:
             name = SETTINGS[trap]
             limit = self._crawler.settings.get(name)
@@ -381,11 +414,11 @@ class Session:
             "items": stats.get_value("item_scraped_count", 0),
             "errors": stats.get_value("downloader/exception_count", 0)
             - forbidden
-            - self.hops.refused.total()
+            - self.refused.total()
             + refused,
             "statuses": statuses,
             "forbidden": forbidden,
-            "refused": self.hops.refused.total(),
+            "refused": self.refused.total(),
             "trapped": self.trapped.total(),
             "traps": dict(self.trapped),
             "seen": {
@@ -412,6 +445,15 @@ class Session:
             for name, number in archive_stats(counters).items():
                 stats.set_value(name, number)
         return figures
+
+
+def concurrency_of(settings: BaseSettings) -> Concurrency:
+    """What Scrapy's settings say of requests at a time."""
+    return Concurrency(
+        requests=settings.getint("CONCURRENT_REQUESTS"),
+        per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+        is_delayed=settings.getfloat("DOWNLOAD_DELAY") > 0,
+    )
 
 
 def _shown(url: str) -> str:

@@ -18,9 +18,8 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.model import Layout
-    from frontier.queue.push import SeenConfig
     from frontier.seen.bloom import Generation
+    from frontier.seen.config import SeenConfig, SeenLayout
     from frontier.seen.state import PartitionState, SeenState
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys, PartitionKeys
@@ -48,7 +47,7 @@ def members(
 
 
 def _calls(
-    keys: PartitionKeys, shape: SeenConfig, layout: Layout, marks: Sequence[int]
+    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, marks: Sequence[int]
 ) -> list[Call]:
     space = shape.space
     numbers = space.numbers(marks, layout.buckets or space.groups)

@@ -8,11 +8,10 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.cluster.shared_settings import crawl_settings, seen_config
-from frontier.errors import LayoutStale
-from frontier.model import Layout
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.requests.stored_request import queue_key
 from frontier.seen.blocking_test import BlockingSeenTest
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -132,7 +131,7 @@ def push_all(store, keys, config, urls):
             (url, seen_hash(fingerprint(Request(url))))
         )
     for partition, found in by_partition.items():
-        layout = Layout()
+        layout = SeenLayout()
         for i in range(0, len(found), 500):
             part = found[i : i + 500]
             made = [Push(TEST, m, "0:q", 0, b"") for _, m in part]
@@ -381,7 +380,7 @@ def test_a_crawl_with_a_queue_is_the_newest_before_that_of_a_filter(
     check = frontier("seen", "check", "http://a.example/1", *here, "--json")
     listed = frontier("crawl", "list", *here)
     kinds = frontier("crawl", "list", *here, "--json")
-    status = frontier("crawl", "status", "alone", *here)
+    status = frontier("crawl", "status", "--crawl", "alone", *here)
     newest = frontier("crawl", "status", *here, "--json")
 
     assert json.loads(check.stdout)["crawl_id"] == "one"

@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
 from frontier.download.politeness import LeaseGuard
+from frontier.session.request_state import RequestStates
 
 DELAY = 0.2
 
@@ -56,6 +57,7 @@ class Node:
     def __init__(self):
         self.has_lease = True
         self.inbox = SimpleNamespace(open={1})
+        self.allowance = SimpleNamespace(is_divided=False)
 
     def may_send(self, _):
         return self.has_lease
@@ -93,15 +95,10 @@ def gate(node, sent):
     )
     connection = SimpleNamespace(
         node=node,
-        allowance=SimpleNamespace(is_divided=False),
-        hops=None,
-        put_back=(),
-        reservations={},
-        sent={},
-        answered={},
+        requests=RequestStates(),
         browser=None,
     )
-    return LeaseGuard(crawler, connection)
+    return LeaseGuard(crawler, connection, hops=None)
 
 
 @pytest.fixture
@@ -110,7 +107,7 @@ def send(gate):
 
     def send():
         request = Request("http://host/", meta={"download_slot": "host"})
-        gate._session.reservations[request] = SimpleNamespace(key=1)
+        gate._session.requests.of(request).reservation = SimpleNamespace(key=1)
         return asyncio.ensure_future(gate.send(request))
 
     return send

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CHOSEN, Cluster, until
+from conftest import CHOSEN, HELD, Cluster, until
 from fastwarc.cli import main as fastwarc
 from warcio.archiveiterator import ArchiveIterator
 
@@ -95,11 +95,13 @@ def crawled(tmp_path_factory, servers):
     cluster = Cluster(directory, servers(CHOSEN) if CHOSEN else None)
     waczs = directory / "waczs"
     with contextlib.closing(cluster):
-        with SiteServer(Site(urls=130, **SITE)) as server:
+        with SiteServer(Site(urls=130, **SITE), delay=HELD) as server:
             seeds = ",".join(server.seeds)
             about = server.site.resource(0, "GET", "/about", b"").body
             for node in ("node-1", "node-2"):
                 cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_WACZ_DIR=waczs)
+            cluster.join()
+            server.delay = 0
             assert cluster.wait() == [0, 0], cluster.text_of("node-1")
         # It holds a payload that the second crawl needs, but of another URL.
         writer = WarcWriter(directory / "x", "x-1", "n", 10**9, {}, lambda: 1.7e9)
@@ -274,7 +276,7 @@ def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
             FRONTIER_WACZ_DIR=tmp_path / "waczs",
         )
         assert cluster.wait() == [0], cluster.text_of("node-4")
-        told = cluster.ask("crawl", "status", "site-1", "--json").stdout
+        told = cluster.ask("crawl", "status", "--crawl", "site-1", "--json").stdout
     figures = json.loads(told)["totals"]["archive"]
     assert figures["cdx_asked"] >= figures["cdx_found"] > 50
     assert figures["cdx_failed"] == 0

@@ -12,18 +12,20 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
-from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
+from frontier.node.host_concurrency import Concurrency
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
-from frontier.queue.push import TEST, Push, SeenConfig
+from frontier.queue.push import TEST, Push
 from frontier.queue.reserve import Scan, queue_name, scan_call
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
+from frontier.seen.config import SeenConfig
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
@@ -165,6 +167,7 @@ class Parts:
             on_finished=self.finished.set,
             lending=self.lending,
         )
+        self.fetched = Fetched(self.outage_retry.run, crawl, partitions)
         self.ending = EndOfCrawl(
             self.outage_retry,
             crawl,
@@ -299,7 +302,9 @@ def new_node(unique, monkeypatch):
             **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
         )
         found = redis or {"REDIS_URL": server.url}
-        bounds = {"inbox_size": 16, "cap": lambda: 8, "host_of": str}
-        return Node(config, found, Owner(), spider="site", limits=limits, **bounds)
+        few = Concurrency(requests=8, per_host=4)
+        return Node(
+            config, found, Owner(), spider="site", limits=limits, concurrency=few
+        )
 
     return new_node

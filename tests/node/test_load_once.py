@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from frontier.errors import PushForgotten
-from frontier.queue.push import FORCE, SeenConfig
+from frontier.queue.push import FORCE
 from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seen.config import SeenConfig
 from frontier.store.client import BlockingStore, Call
 
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
@@ -70,7 +71,7 @@ def test_what_a_damaged_partition_is_to_have_is_held_and_the_rest_is_queued(
     (told,) = seeder.holding.told()
     key = "pushers" if what == "pushers" else "counts"
     assert f"partition 0 is set aside: its key {key} is damaged" in told
-    assert f"frontier crawl repair {crawl.crawl_id}" in told
+    assert f"frontier crawl repair --crawl {crawl.crawl_id}" in told
 
 
 def test_what_is_damaged_after_a_push_is_set_aside_at_the_end(

@@ -8,7 +8,8 @@ import pytest
 
 from frontier.cluster.lease import Leases
 from frontier.node.outbox import Outbox
-from frontier.queue.push import TEST, Push, SeenConfig
+from frontier.queue.push import TEST, Push
+from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry

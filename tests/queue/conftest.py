@@ -1,9 +1,9 @@
 import pytest
 
-from frontier.errors import LayoutStale
-from frontier.model import Layout, Order
+from frontier.model import Order
 from frontier.queue import reserve as p
-from frontier.queue.push import MAX_URLS, TEST, Push, SeenConfig, push_call, pushed
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
 from frontier.urls.seen_hash import seen_hash
 
 SHAPES = {
@@ -30,7 +30,7 @@ class Client:
 
     def __init__(self, store, keys, shape=SHAPES["bloom+set"], order=Order.BFS):
         self.store, self.keys, self.shape, self.order = store, keys, shape, order
-        self.layout = Layout()
+        self.layout = SeenLayout()
         self.stale = 0
 
     def push(self, pushes):

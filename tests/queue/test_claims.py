@@ -3,11 +3,11 @@
 import pytest
 
 from frontier.errors import CodecError
-from frontier.model import Layout
 from frontier.queue.claims import Claim, Origin, claim_of
 from frontier.queue.item import decode, encode
 from frontier.queue.push import CLAIM, FORCE, GONE, MARK, TEST, Push
 from frontier.queue.reserve import queue_name, split_name
+from frontier.seen.config import SeenLayout
 from frontier.urls.seen_hash import seen_hash
 
 PROCESS = "0123456789ab"
@@ -121,7 +121,7 @@ def test_without_shared_tiers_claims_are_queued_like_others(client):
 
 def test_a_claim_is_done_only_in_its_own_queue(client, grant):
     node, lease = client(), grant()
-    assert node.layout == Layout()
+    assert node.layout == SeenLayout()
     node.push([claim()])
 
     assert node.reserve(lease) == []

@@ -4,17 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from frontier.errors import LayoutStale
-from frontier.model import Layout
-from frontier.queue.push import (
-    FORCE,
-    MARK,
-    MAX_URLS,
-    TEST,
-    SeenConfig,
-    push_call,
-    pushed,
-)
+from frontier.queue.push import FORCE, MARK, TEST, push_call, pushed
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
 
 EXACT = ["set", "bloom+set", "set32", "bloom+set32"]
 TESTED = [*EXACT, "bloom"]
@@ -172,7 +163,7 @@ def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
     node = client()
     node.push_urls(some(2_000))
     before = node.scan()
-    call = push_call(keys, shapes["bloom+set"], Layout(), [new_push(b"new")])
+    call = push_call(keys, shapes["bloom+set"], SeenLayout(), [new_push(b"new")])
 
     with pytest.raises(LayoutStale) as caught:
         pushed(blocking().call(call), [new_push(b"new")])
@@ -221,7 +212,7 @@ def test_fifty_thousand_urls_in_one_partition_are_still_small_integers(
 
     assert set(node.push_urls(every)) == {"n"}
 
-    assert node.layout == Layout(buckets=250, count=50_000)
+    assert node.layout == SeenLayout(buckets=250, count=50_000)
     assert encodings(db, keys, node.layout) == {b"intset"}
     assert set(node.push_urls(every[::7])) == {"s"}
 
@@ -279,7 +270,7 @@ def test_an_unused_partition_takes_no_memory(db, crawl, client):
 
 def test_every_key_of_a_push_is_in_its_partition(keys, shapes, new_push):
     batch = [new_push(b"%d" % n) for n in range(MAX_URLS)]
-    call = push_call(keys, shapes["bloom+set"], Layout(7, 1_300, 2, 1_000), batch)
+    call = push_call(keys, shapes["bloom+set"], SeenLayout(7, 1_300, 2, 1_000), batch)
     names = call.parts[3 : 3 + call.parts[2]]
 
     assert len(names) == len(set(names)) > 3

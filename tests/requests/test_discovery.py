@@ -21,6 +21,7 @@ from frontier.requests.discovery import (
     noting_of,
 )
 from frontier.requests.stored_request import Recorder, from_record
+from frontier.session.request_state import RequestStates
 
 PAGE = "http://a.example/page"
 SEED = "http://a.example/"
@@ -118,8 +119,10 @@ def noted():
 
     def noted(output, end=None):
         request = Request("http://a.example/")
+        states = RequestStates()
+        states.of(request).stored = "its page"
         connection = SimpleNamespace(
-            stored={request: "its page"},
+            requests=states,
             node=SimpleNamespace(archive=Archive()),
             config=SimpleNamespace(warc_outlinks=True),
         )

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier.cluster.shared_settings import seen_config
-from frontier.errors import LayoutStale, StoreUnavailable
-from frontier.model import Layout
+from frontier.errors import StoreUnavailable
 from frontier.queue.push import FORCE, MARK, TEST, Push, push_call, pushed
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
@@ -82,7 +82,7 @@ class Client:
     def _push(self, partition, pushes):
         keys = self.crawl.partition(partition)
         for _ in range(TRIES):
-            layout = self.layouts.get(partition, Layout())
+            layout = self.layouts.get(partition, SeenLayout())
             reply = self.store.call(push_call(keys, self.shape, layout, pushes))
             try:
                 done = pushed(reply, pushes)

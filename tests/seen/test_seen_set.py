@@ -3,9 +3,9 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings, seen_config
-from frontier.errors import CannotForget, CodecError, LayoutStale, UnknownCrawl
-from frontier.model import Layout
+from frontier.errors import CannotForget, CodecError, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.seen.intset import Space
 from frontier.seen.seen_set import (
     forget,
@@ -44,7 +44,7 @@ def opened(db, crawl):
 
 @pytest.fixture
 def push(blocking, keys):
-    store, layouts = blocking(), {keys: Layout()}
+    store, layouts = blocking(), {keys: SeenLayout()}
 
     def push(config, marks):
         verdicts = ""
@@ -143,7 +143,7 @@ def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
 
     with pytest.raises(LayoutStale) as caught:
         forgotten(
-            store.call(forget_call(keys, seen_config(config), Layout(), MARKS[:10]))
+            store.call(forget_call(keys, seen_config(config), SeenLayout(), MARKS[:10]))
         )
     assert caught.value.layout.buckets == Space().wanted(2_000)
     assert layout_of(store.call(layout_call(keys))).count == 2_000

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings, seen_config
-from frontier.model import Layout
-from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.config import MAX_URLS, SeenLayout
 from frontier.settings.config import Config
 from frontier.status.seen_tiers import LATER, look_at_tiers
 from frontier.urls.seen_hash import seen_hash
@@ -26,7 +26,7 @@ def fill(blocking, crawl):
                 **given,
             }
         )
-        shape, layouts = seen_config(config), [Layout()] * 3
+        shape, layouts = seen_config(config), [SeenLayout()] * 3
         for first in range(0, count, MAX_URLS):
             numbers = range(first, min(first + MAX_URLS, count))
             pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in numbers]

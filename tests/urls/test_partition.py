@@ -3,10 +3,9 @@ import sys
 from types import ModuleType
 
 import pytest
-from scrapy.settings import Settings
 
-from frontier.download.politeness import HostConcurrency
 from frontier.errors import ConfigurationError
+from frontier.node.host_concurrency import Concurrency, HostConcurrency
 from frontier.settings.config import Config
 from frontier.urls.partition import QueueAddress, QueueAddresses, shards_of
 from frontier.urls.plain_fingerprint import of_plain_get
@@ -92,10 +91,10 @@ def test_shards_are_spread_evenly_over_the_partitions():
 
 
 def test_the_parts_of_a_host_are_no_more_than_the_host_may_have():
-    settings = Settings({"CONCURRENT_REQUESTS_PER_DOMAIN": 8})
+    whole = Concurrency(per_host=8)
 
     def sent(share, **options):
-        return HostConcurrency(Config(**options), settings, lambda: share).sent()
+        return HostConcurrency(Config(**options), whole, lambda: share).sent()
 
     assert [sent(share, host_shards=64) for share in (1.0, 0.24, 0.5, 0)] == [
         8,

@@ -46,9 +46,10 @@ from frontier.node.journal.writer import left_open
 from frontier.node.set_aside import Holding
 from frontier.queue.damage import is_number
 from frontier.queue.item import decode
-from frontier.queue.push import FORCE, MAX_URLS, NEW, TEST, Push, joined
+from frontier.queue.push import FORCE, NEW, TEST, Push, joined
 from frontier.queue.pusher import Pusher
 from frontier.queue.reserve import split_name
+from frontier.seen.config import MAX_URLS
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
 
 REBUILDING = "rebuilding"
@@ -69,6 +70,11 @@ MAX_WAITING = 20_000
 """URLs that are collected before they are sent, partition by partition."""
 
 
+ANEW = (
+    "pages, bytes, statuses and errors of the report, and of each node, begin anew",
+    "limits of the crawl, and quotas of its hosts, count anew",
+)
+"""What a crawl that was rebuilt has lost, whatever its journals say."""
 _START = b"is_start_request"
 """In the item of a seed: Scrapy's key of its ``meta``."""
 
@@ -100,6 +106,8 @@ class Outcome:
     """A line about each of these partitions, which are set aside."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
+    anew: list[str] = field(default_factory=lambda: list(ANEW))
+    """What begins anew, a line each: no journal has it."""
     torn: list[Bad] = field(default_factory=list)
     """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 
@@ -269,6 +277,8 @@ class Rebuild:
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
         meta = self._keys.meta()
+        if self._done_in:  # journals do not say what came of a request
+            calls.append(Call.command("HSET", meta, "fetched", 1))
         calls += [
             Call.command("HSET", meta, f"address:{kind}", TYPED)
             for kind in sorted(self._spelled)

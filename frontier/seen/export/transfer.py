@@ -31,13 +31,12 @@ from frontier.cluster.crawls import mark_now, open_call
 from frontier.errors import (
     CannotCarry,
     ConfigurationError,
-    LayoutStale,
     SeenFileBroken,
     SeenFileMismatch,
 )
 from frontier.files import mode_of_environment
-from frontier.model import Layout
-from frontier.queue.push import MAX_URLS, NEW, TEST, Push, push_call, pushed, split_call
+from frontier.queue.push import NEW, TEST, Push, push_call, pushed, split_call
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.export.file import (
     BITS,
     BLOCK_BYTES,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from frontier.queue.push import SeenConfig
+    from frontier.seen.config import SeenConfig
     from frontier.seen.export.file import Block
     from frontier.seen.intset import Space
     from frontier.seen.seen_set import StoredCrawl
@@ -105,7 +104,7 @@ def entries(
 
 def reserve(
     store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, count: int
-) -> Layout:
+) -> SeenLayout:
     """Give the partition's set the buckets that *count* more entries will need."""
     layout = layout_of(store.call(layout_call(keys)))
     while shape.has_set:
@@ -125,12 +124,12 @@ def add(
     store: BlockingStore,
     keys: PartitionKeys,
     shape: SeenConfig,
-    layout: Layout,
+    layout: SeenLayout,
     marks: Sequence[int],
-) -> tuple[Layout, int]:
+) -> tuple[SeenLayout, int]:
     """Add *marks*; return the layout and how many of them were new.
 
-    They are at most as many as `frontier.queue.push.MAX_URLS`.
+    They are at most as many as `frontier.seen.config.MAX_URLS`.
     """
     pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
     while True:
@@ -205,7 +204,7 @@ def _export_filters(
     keys: PartitionKeys,
     shape: SeenConfig,
     partition: int,
-    layout: Layout,
+    layout: SeenLayout,
     file: SeenFileWriter,
 ) -> None:
     file.add_layout(partition, layout.blooms, layout.last)
@@ -260,7 +259,7 @@ class Import:
         """Create a crawl with the settings of the one that was exported.
 
         Raises:
-            ConfigurationError: There is one of that name, or it is no name.
+            ConfigurationError: There is one of that name, or it is not a name.
         """
         if not NAME.fullmatch(crawl_id):
             raise ConfigurationError(f"{crawl_id[:200]!r} cannot be the id of a crawl")
@@ -349,7 +348,7 @@ class Import:
         shape: SeenConfig,
         progress: Callable[[int], None],
     ) -> None:
-        current, layout = -1, Layout()
+        current, layout = -1, SeenLayout()
         space = self._file.header.space
         # The filters of the file have its entries already; and a short entry is
         # no mark that could be put into a filter.
@@ -390,7 +389,9 @@ class Import:
         fields: dict[str, int] = {"blooms": block.a, "last": block.b}
         if shape.has_set:  # what only the filters have is as if it was given up
             fields["era"] = 1
-            fields["lost_from"] = in_bloom(shape, Layout(blooms=block.a, last=block.b))
+            fields["lost_from"] = in_bloom(
+                shape, SeenLayout(blooms=block.a, last=block.b)
+            )
         pairs = [part for pair in fields.items() for part in pair]
         store.call(Call.command("HSET", keys.seen, *pairs))
 

@@ -212,9 +212,15 @@ def test_what_a_damaged_partition_is_to_have_is_held_until_its_repair(
 
     assert done.exit_code == ExitCode.INCOMPLETE, done.output
     assert "partition 0 is set aside: its key" in done.stderr
-    assert "frontier crawl repair site-7" in done.stderr
+    assert "frontier crawl repair --crawl site-7" in done.stderr
     said = json.loads(done.stdout)
     assert (said["ready"], said["held"]) == (1, 2)
+
+    assert [line.split(",")[0] for line in said["anew"]] == [
+        "pages",
+        "limits of the crawl",
+    ]
+    assert all(line in done.stderr.replace("\n", " ") for line in said["anew"])
 
     assert Repair(lost.store, lost.namespace, "site-7").run().queued == 2
     assert (lost.scan(0).ready, lost.scan(1).ready) == (2, 1)

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from frontier.queue.push import MAX_URLS, SeenConfig
+from frontier.seen.config import MAX_URLS, SeenConfig
 from frontier.seen.export.transfer import add, entries, reserve
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.urls.seen_hash import seen_hash

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings, seen_config
-from frontier.errors import CannotCarry, LayoutStale, SeenFileMismatch
-from frontier.model import Layout
-from frontier.queue.push import MAX_URLS, TEST, Push, push_call, pushed
+from frontier.errors import CannotCarry, SeenFileMismatch
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.export.transfer import Import, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
@@ -53,7 +53,7 @@ class Crawl:
         verdicts = {}
         for number in range(PARTITIONS):
             mine = [n for n in range(first, end) if n % PARTITIONS == number]
-            layout, keys = Layout(), self.keys.partition(number)
+            layout, keys = SeenLayout(), self.keys.partition(number)
             while mine:
                 some = mine[:MAX_URLS]
                 pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in some]
@@ -144,7 +144,7 @@ def test_short_sets_fit_only_sets_made_for_as_many(make, tmp_path):
     ):
         with pytest.raises(SeenFileMismatch, match="FRONTIER_SEEN_SET_BITS"):
             other.take(tmp_path / "f")
-        assert other.layout(0) == Layout()
+        assert other.layout(0) == SeenLayout()
 
 
 def test_filters_are_not_mixed_with_what_a_crawl_has_seen(make, tmp_path):

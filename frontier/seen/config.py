@@ -1,0 +1,108 @@
+"""The shared tiers of the seen test: how a crawl has configured them, and their size.
+
+What always holds:
+
+1.  The keys of a push follow from the `SeenLayout` of the partition's seen-set, and
+    from the crawl's `SeenConfig`, which never changes. So any node can compute them.
+2.  A layout only grows, but for an era that is given up. A script does nothing if the
+    layout that its keys were computed from is not the current one, and returns that:
+    `LayoutStale`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import StoreError
+from frontier.seen import bloom, intset
+from frontier.seen.intset import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_URLS = 100
+"""URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
+else meanwhile."""
+
+MAX_BLOOMS = 32
+"""Generations of a Bloom tier: each holds four times as many URLs as the one before."""
+
+_space = functools.cache(intset.space)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLayout:
+    """The size of a partition's seen-set."""
+
+    buckets: int = 0
+    """Of the set tier; 0 before anything was put into it."""
+    count: int = 0
+    """URLs in the set tier."""
+    blooms: int = 0
+    """Bloom generations."""
+    last: int = 0
+    """URLs in the last of them."""
+    era: int = 0
+    """How many sets were given up before this one."""
+
+
+class LayoutStale(StoreError):
+    """A seen-set has grown since the keys of a push were computed."""
+
+    def __init__(self, layout: SeenLayout) -> None:
+        super().__init__(f"the seen-set has another layout: {layout}")
+        self.layout = layout
+
+
+@dataclass(frozen=True, slots=True)
+class SeenConfig:
+    """The shared tiers of a crawl and what their first generation is sized for."""
+
+    has_bloom: bool
+    has_set: bool
+    capacity: int
+    """URLs that a partition's first Bloom generation holds."""
+    error_rate: float
+    set_bits: int = 64
+    native: bool = False
+    """Whether the server's own filter (``BF.*``) is the Bloom tier."""
+
+    @property
+    def first(self) -> int:
+        """URLs for which a partition's first generation is made."""
+        # At least a whole push, so that none begins with more than it may hold.
+        return max(self.capacity, MAX_URLS)
+
+    @property
+    def space(self) -> intset.Space:
+        """What the set keeps of a mark, and where."""
+        return _space(self.set_bits, self.first)
+
+    def allows(self, layout: SeenLayout) -> bool:
+        """Whether a seen-set that was only pushed to may have *layout*."""
+        buckets = max(layout.buckets, self.space.groups)
+        most = self.space.groups << LEVELS
+        fits = self.space.wanted(layout.count) <= buckets <= most
+        return (fits or not self.has_set) and layout.blooms <= MAX_BLOOMS
+
+    def generation(self, number: int) -> bloom.Generation:
+        """Bloom generation *number* of a partition, from 0."""
+        return bloom.generation(number, self.first, self.error_rate)
+
+    def filters(self, layout: SeenLayout, adding: int) -> Iterator[Any]:
+        """What the script must know of each Bloom generation, and of one to be made."""
+        if self.native:
+            # A filter of the server's grows by itself: each part has half the error
+            # of the one before, and the first has half of what is asked.
+            yield (0, self.first, self.error_rate)
+        elif self.has_bloom:
+            for number in range(layout.blooms + self._must_grow(layout, adding)):
+                made = self.generation(number)
+                yield (made.bits, made.hashes)
+
+    def _must_grow(self, layout: SeenLayout, adding: int) -> bool:
+        if layout.blooms == 0:
+            return True
+        return layout.last + adding > self.generation(layout.blooms - 1).capacity

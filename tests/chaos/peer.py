@@ -1,0 +1,41 @@
+"""The same kills for scrapy-redis: what the oracle must find there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frontier.testing.oracle import RequestLog
+from tests.chaos.oracle import Facts
+from tests.chaos.trial import DELAY, SLACK, Trial
+
+if TYPE_CHECKING:
+    from tests.chaos.durable import Lease
+
+
+class PeerTrial(Trial):
+    """A crawl by nodes of scrapy-redis; it has no leases and no archive."""
+
+    _command = ("runspider", "benchmarks/chaos/peer_spider.py")
+
+    def _settings(self, node_id: str) -> dict[str, object]:
+        return {"SCHEDULER_PERSIST": True}
+
+    def _sample(self) -> None:
+        pass
+
+    def _held_by(self, node_id: str) -> list[Lease]:
+        return []
+
+    def _excuse(self, node_id: str) -> None:
+        pass
+
+    def _facts(self) -> Facts:
+        self._end_nodes()
+        return Facts(
+            expected=self._expected,
+            log=RequestLog.read(self._requests),
+            in_flight=self._in_flight,
+            delay=DELAY,
+            slack=SLACK,
+            ends=False,
+        )

@@ -1,0 +1,199 @@
+"""What happens to the store, and to the way there."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tests.chaos.plan import Way
+from tests.chaos.several import DurableCluster, DurableService
+from tests.chaos.stage import Stage
+
+if TYPE_CHECKING:
+    from frontier.testing.oracle import RequestLog
+    from tests.chaos.plan import Event, Plan
+
+EXTRA_DELAY = 0.1
+"""Seconds by which a slow wire makes bytes late, in each direction."""
+BEHIND = 0.5
+"""Seconds for which a replica falls behind before its primary fails."""
+UNACKED = 0.25
+"""Seconds that it takes from the end of an answer to its ack on the replica."""
+UNWATCHED = 2.0
+"""Seconds that Sentinel takes from the last answer of a primary to its end."""
+NOTICED = 2.0
+"""Seconds after a promotion by which all nodes have left a primary that lives on."""
+
+
+class StoreFaults(Stage):
+    """Has a method for each kind of event that is not a node's."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._forgotten: list[tuple[float, float, frozenset[str]]] = []
+        """Faults injected into the store: from when to when what was fetched may
+        have been in flight, in seconds of the epoch; and what was reserved then."""
+        self._asked = 0.0
+        self._lately: deque[tuple[float, frozenset[str]]] = deque(maxlen=100)
+        """What was reserved when, where a replica may be behind."""
+
+    def _sample(self) -> None:
+        """See what is reserved, and whether Sentinel did what nobody asked it to."""
+        store = self._store
+        if self._away or not isinstance(store, DurableService):
+            return
+        now = time.monotonic()
+        if now - self._asked > 0.2:
+            self._asked = now
+            if store.promoted():
+                self._note("Sentinel took the primary for dead: the machine is busy")
+                self._note_failover(time.time() - UNWATCHED, NOTICED)
+                return
+        urls = itertools.chain(*self._witness.reserved().values())
+        self._lately.append((time.time(), frozenset(urls)))
+
+    def _restart(self, event: Event) -> None:
+        if not self._lose_the_store():
+            return
+        self._note(f"kill the store for {event.seconds:.2f} s")
+        self._store.kill(event.pick)
+        self._note_fault()
+
+        def start() -> None:
+            self._store.revive(event.pick)
+            self._when(self._store.whole, self._regain_the_store)
+
+        self._in(event.seconds, start)
+
+    def _pause(self, event: Event) -> None:
+        if not self._lose_the_store():
+            return
+        self._note(f"pause the store for {event.seconds:.2f} s")
+        self._store.signal(signal.SIGSTOP, event.pick)
+        self._note_fault()
+
+        def resume() -> None:
+            self._store.signal(signal.SIGCONT, event.pick)
+            self._when(self._store.whole, self._regain_the_store)
+
+        self._in(event.seconds, resume)
+
+    def _slow(self, event: Event) -> None:
+        self._note(f"slow wire for {event.seconds:.2f} s")
+        self._slow_down(EXTRA_DELAY)
+
+        def restore() -> None:
+            self._note("the wire is quick again")
+            self._slow_down(0.0)
+
+        self._in(event.seconds, restore)
+
+    def _cut(self, _: Event) -> None:
+        self._note("cut all connections")
+        self._cut_wires()
+
+    def _migrate(self, event: Event) -> None:
+        store = self._store
+        assert isinstance(store, DurableCluster)
+        tags = self._witness.tags
+        first = event.pick * len(tags) // 12
+        self._note(f"move slots for {event.seconds:.2f} s, {event.gap:.2f} s each")
+        store.migrate(tags[first:] + tags[:first], event.seconds, event.gap)
+
+        def look() -> None:
+            self._note(f"{store.moved} slots with {store.keys_moved} keys are moved")
+
+        self._in(event.seconds, look)
+
+    def _failover(self, event: Event) -> None:
+        store = self._store
+        assert isinstance(store, DurableService)
+        if not store.whole():
+            self._note("there is no replica that could be promoted")
+        elif event.gap:
+            store.fall_behind(event.gap)
+            self._in(BEHIND, lambda: self._fail(store, event))
+        else:
+            self._fail(store, event)
+
+    def _fail(self, store: DurableService, event: Event) -> None:
+        assert event.way is not None
+        if not self._lose_the_store():
+            return
+        failed = time.time() - event.gap
+        self._note(f"the primary fails by {event.way}, {event.gap:.2f} s ahead")
+        store.fail(event.way)
+        begin = time.monotonic()
+
+        def go_on() -> None:
+            seconds = time.monotonic() - begin
+            self._note(f"the replica is promoted after {seconds:.2f} s")
+            lives = event.way is not Way.KILL
+            self._note_failover(failed, NOTICED if lives else 0.0)
+            self._regain_the_store()
+            self._in(event.seconds, come_back)
+
+        def come_back() -> None:
+            self._note("the old primary is there")
+            store.come_back()
+            self._when(
+                store.whole, lambda: self._note("it follows the new one"), vital=False
+            )
+
+        self._when(store.promoted, go_on)
+
+    # What they have in common.
+
+    def _slow_down(self, seconds: float) -> None:
+        for wire in self._store.wires:
+            wire.delay = seconds
+
+    def _cut_wires(self, name: str = "") -> None:
+        for wire in self._store.wires:
+            wire.cut(name)
+
+    def _lose_the_store(self) -> bool:
+        """Remember what is reserved; whether the store was there."""
+        if self._away:
+            self._note("the store is away already")
+            return False
+        self._store.hold()
+        self._looked = time.time()
+        self._reserved_before = self._witness.reserved()
+        self._in_flight.update(itertools.chain(*self._reserved_before.values()))
+        self._away += 1
+        self._takeovers.forget()  # an outage prolongs a recovery, and rightly
+        return True
+
+    def _note_failover(self, failed: float, lasts: float) -> None:
+        """Acks may be lost of what was not acked at *failed*, and until *lasts* s."""
+        since = failed - UNACKED
+        before = frozenset().union(*(u for at, u in self._lately if at >= since))
+        reserved = frozenset[str]()
+        if self._away:
+            reserved = frozenset(itertools.chain(*self._reserved_before.values()))
+        self._in_flight.update(before - reserved)  # the others are excused already
+        self._forgotten.append((since, time.time() + lasts, reserved | before))
+
+    def _note_fault(self) -> None:
+        """What was fetched since the store was looked at was in flight as well."""
+        reserved = frozenset(itertools.chain(*self._reserved_before.values()))
+        self._forgotten.append((self._looked, time.time(), reserved))
+
+    def _regain_the_store(self) -> None:
+        self._away -= 1
+        self._store.release()
+        self._note("the store is back")
+
+    def _excuse_forgotten(self, log: RequestLog) -> None:
+        """What was in flight at a fault of the store may be fetched once more.
+
+        And what was done, but not copied at a failover. What was reserved is excused
+        already.
+        """
+        for since, until, reserved in self._forgotten:
+            late = {e.url for e in log.entries if e.end >= since and e.start <= until}
+            self._in_flight.update(late - reserved)

