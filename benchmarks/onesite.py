@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.nodes import Process
 from benchmarks.harness import Figures, Report, alternate, environment
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.chaos.nodes import Process
 
 if TYPE_CHECKING:
     from benchmarks.harness import Options

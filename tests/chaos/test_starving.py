@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from benchmarks.chaos.starving import Starving, waited
+from tests.chaos.starving import Starving, waited
 
 
 def test_who_waits_for_half_of_a_window_starves_and_is_told_of_once():
