@@ -63,7 +63,7 @@ def prose(path: Path) -> str:
 
 def findings(text: str, made: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
     """``line: word -> instead`` for each of the words in *text*."""
-    text = re.sub(r"`[^`\n]*`", lambda found: " " * len(found[0]), text)  # names
+    text = re.sub(r"(`+)[^`\n]*\1", lambda found: " " * len(found[0]), text)  # names
     for pattern, instead in made:
         for found in pattern.finditer(text):
             said = re.sub(r"\s+", " ", found[0])

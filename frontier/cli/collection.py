@@ -233,7 +233,7 @@ def import_sources(
 
     A TARGET is a path or a URL of one, or of a manifest that lists WACZ files, or a
     directory of WARC and WACZ files.
-    What is in the index already is passed over; an import that was cut off goes
+    What is in the index already is skipped; an import that was cut off goes
     on where it was. Without a TARGET, with what is queued.
     """
     from frontier.collection.import_ import Import
@@ -295,7 +295,7 @@ def status(
     collection: Collection = "",
     as_json: Json = False,
 ) -> None:
-    """Tell what is in a collection: its crawls, its payloads, what waits."""
+    """Show what is in a collection: its crawls, its payloads, what waits."""
     from frontier.collection.summary import look
     from frontier.errors import UnknownCollection
     from frontier.store.keys import collection_keys
@@ -318,7 +318,7 @@ def commit(
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Offer a crawl's payloads to all crawls. One that was cut off goes on.
+    """Offer a crawl's payloads to all crawls. A commit that was interrupted goes on.
 
     The last node of a crawl does it by itself.
     """
@@ -410,7 +410,7 @@ def purge(
 ) -> None:
     """Take out of the index the crawls that a manifest does not list.
 
-    Tells what it would do, and does it with --yes. Not while a crawl runs.
+    Shows its plan, and does it with --yes. Not while a crawl runs.
     """
     from frontier.collection.purge import plan, require_idle
     from frontier.collection.purge import purge as run_purge
@@ -447,7 +447,7 @@ def check(
     collection: Collection = "",
     as_json: Json = False,
 ) -> None:
-    """Look for entries that lead nowhere, wrong counts, and what others left."""
+    """Look for entries that lead nowhere, wrong counts, and what other tools left."""
     from frontier.collection.check import Check
     from frontier.store.keys import collection_keys
 

@@ -28,8 +28,8 @@ from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeds import seed
-from frontier.errors import ConfigurationError, CrawlClosed, CrawlLost
-from frontier.store.keys import CrawlKeys
+from frontier.errors import ConfigurationError, CrawlClosed, CrawlLost, OtherSchema
+from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -189,7 +189,7 @@ def run(
             help="A spider of the Scrapy project that this directory is in.",
         ),
     ] = "",
-    nodes: Annotated[int, typer.Option(min=1, max=100, help="Processes to start.")] = 2,
+    nodes: Annotated[int, typer.Option(min=1, max=100, help="Nodes to start.")] = 2,
     scope: Annotated[
         str,
         typer.Option(help="What site follows: host (default), domain, prefix or all."),
@@ -314,7 +314,10 @@ def list_all(
             "is damaged: delete it; frontier crawl rebuild then makes the crawl again "
             "from journals, and frontier crawl close ends it"
         )
-    if damaged:
+    others = [crawl for crawl in crawls if crawl.schema not in {"", f"{SCHEMA}"}]
+    for crawl in others:
+        complain(str(OtherSchema(crawl.crawl_id, crawl.schema, SCHEMA)))
+    if damaged or others:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 

@@ -44,7 +44,7 @@ def repair(
     """Put right the partitions of a crawl that are set aside, whether nodes run or not.
 
     Their counts are made again from their lists, and what was held for them is queued.
-    Keys of a type that nobody here writes are removed; what is lost with them is told.
+    Keys of a type that the frontier never writes are removed; what is lost is named.
     """
     from frontier.node.repair import Repair
 

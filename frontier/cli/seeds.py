@@ -79,7 +79,7 @@ def seed(
 
     A seed is a URL, or a JSON object with url, method, headers, body, meta,
     priority, callback and cb_kwargs; a file has one a line. A line that is no
-    seed is named and left out. A run that broke off goes on where it was.
+    seed is named and left out. An interrupted run goes on where it was.
     """
     from frontier.cli.project_urls import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT
@@ -183,7 +183,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
     from frontier.urls.canon.rulesets import SCRAPY
     from frontier.urls.partition import QueueAddresses
 
-    salt = store.call(Call.command("HGET", crawl.keys.meta(), "carried"))
+    salt = store.call(Call.command("HGET", crawl.keys.meta(), "start_salt"))
     return SeedPushes(
         QueueAddresses(crawl.config, BlockingAddresses(store, crawl.keys).find),
         identities.fingerprint,

@@ -35,7 +35,7 @@ SERVER_FACTS = (
 @app.command()
 @with_store
 def status(place: Place, as_json: Json = False) -> None:
-    """Tell whether the store runs and what it holds; starts nothing."""
+    """Say whether the store runs and what it holds; starts nothing."""
     facts = _server(place.redis_url) if place.redis_url else _embedded(place.store_dir)
     if as_json:
         show_json(facts)

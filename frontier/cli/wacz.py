@@ -106,7 +106,7 @@ def check(
     against: Against = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what is wrong with WACZ files; what they require is looked for beside."""
+    """Show what is wrong with WACZ files; what they require is looked for beside."""
     from frontier.status.validate import printable
     from frontier.wacz.check import check as judge
 

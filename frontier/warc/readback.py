@@ -29,6 +29,7 @@ _NAME = re.compile(
     r"(?P<crawl>.+)-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz(?:\.open)?"
 )
 _EXCHANGED = frozenset({"request", "response", "revisit"})
+_STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])? ([0-9]{3})(?![0-9])")
 _SIZE = re.compile(r"[0-9]{1,15}")
 _GAP = b"\r\n\r\n"
 PASSING = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
@@ -77,11 +78,12 @@ def _asked(request: Found) -> str:
 
 def _answered(found: Found) -> str:
     """The URL of an answer that ends something."""
-    status = http(found.block)[0]
+    line = _STATUS.match(found.block)
+    status = int(line[1]) if line else 0
     if found.headers.get("warc-profile") == NOT_MODIFIED:
-        status = "304"  # that block is empty
+        status = 304  # that block is empty
     url = found.headers.get("warc-target-uri")
-    return url if status and int(status) not in PASSING else ""
+    return url if status and status not in PASSING else ""
 
 
 LIMIT = 1 << 28

@@ -23,10 +23,6 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CollectionKeys, CrawlKeys, PartitionKeys, RegistryKeys
 from tests.test_docs import headings, patterns_of_keys
 
-# A node that its store has failed leaves a connection to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 PAGES = 150
 BEFORE = 25
 """Pages that are fetched before anything is written."""
@@ -61,7 +57,7 @@ OF_A_PARTITION = {
     "spilled": ("list", []),
     "reserved": ("hash", ["1", "999"]),
     "started": ("set", []),
-    "polite": ("hash", ["h1.example"]),
+    "next_allowed": ("hash", ["h1.example"]),
     "groups": ("hash", ["x"]),
     "spent": ("hash", ["pages:h1.example", "bytes:h1.example"]),
     "dead": ("list", []),
@@ -78,7 +74,7 @@ OF_A_CRAWL = {
     "nodes": ("hash", ["a", "x"]),
     "epoch": ("string", []),
     "reports": ("hash", ["a"]),
-    "starts": ("hash", ["x"]),
+    "seed_lists": ("hash", ["x"]),
     "start_lock": ("string", []),
     "hints": ("list", []),
     "order": ("string", []),
