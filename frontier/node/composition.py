@@ -116,6 +116,9 @@ class Whole(Protocol):
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
 
+    def report(self) -> Mapping[str, Any]:
+        """Figures of the node, for the crawl's report."""
+
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has decided about *pushes*: a letter for each."""
 
@@ -303,7 +306,7 @@ class Composition:
             node_id=config.node_id,
             order=config.order,
             ttl=ttl,
-            report=owner.report,
+            report=node.report,
             busy=lambda: owner.is_busy() or self.restoring.busy,
             on_finished=node.on_finished,
             on_order=node.on_order,

@@ -370,6 +370,21 @@ class Node:
         """How many reservations of dead nodes this one put back."""
         return self._parts.heartbeat.reclaimed
 
+    def report(self) -> dict[str, Any]:
+        """Figures of this node, for the crawl's report."""
+        figures = {
+            "opened": self.opened_at,
+            "seconds": round(time.time() - self.opened_at, 1),
+            "reclaimed": self.reclaimed,
+            "partitions": self.partitions_held,
+            **self._owner.figures(),
+        }
+        if self.archive is not None:
+            counters = self.archive.counters
+            figures["archive"] = counters.report()
+            figures["shares"] = counters.statistics.report()
+        return figures
+
     def leave(self) -> None:
         """Give back what is not started, and each partition when it is done.
 
@@ -429,7 +444,7 @@ class Node:
         await self._parts.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> None:
-        report = self._owner.report()  # while there is an archive, and leases
+        report = self.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         if graceful:
             await self.inbox.put_back(list(self.inbox.open.values()))

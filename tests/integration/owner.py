@@ -51,7 +51,7 @@ class Owner:
     def is_busy(self):
         return self.busy
 
-    def report(self):
+    def figures(self):
         return {"pages": len(self.verdicts)}
 
 
