@@ -132,6 +132,17 @@ def test_every_command_and_every_option_has_help(path):
             assert parameter.help, parameter.name
 
 
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_takes_a_crawl_in_the_same_way(path):
+    named = [
+        parameter.opts
+        for parameter in COMMANDS[path].params
+        if "CRAWL_ID" in str(parameter.metavar)
+    ]
+
+    assert all(options == ["--crawl"] for options in named)
+
+
 def test_every_exit_code_is_documented_and_every_documented_one_exists():
     said = column("cli.md", r"(\d+) \| `(\w+)`")
 

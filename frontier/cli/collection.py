@@ -17,16 +17,13 @@ from frontier.cli.collection_report import (
     purge_rows,
 )
 from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
     Compat,
     Json,
-    Namespace,
-    RedisUrl,
+    Place,
     Root,
-    StoreDir,
     Yes,
-    connected,
+    with_namespace,
+    with_store,
 )
 from frontier.cli.output import ExitCode, say, show, show_json
 from frontier.cli.progress import bar
@@ -71,11 +68,18 @@ Collection = Annotated[
         help="The collection; the default one has no name.",
     ),
 ]
-CrawlId = Annotated[str, typer.Argument(metavar="CRAWL_ID", callback=_crawl_id)]
+CrawlId = Annotated[
+    str,
+    typer.Option(
+        "--crawl", metavar="CRAWL_ID", callback=_crawl_id, help="Which crawl."
+    ),
+]
 
 
 @app.command("import")
+@with_namespace
 def import_sources(
+    place: Place,
     targets: Annotated[
         list[str] | None, typer.Argument(metavar="[TARGET]...", show_default=False)
     ] = None,
@@ -109,9 +113,6 @@ def import_sources(
         ),
     ] = "",
     collection: Collection = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Let crawls refer to the payloads of others: a WACZ, WARC, CDX, crawl.log.
@@ -128,9 +129,9 @@ def import_sources(
 
     labels = {label_of(rules)} if rules else set()
     require_compat(compat)
-    with connected(redis_url, store_dir, create=True) as store:
+    with place.connected(create=True) as store:
         keys = collection_keys(store, collection)
-        under = Comparison(labels or of_crawls(store, keys, namespace), say)
+        under = Comparison(labels or of_crawls(store, keys, place.namespace), say)
         run = Import(
             store,
             keys,
@@ -152,16 +153,16 @@ def import_sources(
 
 
 @app.command("list")
+@with_store
 def list_all(
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """List the collections in the store."""
     from frontier.collection.summary import collections, look
     from frontier.store.keys import collection_keys
 
-    with connected(redis_url, store_dir) as store:
+    with place.connected() as store:
         found = [
             look(store, collection_keys(store, name)) for name in collections(store)
         ]
@@ -174,10 +175,10 @@ def list_all(
 
 
 @app.command()
+@with_store
 def status(
+    place: Place,
     collection: Collection = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
     as_json: Json = False,
 ) -> None:
     """Tell what is in a collection: its crawls, its payloads, what waits."""
@@ -185,7 +186,7 @@ def status(
     from frontier.errors import UnknownCollection
     from frontier.store.keys import collection_keys
 
-    with connected(redis_url, store_dir) as store:
+    with place.connected() as store:
         seen = look(store, collection_keys(store, collection))
     if collection and seen.is_empty:
         raise UnknownCollection(collection)
@@ -196,13 +197,12 @@ def status(
 
 
 @app.command()
+@with_namespace
 def commit(
+    place: Place,
     crawl_id: CrawlId,
     yes: Yes = False,
     collection: Collection = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
 ) -> None:
     """Offer a crawl's payloads to all crawls. One that was cut off goes on.
 
@@ -214,7 +214,7 @@ def commit(
     from frontier.store.client import Call
     from frontier.store.keys import collection_keys
 
-    with connected(redis_url, store_dir) as store:
+    with place.connected() as store:
         keys = collection_keys(store, collection)
         digests, uncommitted, committed = store.run(
             [
@@ -225,7 +225,7 @@ def commit(
         )
         if not uncommitted and not committed:
             raise NotUncommitted(crawl_id)
-        if runs(store, namespace, crawl_id) and not yes:
+        if runs(store, place.namespace, crawl_id) and not yes:
             raise CollectionInUse(
                 f"{crawl_id} is open, and what its nodes add later is not committed "
                 "before it ends; close it, or say --yes"
@@ -246,13 +246,12 @@ def commit(
 
 
 @app.command()
+@with_namespace
 def cancel(
+    place: Place,
     crawl_id: CrawlId,
     yes: Yes = False,
     collection: Collection = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
 ) -> None:
     """Forget what an uncommitted crawl has put into the index. WARC files stay.
 
@@ -264,7 +263,7 @@ def cancel(
     from frontier.store.client import Call
     from frontier.store.keys import collection_keys
 
-    with connected(redis_url, store_dir) as store:
+    with place.connected() as store:
         keys = collection_keys(store, collection)
         digests, there = store.run(
             [
@@ -274,7 +273,7 @@ def cancel(
         )
         if not there:
             raise NotUncommitted(crawl_id)
-        running = runs(store, namespace, crawl_id)
+        running = runs(store, place.namespace, crawl_id)
         when = "when the crawl ends" if running else "now"
         show([Text(f"{digests:,} payload digests of {crawl_id} are forgotten {when}")])
         require_yes(yes=yes)
@@ -282,7 +281,9 @@ def cancel(
 
 
 @app.command()
+@with_store
 def purge(
+    place: Place,
     manifest: Annotated[str, typer.Argument(metavar="MANIFEST")],
     force: Annotated[
         bool,
@@ -291,8 +292,6 @@ def purge(
     yes: Yes = False,
     root: Root = None,
     collection: Collection = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
     as_json: Json = False,
 ) -> None:
     """Take out of the index the crawls that a manifest does not list.
@@ -304,7 +303,7 @@ def purge(
     from frontier.store.keys import collection_keys
 
     keep = _crawls_of(manifest, root, force=force)
-    with connected(redis_url, store_dir) as store:
+    with place.connected() as store:
         keys = collection_keys(store, collection)
         require_idle(store, keys)
         planned = plan(store, keys, keep)
@@ -325,20 +324,20 @@ def purge(
 
 
 @app.command()
+@with_store
 def check(
+    place: Place,
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what has one right answer.")
     ] = False,
     collection: Collection = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
     as_json: Json = False,
 ) -> None:
     """Look for entries that lead nowhere, wrong counts, and what others left."""
     from frontier.collection.check import Check
     from frontier.store.keys import collection_keys
 
-    with connected(redis_url, store_dir) as store, bar("digests", None) as progress:
+    with place.connected() as store, bar("digests", None) as progress:
         keys = collection_keys(store, collection)
         found = Check(store, keys, repair=repair, progress=progress).run()
     if as_json:

@@ -14,15 +14,13 @@ from frontier.cli.crawl_close import cancel, close
 from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.dead_letters import dead, requeue
 from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
     WARC_DIR,
     Json,
-    Namespace,
-    RedisUrl,
-    StoreDir,
+    Place,
     WarcDir,
-    connected,
+    with_crawl,
+    with_namespace,
+    with_store,
 )
 from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
@@ -46,7 +44,9 @@ app.command()(cancel)
 
 
 @app.command()
+@with_store
 def run(
+    place: Place,
     seeds: Annotated[
         str,
         typer.Option(
@@ -83,8 +83,6 @@ def run(
     limit_bytes: Annotated[
         int, typer.Option(min=0, help="End it after so many bytes of responses.")
     ] = 0,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
     warc_dir: WarcDir = WARC_DIR,
 ) -> None:
     """Crawl with several nodes on this machine, then print the report.
@@ -117,13 +115,13 @@ def run(
     else:
         arguments = {**site_arguments(seeds, scope or "host"), **arguments}
         project = Project.bundled()
-    config = configuration(settings, store_dir, warc_dir, project.settings)
+    config = configuration(settings, place.store_dir, warc_dir, project.settings)
     plan = Plan(
         project=project,
         spider=spider or SITE,
         arguments=arguments,
         nodes=nodes,
-        redis_url=redis_url,
+        redis_url=place.redis_url,
         config=config,
         settings=settings,
     )
@@ -165,17 +163,16 @@ def _with_limits(
 
 
 @app.command("list")
+@with_namespace
 def list_all(
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """List all crawls in the store, the newest first."""
     from frontier.status.snapshot import DAMAGED, list_crawls
 
-    with connected(redis_url, store_dir) as store:
-        crawls = list_crawls(store, namespace)
+    with place.connected() as store:
+        crawls = list_crawls(store, place.namespace)
     damaged = [crawl.crawl_id for crawl in crawls if crawl.state == DAMAGED]
     if as_json:
         show_json({"crawls": [asdict(crawl) for crawl in crawls]})
@@ -185,7 +182,7 @@ def list_all(
         show([Text("no crawls yet")])
     for crawl_id in damaged:
         complain(
-            f"the key {CrawlKeys(namespace, crawl_id).meta()} of the crawl {crawl_id} "
+            f"the key {CrawlKeys(place.namespace, crawl_id).meta()} of {crawl_id} "
             "is damaged: delete it; frontier crawl rebuild then makes the crawl again "
             "from journals, and frontier crawl close ends it"
         )
@@ -194,14 +191,10 @@ def list_all(
 
 
 @app.command()
+@with_crawl
 def status(
-    crawl_id: Annotated[
-        str, typer.Argument(metavar="[CRAWL_ID]", help="Default: the newest.")
-    ] = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
+    place: Place,
     warc_dir: WarcDir = WARC_DIR,
-    namespace: Namespace = NAMESPACE,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -211,10 +204,10 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Report on a crawl, running or not."""
-    from frontier.status.snapshot import newest_crawl, snapshot
+    from frontier.status.snapshot import snapshot
 
-    with connected(redis_url, store_dir) as store:
-        seen = snapshot(store, namespace, crawl_id or newest_crawl(store, namespace))
+    with place.connected() as store:
+        seen = snapshot(store, place.namespace, place.crawl_id(store))
     files = WarcFiles.of(warc_dir.absolute(), seen.crawl_id)
     if plot is not None:
         draw_shares(plot, seen)

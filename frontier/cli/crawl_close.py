@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Namespace,
-    RedisUrl,
-    StoreDir,
-    Yes,
-    connected,
-)
+from frontier.cli.options import CrawlId, Place, Yes, with_namespace
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.progress import bar
 from frontier.errors import ConfigurationError, CrawlClosed
@@ -27,10 +19,10 @@ if TYPE_CHECKING:
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore, Call
 
-CrawlId = Annotated[str, typer.Argument(metavar="CRAWL_ID")]
 
-
+@with_namespace
 def close(
+    place: Place,
     crawl_id: CrawlId,
     yes: Yes = False,
     remove_frontier: Annotated[
@@ -40,9 +32,6 @@ def close(
             help="Also remove its queues and what it has seen; also if it had ended.",
         ),
     ] = False,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
 ) -> None:
     """End a crawl that no node runs; what is left in its queues is not fetched.
 
@@ -55,8 +44,8 @@ def close(
     from frontier.store.keys import CrawlKeys
     from frontier.store.scripts import CRAWL_CLOSE
 
-    with connected(redis_url, store_dir) as store:
-        seen = snapshot(store, namespace, crawl_id)
+    with place.connected() as store:
+        seen = snapshot(store, place.namespace, crawl_id)
         left = seen.queue.ready + seen.queue.reserved
         if left and seen.state == "open" and not yes:
             raise ConfigurationError(
@@ -68,20 +57,22 @@ def close(
                 f"what {crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
                 "forgotten, and its queues; say --yes to do so"
             )
-        keys = CrawlKeys(namespace, crawl_id)
+        keys = CrawlKeys(place.namespace, crawl_id)
         ttl_ms = int(Config().lease_ttl * 1000)
         done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
         if done == 0:
             complain(f"the crawl {crawl_id} is in use; stop its nodes first")
             raise typer.Exit(ExitCode.IN_USE)
-        _retire(store, namespace, seen)
+        _retire(store, place.namespace, seen)
         show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
         if remove_frontier:
-            _remove(store, namespace, crawl_id)
+            _remove(store, place.namespace, crawl_id)
             show([Text("its queues and what it had seen are removed")])
 
 
+@with_namespace
 def cancel(
+    place: Place,
     crawl_id: CrawlId,
     yes: Yes = False,
     collection: Annotated[
@@ -92,9 +83,6 @@ def cancel(
             help="Of the crawl, where no node runs that knows it.",
         ),
     ] = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
 ) -> None:
     """End a crawl on all its nodes, and do not offer its payloads to other crawls.
 
@@ -106,8 +94,8 @@ def cancel(
     from frontier.status.snapshot import snapshot
     from frontier.store.keys import CrawlKeys
 
-    with connected(redis_url, store_dir) as store:
-        seen = snapshot(store, namespace, crawl_id)
+    with place.connected() as store:
+        seen = snapshot(store, place.namespace, crawl_id)
         if seen.state == "open" and not yes:
             left = seen.queue.ready + seen.queue.reserved
             raise ConfigurationError(
@@ -115,11 +103,11 @@ def cancel(
                 "fetched, and its payloads would not be offered to other crawls; say "
                 "--yes to cancel it all the same"
             )
-        keys = CrawlKeys(namespace, crawl_id)
+        keys = CrawlKeys(place.namespace, crawl_id)
         done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
         if not done:
             raise CrawlClosed(crawl_id)
-        _retire(store, namespace, seen)
+        _retire(store, place.namespace, seen)
         if not live:
             _forget_payloads(store, collection, crawl_id)
     show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])

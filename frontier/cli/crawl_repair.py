@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Json,
-    Namespace,
-    RedisUrl,
-    StoreDir,
-    connected,
-)
+from frontier.cli.options import CrawlId, Json, Place, with_namespace
 from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
@@ -39,15 +31,14 @@ MAX_NAMED = 20
 """Partitions, keys or losses that are named; the rest are counted."""
 
 
+@with_namespace
 def repair(
-    crawl_id: Annotated[str, typer.Argument(metavar="CRAWL_ID")],
+    place: Place,
+    crawl_id: CrawlId,
     partition: Annotated[
         list[int] | None,
         typer.Option(metavar="N", help="Only this partition; may be given again."),
     ] = None,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Put right the partitions of a crawl that are set aside, whether nodes run or not.
@@ -57,8 +48,8 @@ def repair(
     """
     from frontier.node.repair import Repair
 
-    with connected(redis_url, store_dir) as store:
-        made = Repair(store, namespace, crawl_id)
+    with place.connected() as store:
+        made = Repair(store, place.namespace, crawl_id)
         chosen = sorted(set(partition or ()))
         if chosen and not 0 <= chosen[0] <= chosen[-1] < made.partitions:
             raise ConfigurationError(
@@ -102,10 +93,10 @@ def _complain(lost: list[str]) -> None:
 """Bad entries that are named; the rest are counted."""
 
 
+@with_namespace
 def rebuild(
-    crawl_id: Annotated[
-        str, typer.Option("--crawl", metavar="CRAWL_ID", help="The crawl to restore.")
-    ],
+    place: Place,
+    crawl_id: CrawlId,
     journal: Annotated[
         list[Path],
         typer.Option(metavar="DIR", help="Journals of nodes; give those of all."),
@@ -124,9 +115,6 @@ def rebuild(
             "are gone. Others may run.",
         ),
     ] = False,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Restore the frontier of a crawl whose store was lost, from its journals.
@@ -139,11 +127,11 @@ def rebuild(
     if missing:
         if warc is not None:
             raise typer.BadParameter("--warc does not go with --missing")
-        with connected(redis_url, store_dir) as store:
-            _push_missing(store, namespace, crawl_id, journal, as_json=as_json)
+        with place.connected() as store:
+            _push_missing(store, place.namespace, crawl_id, journal, as_json=as_json)
         return
-    with connected(redis_url, store_dir, create=True) as store:
-        made = Rebuild(store, namespace, crawl_id, journal, warc)
+    with place.connected(create=True) as store:
+        made = Rebuild(store, place.namespace, crawl_id, journal, warc)
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
     _tell_skipped(outcome.bad)

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Json,
-    Namespace,
-    RedisUrl,
-    StoreDir,
-    connected,
-)
+from frontier.cli.options import Json, Place, with_crawl
 from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable, text
@@ -27,10 +19,6 @@ if TYPE_CHECKING:
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
 
-CrawlId = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Found:
@@ -39,16 +27,14 @@ class _Found:
     letters: list[Letter]
 
 
+@with_crawl
 def dead(
-    crawl_id: CrawlId = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
+    place: Place,
     as_json: Json = False,
 ) -> None:
     """List the requests that were given up, and why."""
-    with connected(redis_url, store_dir) as store:
-        found = _read(store, namespace, crawl_id)
+    with place.connected() as store:
+        found = _read(store, place)
     if as_json:
         rows = [
             {
@@ -71,15 +57,13 @@ def dead(
     show(Text(line) for line in lines or ["nothing was given up"])
 
 
+@with_crawl
 def requeue(
+    place: Place,
     urls: Annotated[
         list[str] | None, typer.Argument(metavar="[URL...]", show_default=False)
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that can be read.")] = False,
-    crawl_id: CrawlId = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Put requests that were given up back to their queues, in an open crawl."""
@@ -90,9 +74,9 @@ def requeue(
     if bool(wanted) == every:
         raise ConfigurationError("requeue needs either URLs or --all")
     revived, left = 0, 0
-    with connected(redis_url, store_dir) as store:
+    with place.connected() as store:
         while True:  # what is read at once is capped
-            found = _read(store, namespace, crawl_id)
+            found = _read(store, place)
             keys = found.crawl.keys
             chosen = [
                 one for one in found.letters if one.url and (every or one.url in wanted)
@@ -121,13 +105,10 @@ def requeue(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _read(store: BlockingStore, namespace: str, crawl_id: str) -> _Found:
+def _read(store: BlockingStore, place: Place) -> _Found:
     from frontier.queue.dead_letters import counted, letters
-    from frontier.seen.seen_set import stored_crawl
-    from frontier.status.snapshot import newest_crawl
 
-    chosen = crawl_id or newest_crawl(store, namespace)
-    crawl = stored_crawl(store, namespace, chosen)
+    crawl = place.crawl(store)
     counts = counted(store, crawl.keys, crawl.config.partitions)
     found = list(letters(store, crawl.keys, counts))
     return _Found(crawl, sum(counts.values()), found)

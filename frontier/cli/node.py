@@ -12,28 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.live import Live
 
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Json,
-    Namespace,
-    RedisUrl,
-    StoreDir,
-    connected,
-)
+from frontier.cli.options import Json, Place, with_crawl
 from frontier.cli.output import results, say, show, show_json
 from frontier.cli.report import busy_nodes, node_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontier.seen.seen_set import StoredCrawl
     from frontier.status.views import CrawlSnapshot
-    from frontier.store.client import BlockingStore
 
-CrawlId = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
-]
 NodeId = Annotated[str, typer.Argument(metavar="NODE_ID")]
 PAUSE = 1.0
 """Seconds between two looks."""
@@ -47,11 +34,9 @@ def group() -> None:
 
 
 @app.command("list")
+@with_crawl
 def list_nodes(
-    crawl_id: CrawlId = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
+    place: Place,
     watch: Annotated[
         bool, typer.Option("--watch", help="Look again every second, until Ctrl-C.")
     ] = False,
@@ -61,11 +46,11 @@ def list_nodes(
 
     With --watch and --json there is one object on each line.
     """
-    from frontier.status.snapshot import newest_crawl, snapshot
+    from frontier.status.snapshot import snapshot
 
-    with connected(redis_url, store_dir) as store:
-        chosen = crawl_id or newest_crawl(store, namespace)
-        looks = (snapshot(store, namespace, chosen) for _ in count())
+    with place.connected() as store:
+        chosen = place.crawl_id(store)
+        looks = (snapshot(store, place.namespace, chosen) for _ in count())
         if watch:
             _watch(looks, as_json=as_json)
             return
@@ -77,38 +62,34 @@ def list_nodes(
 
 
 @app.command()
+@with_crawl
 def drain(
+    place: Place,
     node_id: NodeId,
-    crawl_id: CrawlId = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
 ) -> None:
     """Have a node finish what it has started, hand over the rest, and exit."""
     from frontier.cluster.membership import drain
 
-    with connected(redis_url, store_dir) as store:
-        drain(store, _crawl(store, namespace, crawl_id).keys, node_id)
+    with place.connected() as store:
+        drain(store, place.crawl(store).keys, node_id)
     say(f"{node_id} will go; frontier node list --watch shows it")
 
 
 @app.command()
+@with_crawl
 def remove(
+    place: Place,
     node_id: NodeId,
-    crawl_id: CrawlId = "",
     force: Annotated[
         bool, typer.Option("--force", help="Also if it is alive; it will stop.")
     ] = False,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
 ) -> None:
     """Take out a node that is dead, so that others have its partitions at once."""
     from frontier.cluster.membership import remove
     from frontier.settings.config import Config
 
-    with connected(redis_url, store_dir) as store:
-        crawl = _crawl(store, namespace, crawl_id)
+    with place.connected() as store:
+        crawl = place.crawl(store)
         ended = remove(
             store,
             crawl.keys,
@@ -118,13 +99,6 @@ def remove(
             force=force,
         )
     say(f"{node_id} is removed; {ended:,} partitions of its are free")
-
-
-def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
-    from frontier.seen.seen_set import stored_crawl
-    from frontier.status.snapshot import newest_crawl
-
-    return stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
 
 
 def _object(seen: CrawlSnapshot) -> dict[str, Any]:

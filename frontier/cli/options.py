@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +14,9 @@ import typer
 from frontier.errors import NoStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
 
 RedisUrl = Annotated[
@@ -47,6 +51,13 @@ Namespace = Annotated[
         help="Prefix of the crawls' keys in the store.",
     ),
 ]
+Crawl = Annotated[
+    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+]
+CrawlId = Annotated[
+    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Which crawl.")
+]
+"""Of a command that changes one crawl: it has to be named."""
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text.")
 ]
@@ -69,6 +80,85 @@ Root = Annotated[
 STORE_DIR = Path(".frontier")
 WARC_DIR = Path("warcs")
 NAMESPACE = "frontier"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The store, and the crawl in it, that a command was asked to look at."""
+
+    redis_url: str = ""
+    """A server; empty for the embedded store."""
+    store_dir: Path = STORE_DIR
+    namespace: str = NAMESPACE
+    given: str = ""
+    """What `--crawl` said; empty for the newest crawl."""
+
+    @contextmanager
+    def connected(self, *, create: bool = False) -> Iterator[BlockingStore]:
+        """The store; see `connected`."""
+        with connected(self.redis_url, self.store_dir, create=create) as store:
+            yield store
+
+    def crawl_id(self, store: BlockingStore) -> str:
+        """The id that was given, or that of the newest crawl.
+
+        Raises:
+            UnknownCrawl: There is no crawl.
+        """
+        from frontier.status.snapshot import newest_crawl
+
+        return self.given or newest_crawl(store, self.namespace)
+
+    def crawl(self, store: BlockingStore) -> StoredCrawl:
+        """The crawl that was given, or the newest.
+
+        Raises:
+            UnknownCrawl: It is not there.
+        """
+        from frontier.seen.seen_set import stored_crawl
+
+        return stored_crawl(store, self.namespace, self.crawl_id(store))
+
+
+_STORE = {"redis_url": (RedisUrl, ""), "store_dir": (StoreDir, STORE_DIR)}
+_NAMESPACE = {**_STORE, "namespace": (Namespace, NAMESPACE)}
+_CRAWL = {"given": (Crawl, ""), **_NAMESPACE}
+
+
+def with_store(command: Callable[..., None]) -> Callable[..., None]:
+    """Give *command*, which takes a `Place`, the options for where the store is."""
+    return _with(command, _STORE)
+
+
+def with_namespace(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, and the option for the prefix of the crawls' keys."""
+    return _with(command, _NAMESPACE)
+
+
+def with_crawl(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, and the option that names one crawl, or else the newest."""
+    return _with(command, _CRAWL)
+
+
+def _with(
+    command: Callable[..., None], shared: Mapping[str, tuple[Any, Any]]
+) -> Callable[..., None]:
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        place = Place(**{name: given.pop(name) for name in shared})
+        command(place=place, **given)
+
+    parameters = dict(inspect.signature(command, eval_str=True).parameters)
+    del parameters["place"]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    both = [each.replace(kind=kind) for each in parameters.values()]
+    both += [
+        inspect.Parameter(name, kind, default=default, annotation=option)
+        for name, (option, default) in shared.items()
+    ]
+    run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
+    run.__annotations__ = {}  # the signature has them
+    return run
 
 
 @contextmanager

@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Json,
-    Namespace,
-    RedisUrl,
-    StoreDir,
-    connected,
-)
+from frontier.cli.options import Json, Place, with_crawl
 from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
@@ -75,16 +67,12 @@ class Counts:
     faulty: int = 0
 
 
+@with_crawl
 def seed(
+    place: Place,
     targets: Annotated[
         list[str], typer.Argument(metavar="URL|FILE|-...", help="- is standard input.")
     ],
-    crawl_id: Annotated[
-        str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
-    ] = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Put seeds into an open crawl, whether nodes run or not.
@@ -97,13 +85,11 @@ def seed(
     from frontier.cluster.crawls import BY_FINGERPRINT
     from frontier.cluster.shared_settings import seen_config
     from frontier.seeds.load_once import Seeder, SeedLock
-    from frontier.seen.seen_set import stored_crawl
-    from frontier.status.snapshot import newest_crawl
 
     list_id, total = _survey(targets)
-    with connected(redis_url, store_dir) as store:
-        chosen = crawl_id or newest_crawl(store, namespace)
-        crawl = stored_crawl(store, namespace, chosen)
+    with place.connected() as store:
+        crawl = place.crawl(store)
+        chosen = crawl.keys.crawl_id
         if crawl.config.queue_key == BY_FINGERPRINT:
             raise ConfigurationError(
                 f"the crawl {chosen} is a duplicate filter's alone; it has no queue"

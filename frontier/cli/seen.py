@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path  # noqa: TC003 (typer asks for it)
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
 
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Json,
-    Namespace,
-    RedisUrl,
-    StoreDir,
-    Yes,
-    connected,
-)
+from frontier.cli.options import Json, Place, Yes, with_crawl
 from frontier.cli.output import say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
@@ -37,18 +28,12 @@ app = typer.Typer(
 )
 app.command()(plan)
 
-CrawlId = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
-]
-
 
 @app.command()
+@with_crawl
 def check(
+    place: Place,
     url: Annotated[str, typer.Argument(metavar="URL")],
-    crawl_id: CrawlId = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Tell whether a crawl has seen a URL, and which tier says so."""
@@ -56,8 +41,8 @@ def check(
     from frontier.cluster.shared_settings import seen_config
     from frontier.seen.seen_set import look
 
-    with connected(redis_url, store_dir) as store:
-        crawl = _crawl(store, namespace, crawl_id)
+    with place.connected() as store:
+        crawl = _crawl(store, place)
         identity = Identities(crawl, store).of(url.strip())
         answer = look(
             store,
@@ -73,13 +58,11 @@ def check(
 
 
 @app.command()
+@with_crawl
 def forget(
+    place: Place,
     target: Annotated[str, typer.Argument(metavar="URL|FILE")],
-    crawl_id: CrawlId = "",
     yes: Yes = False,
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Make URLs new again: one, or those in a file with one a line.
@@ -90,8 +73,8 @@ def forget(
     from frontier.cli.project_urls import Identities, lines_of
 
     lines = lines_of(target)
-    with connected(redis_url, store_dir) as store:
-        crawl = _crawl(store, namespace, crawl_id)
+    with place.connected() as store:
+        crawl = _crawl(store, place)
         identities = Identities(crawl, store)
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
@@ -110,12 +93,10 @@ def forget(
 
 
 @app.command("export")
+@with_crawl
 def export_file(
+    place: Place,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    crawl_id: CrawlId = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
@@ -123,8 +104,8 @@ def export_file(
     from frontier.cluster.shared_settings import FINGERPRINTER, seen_config
     from frontier.seen.export.transfer import export
 
-    with connected(redis_url, store_dir) as store:
-        crawl = _crawl(store, namespace, crawl_id)
+    with place.connected() as store:
+        crawl = _crawl(store, place)
         require_project_of(crawl)
         shape, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
         with bar("partitions", crawl.config.partitions) as progress:
@@ -133,18 +114,14 @@ def export_file(
 
 
 @app.command("import")
+@with_crawl
 def import_file(
+    place: Place,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    crawl_id: Annotated[
-        str, typer.Option("--crawl", metavar="CRAWL_ID", help="An open crawl.")
-    ] = "",
     new: Annotated[
         str,
         typer.Option("--new", metavar="NAME", help="A crawl to create like the old."),
     ] = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
     as_json: Json = False,
 ) -> None:
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
@@ -154,17 +131,17 @@ def import_file(
     from frontier.seen.export.transfer import Import
     from frontier.store.keys import CrawlKeys
 
-    if bool(crawl_id) == bool(new):
+    if bool(place.given) == bool(new):
         raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
-    target = new or crawl_id
+    place = replace(place, given=new or place.given)
     with (
         Import(file, fingerprinter_name()) as source,
-        connected(redis_url, store_dir, create=bool(new)) as store,
+        place.connected(create=bool(new)) as store,
     ):
         if new:
-            source.create(store, namespace, new)
-            store.call(carry_call(CrawlKeys(namespace, new)))
-        crawl = _crawl(store, namespace, target)
+            source.create(store, place.namespace, new)
+            store.call(carry_call(CrawlKeys(place.namespace, new)))
+        crawl = _crawl(store, place)
         require_project_of(crawl)
         try:
             with bar("URLs", source.urls) as progress:
@@ -174,7 +151,7 @@ def import_file(
                 say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
             raise
     said = {"imported": source.added, "seen_already": source.read - source.added}
-    _say_of_file(target, file, said, as_json=as_json)
+    _say_of_file(place.given, file, said, as_json=as_json)
     if new:
         say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}")
 
@@ -278,12 +255,10 @@ def _say_of_file(
     show([facts([("crawl", crawl_id), ("file", f"{file}, {decimal(size)}"), *rows])])
 
 
-def _crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
+def _crawl(store: BlockingStore, place: Place) -> StoredCrawl:
     from frontier.errors import FrontierRemoved
-    from frontier.seen.seen_set import stored_crawl
-    from frontier.status.snapshot import newest_crawl
 
-    crawl = stored_crawl(store, namespace, crawl_id or newest_crawl(store, namespace))
+    crawl = place.crawl(store)
     if crawl.removed:
         raise FrontierRemoved(crawl.keys.crawl_id)
     return crawl

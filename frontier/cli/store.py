@@ -9,7 +9,7 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.options import STORE_DIR, Json, RedisUrl, StoreDir, connected
+from frontier.cli.options import STORE_DIR, Json, Place, StoreDir, connected, with_store
 from frontier.cli.output import ExitCode, complain, show, show_json
 from frontier.errors import NoStore, StoreRefused
 from frontier.status.validate import printable, whole
@@ -33,11 +33,10 @@ SERVER_FACTS = (
 
 
 @app.command()
-def status(
-    redis_url: RedisUrl = "", store_dir: StoreDir = STORE_DIR, as_json: Json = False
-) -> None:
+@with_store
+def status(place: Place, as_json: Json = False) -> None:
     """Tell whether the store runs and what it holds; starts nothing."""
-    facts = _server(redis_url) if redis_url else _embedded(store_dir)
+    facts = _server(place.redis_url) if place.redis_url else _embedded(place.store_dir)
     if as_json:
         show_json(facts)
         return

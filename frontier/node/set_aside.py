@@ -118,8 +118,8 @@ class SettingAside:
         if is_new:
             logger.error(
                 "partition %d is set aside: its key %s is damaged (%s); the crawl goes "
-                "on without it and ends as incomplete; frontier crawl repair %s puts "
-                "it right",
+                "on without it and ends as incomplete; frontier crawl repair --crawl "
+                "%s puts it right",
                 partition,
                 faults[0].key,
                 faults[0].reason,
@@ -200,7 +200,7 @@ class Holding:
         return [
             f"partition {partition} is set aside: its key {fault.key} is damaged "
             f"({fault.reason}); what is pushed to it is held there until frontier "
-            f"crawl repair {self._keys.crawl_id} puts it right"
+            f"crawl repair --crawl {self._keys.crawl_id} puts it right"
             for partition, fault in sorted(self.faults.items())
         ]
 

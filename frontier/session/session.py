@@ -339,7 +339,7 @@ class Session:
         logger.error(
             "the crawl %s has ended incomplete: what is in these partitions was not "
             "fetched, as keys of theirs are damaged: %s; put them right with frontier "
-            "crawl repair %s, and start the spider again",
+            "crawl repair --crawl %s, and start the spider again",
             crawl_id,
             harmed,
             crawl_id,

@@ -233,7 +233,8 @@ class CrawlSnapshot:
         more = f" and {left:,} more" if left > 0 else ""
         return (
             f"damaged keys: {', '.join(named)}{more}; what is in these partitions is "
-            f"not fetched; frontier crawl repair {self.crawl_id} puts them right"
+            "not fetched; frontier crawl repair --crawl "
+            f"{self.crawl_id} puts them right"
         )
 
     @property

@@ -1,16 +1,13 @@
 """Copying files into one, and reading back what was written.
 
-`main` is a process of its own (`frontier.wacz.copyist` starts it): the index is made
-at the same time, and two threads of one process would wait for each other to have
-Python's lock. What takes long to import is not imported here: half of the rest is
-`json` and `typing`.
+The index is made at the same time, so copying has threads of its own. They leave
+Python's lock to the others while they read, write and hash, a large block at a time.
 
 What always holds:
 
 1.  Of what was copied the SHA-256 is that of the bytes as they were read back, next to
     their CRC-32 is that of the bytes as they were read from the source.
-2.  The process ends when its standard input does: when the one that started it ends.
-    Until then it shares that one's lock on the file, so nobody else writes to it.
+2.  No thread outlives the `with` block of what began it.
 """
 
 from __future__ import annotations
@@ -18,44 +15,42 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import sys
 import threading
+from dataclasses import dataclass
 from io import FileIO
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
+from frontier.errors import BadWacz
 from frontier.files import descriptor_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
     from typing import IO, Self
 
     Write = Callable[[int, memoryview, int], int]
 
-BLOCK = 1 << 20
-"""Bytes that are copied at a time; with more, Linux takes twice as long to find memory
-for them. The buffers are made once: to have memory mapped anew takes longer still."""
-TOLD = 8 << 20
-"""Bytes after which progress is told."""
+BLOCK = 4 << 20
+"""Bytes that are copied at a time. With fewer, more time is spent waiting for Python's
+lock. The buffers are made once: to have memory mapped anew takes longer still."""
 FLUSH = 16 << 20
 """Bytes after which the disk is set to work, so that it is not idle until the end."""
 
 
+@dataclass(frozen=True, slots=True)
 class Copied:
     """What was copied of one file."""
 
-    __slots__ = ("crc", "crc_read", "sha256", "size")
-
-    def __init__(self, size: int, crc_read: int, crc: int, sha256: str) -> None:
-        self.size = size
-        self.crc_read = crc_read
-        """CRC-32 of what was read from it."""
-        self.crc = crc
-        """CRC-32 of what was read back."""
-        self.sha256 = sha256
-        """In hex, of what was read back."""
+    size: int
+    crc_read: int
+    """CRC-32 of what was read from it."""
+    crc: int
+    """CRC-32 of what was read back."""
+    sha256: str
+    """In hex, of what was read back."""
 
 
 class Copier:
@@ -95,7 +90,7 @@ class Copier:
     ) -> Copied:
         """Copy *size* bytes of *source*, or what it has, to *at* of the file.
 
-        *told* is called with the size of each piece.
+        *told* is called with the size of each piece; what it raises ends this.
 
         Raises:
             OSError: Something cannot be read or written.
@@ -169,51 +164,71 @@ class _ReadBack(threading.Thread):
             left -= count
 
 
-def main() -> None:
-    """Copy what standard input tells, and tell what was done.
-
-    The argument is the descriptor of the file. The input is a line with the size of
-    the rest, which is of each file its place, its size and its path, with a NUL after
-    each. The answer has a line for each `TOLD` bytes, ``n`` and how many; for each
-    file, ``f`` and what a `Copied` has, with a byte more if the file has more; and at
-    the end ``d``, or of an `OSError` ``e``, its number, and the number of the file that
-    cannot be opened, or -1.
-    """
-    stream = sys.stdin.buffer
-    words = stream.read(int(stream.readline())).split(b"\0")
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    number, copied = -1, 0
-
-    def told(count: int) -> None:
-        nonlocal copied
-        copied += count
-        if copied >= TOLD:
-            _say("n", copied)
-            copied = 0
-
-    try:
-        with Copier(int(sys.argv[1])) as copier:
-            for number in range(len(words) // 3):
-                at, size = map(int, words[3 * number : 3 * number + 2])
-                path = os.fsdecode(words[3 * number + 2])
-                with FileIO(descriptor_of(path, os.O_RDONLY, follow=True)) as source:
-                    made = copier.copy(source, at, size, told)
-                    more = len(source.read(1))
-                _say("f", made.size + more, made.crc_read, made.crc, made.sha256)
-    except OSError as error:
-        _say("e", error.errno or errno.EIO, number if error.filename else -1)
-    else:
-        _say("n", copied)
-        _say("d")
-    os._exit(0)  # what is left to be tidied up takes longer than to begin anew
+class _Stopped(Exception):  # of no concern to anybody: the block has ended
+    pass
 
 
-def _say(*words: object) -> None:
-    sys.stdout.write(" ".join(map(str, words)) + "\n")
-    sys.stdout.flush()
+class Copying:
+    """Copies files into another while its `with` block does something else."""
 
+    def __init__(
+        self,
+        descriptor: int,
+        jobs: Sequence[tuple[Path, int, int]],
+        progress: Callable[[int], object],
+    ) -> None:
+        """Begin to copy: of each path so many bytes to that place of *descriptor*.
 
-def _end_with_input() -> None:
-    while os.read(0, BLOCK):  # not with `sys.stdin`, which it would lock for good
-        pass
-    os._exit(1)
+        *progress* is told in another thread how many bytes were copied.
+        """
+        self._descriptor = descriptor
+        self._jobs = jobs
+        self._progress = progress
+        self._stop = False
+        self._made: list[Copied] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="frontier-wacz-copy")
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop = True
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise what has gone wrong, if something has."""
+        if self._error is not None:
+            raise self._error
+
+    def wait(self) -> list[Copied]:
+        """What was copied of each file, when all are.
+
+        Raises:
+            OSError: One cannot be read, or the other not written.
+            BadWacz: One has grown or shrunk meanwhile.
+        """
+        self._thread.join()
+        self.check()
+        return self._made
+
+    def _run(self) -> None:
+        try:
+            with Copier(self._descriptor) as copier:
+                for path, at, size in self._jobs:
+                    self._made.append(self._copy(copier, path, at, size))
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._error = error
+
+    def _copy(self, copier: Copier, path: Path, at: int, size: int) -> Copied:
+        with FileIO(descriptor_of(path, os.O_RDONLY, follow=True)) as source:
+            made = copier.copy(source, at, size, self._told)
+            if made.size != size or source.read(1):
+                raise BadWacz(str(path), "its size changes while it is copied")
+        return made
+
+    def _told(self, count: int) -> None:
+        if self._stop:
+            raise _Stopped
+        self._progress(count)

@@ -10,8 +10,8 @@ What always holds:
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
-The index is made (`frontier.wacz.listed`) while another process copies the files,
-hashes them and reads them back (`frontier.wacz.copying`).
+The index is made (`frontier.wacz.listed`) while other threads copy the files,
+hash them and read them back (`frontier.wacz.copying`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPEN = ".open"
-LOCK_TRIES = 100
-"""How often an output is tried to be locked, every 50 ms."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 
 
@@ -186,19 +184,12 @@ def _name(temporary: Path, out: Path, *, replace: bool) -> None:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Lock *file*; ``False`` if another process has it.
-
-    The process that copies has the lock of the one that began it, and ends right after
-    that one, but not in the same moment.
-    """
-    for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.05)
-        else:
-            return True
-    return False
+    """Lock *file*; ``False`` if another process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_at(path: Path, file: BinaryIO) -> bool:
@@ -242,16 +233,16 @@ class _Maker:
         with (
             self._pack,
             Indexing(scratch, self._options.seeds, self._options.mode) as indexing,
-            self._pack.begin(files, self._progress) as copyist,
+            self._pack.begin(files, self._progress) as copying,
         ):
             for path in warcs:
                 with open_input(path) as source:
                     indexing.add(path, source.fileno())
-                copyist.check()
+                copying.check()
             data, second = map(indexing.temporary, ("cdx", "idx"))
             total = self._write_index(indexing, data, second)
             needed, missing = requires(indexing.needs(), self._options.against)
-            self._pack.settle(copyist)
+            self._pack.settle(copying)
             for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
                 file.seek(0)
                 self._pack.copy(index, file)

@@ -6,8 +6,9 @@ What always holds:
     between its captures are whole gzip members with records that no index lists.
     So one that is of another file, older than its file, or lacks a capture, is
     not used.
-2.  What is noted in an index (`frontier.cdx.cdxj_fields`) is not read from the records.
-    Where nothing is, or what cannot be, the begin of pages and of revisits is.
+2.  Nothing of the records themselves is read: where an index does not note what the
+    list of pages and the needs of revisits take (`frontier.cdx.cdxj_fields`), it is
+    not used either.
 3.  Memory is bounded by `LISTING_LIMIT`, whatever the file's size.
 
 What is not seen here is a damaged body, and a line that says something else of
@@ -19,20 +20,19 @@ from __future__ import annotations
 import os
 import re
 import struct
-import zlib
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from isal import isal_zlib
 
-from frontier.cdx.cdxj_fields import HTML, PRECISE, TITLE_LIMIT, title_of
-from frontier.cdx.lines import INDEXED, LINE_LIMIT, MOMENT, REVISIT, parse
-from frontier.cdx.sorting import need, need_of
+from frontier.cdx.cdxj_fields import HTML
+from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, parse
+from frontier.cdx.sorting import need
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import open_input
-from frontier.wacz.layout import line, page_of
+from frontier.wacz.layout import line
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.warc.reader import HEAD_LIMIT, Found, Head, records
+from frontier.warc.reader import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +48,6 @@ GZIP = b"\x1f\x8b"
 _MAGIC = len(GZIP)
 _WBITS = 31  # gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
-_NEAR = 1 << 10
-"""Compressed bytes of a page that are read at first: a title is near the begin."""
-_FURTHER = 1 << 13
-"""Those that are read if it is not there; four times as many each time."""
 _WINDOW = 1 << 18
 """Bytes that are read further than needed: many captures are small."""
 _GAP = 1 << 16
@@ -62,26 +58,10 @@ _SMALL = 1 << 13
 """Compressed bytes of a request record that are inflated at once; they make at most
 some 8 MB."""
 _REQUEST = b"WARC/1.1\r\nWARC-Type: request\r\n"
-_RESPONSE = b"WARC/1.1\r\nWARC-Type: response\r\n"
-_DATE = b"\r\nWARC-Date: "
-# As `frontier.warc.cdxj_sidecar` writes it; any other line is parsed as JSON.
-_WHEN = PRECISE.encode()
-_USUAL = re.compile(
-    rb'([^ ]+) ([0-9]{14}) \{"url": "([!#-\[\]-~]+)", "mime": "([^"\\]*)", '
-    rb'"status": "([0-9]*)", "digest": "([^"\\]*)", "length": "([0-9]{1,15})", '
-    rb'"offset": "([0-9]{1,15})", "filename": "([^"\\]*)"'
-    rb'(?:, "refers-to": "([!#-\[\]-~]+)", "refers-to-date": "(%b)")?'
-    rb'(?:, "date": "(%b)", "title": '
-    rb'("(?:[ !#-\[\]-~]++|\\["\\]|\\u(?!d[89a-f])[0-9a-f]{4})*+"))?\}\n'
-    % (_WHEN, _WHEN)
-)
 _NOTED = re.compile(
     rb'(?:, "(?:refers-to|refers-to-date|date|title)": '
     rb'"(?:[^"\\]++|\\.)*+")++\}\n\Z'
 )
-_MARKS = b"-:T.Z"
-_PAGES = frozenset(mime.encode() for mime in HTML)
-_REVISIT = REVISIT.encode()
 
 
 class Unusable(FrontierError):
@@ -118,37 +98,27 @@ def listed(
     beside = beside_of(path)
     index = _Index(path, beside, seeds)
     index.read(bare)
-    pages, needs, unread = index.pages, index.needs, index.unread
     end = start = stop = 0  # of what was looked at; from where to where *window* is
     window = b""
     for offset, length in sorted(index.lengths.items()):
         gap = offset - end
         if gap < 0:
             raise Unusable(beside, f"two captures share byte {offset}")
-        near, key = _MAGIC, unread.get(offset)
-        if key is not None:
-            near = min(length, HEAD_LIMIT if key else _NEAR)
         if gap <= _GAP:
-            if offset + near > stop:
-                start, window = end, os.pread(descriptor, gap + near + _WINDOW, end)
+            if offset + _MAGIC > stop:
+                start, window = end, os.pread(descriptor, gap + _MAGIC + _WINDOW, end)
                 stop = start + len(window)
-            data = window[offset - start : offset - start + near]
+            magic = window[offset - start : offset - start + _MAGIC]
             if gap and not _is_request(between := window[end - start : offset - start]):
                 _look_between(beside, end, iter([between]))
         else:
             _look_between(beside, end, _blocks(descriptor, end, gap))
-            data = os.pread(descriptor, near, offset)
-        if len(data) < near or not data.startswith(GZIP):
+            magic = os.pread(descriptor, _MAGIC, offset)
+        if magic != GZIP:
             raise Unusable(beside, f"no record begins at byte {offset}")
         end = offset + length
-        if key:
-            found = _begin(beside, offset, _inflate(beside, offset, data), length)
-            yield Listed(offset, need_of(found, key), page_of(found, seeds))
-        elif key is not None:
-            url, date, title = _page(beside, descriptor, offset, length, data)
-            yield Listed(offset, None, line(url, date, _json(title), url in seeds))
-        elif offset in pages or offset in needs:
-            yield Listed(offset, needs.get(offset), pages.get(offset))
+        if offset in index.pages or offset in index.needs:
+            yield Listed(offset, index.needs.get(offset), index.pages.get(offset))
     rest = os.fstat(descriptor).st_size - end
     if rest < 0:
         raise Unusable(beside, "the file is shorter than its index says")
@@ -167,26 +137,20 @@ class _Index:
         self.pages: dict[int, bytes] = {}
         """Lines in the list of pages, of what is noted."""
         self.needs: dict[int, Need] = {}
-        self.unread: dict[int, str] = {}
-        """Records that have to be read: of a revisit its key, of a page nothing."""
         self._name = path.name
         self._beside = beside
         self._seeds = seeds
 
     def read(self, bare: BinaryIO) -> None:
         """Read all lines; write them to *bare*, without notes."""
-        last, name = b"", self._name.encode()
+        last = b""
         with self._open() as file:
             while raw := file.readline(LINE_LIMIT):
                 if raw < last:
                     raise Unusable(self._beside, f"is not sorted at {raw[:200]!r}")
                 last = raw
-                usual = _USUAL.fullmatch(raw)
-                if usual is not None and usual[9] == name and self._usual(usual):
-                    bare.write(raw[: usual.end(9) + 1] + b"}\n")
-                else:
-                    self._other(raw)
-                    bare.write(_NOTED.sub(b"}\n", raw))
+                self._take(raw)
+                bare.write(_NOTED.sub(b"}\n", raw))
 
     def _open(self) -> BinaryIO:
         try:
@@ -198,51 +162,27 @@ class _Index:
             raise Unusable(self._beside, "is too large")
         return file
 
-    def _usual(self, found: re.Match[bytes]) -> bool:
-        """Take a line in; return ``False`` if it has notes that are odd."""
-        key, time, url, mime, status, digest, length, at, _, *noted = found.groups()
-        original, original_date, date, title = noted
-        offset = int(at)
-        if mime == _REVISIT:
-            if original is None:
-                self.unread[offset] = key.decode()
-            else:
-                words = (digest, key, url, original, original_date)
-                self.needs[offset] = need(*(word.decode() for word in words))
-        elif status != b"200" or mime not in _PAGES:
-            date = None
-        elif date is None:
-            self.unread[offset] = ""
-        if date is not None and offset not in self.unread:
-            if len(title) > TITLE_LIMIT or date.translate(None, _MARKS)[:14] != time:
-                return False
-            self._page(offset, url.decode(), date.decode(), title.decode())
-        self._put(offset, int(length))
-        return True
-
-    def _other(self, raw: bytes) -> None:
-        """Take any line in."""
+    def _take(self, raw: bytes) -> None:
         try:
             read = parse(raw)
         except ValueError as error:
             raise Unusable(self._beside, f"{error}: {raw[:200]!r}") from None
         if read.filename != self._name:
             raise Unusable(self._beside, f"is of {read.filename[:200]!r}")
-        offset, noted, is_page = read.offset, read.notes, bool(read.notes.date)
+        offset, noted = read.offset, read.notes
+        is_page = (
+            read.status in {"200", ""}  # a resource record has none
+            and read.mime.lower() in HTML
+            and not read.asked.method
+        )
         if read.mime == REVISIT:
-            if noted.original:
-                to = (noted.original, noted.original_date)
-                self.needs[offset] = need(read.digest, read.key, read.url, *to)
-            else:
-                self.unread[offset] = read.key
-        elif (
-            read.status not in {"200", ""}  # a resource record has none
-            or read.mime.lower() not in HTML
-            or read.asked.method
-        ):
-            is_page = False
-        elif not is_page:
-            self.unread[offset] = ""
+            if not noted.original:
+                raise Unusable(self._beside, f"lacks an original: {raw[:200]!r}")
+            to = (noted.original, noted.original_date)
+            self.needs[offset] = need(read.digest, read.key, read.url, *to)
+            is_page = bool(noted.date)
+        elif is_page and not noted.date:
+            raise Unusable(self._beside, f"lacks the title of a page: {raw[:200]!r}")
         if is_page:
             self._page(offset, read.url, noted.date, _json(noted.title))
         self._put(offset, read.length)
@@ -288,75 +228,3 @@ def _blocks(descriptor: int, start: int, size: int) -> Iterator[bytes]:
     stop = start + size
     for at in range(start, stop, 1 << 20):
         yield os.pread(descriptor, min(1 << 20, stop - at), at)
-
-
-def _page(
-    beside: Path, descriptor: int, offset: int, length: int, data: bytes
-) -> tuple[str, str, str]:
-    """URL, date and title of the page at *offset*, of which *data* is the begin.
-
-    So much is inflated that the title is there.
-    """
-    text = _inflate(beside, offset, data)
-    facts = _facts(beside, offset, text)
-    known = len(data)
-    if facts[2] or known == length:
-        return facts
-    inflate = isal_zlib.decompressobj(_WBITS)
-    text, known = b"", 0
-    while True:
-        size = min(max(_FURTHER, 3 * known), length - known)
-        data = inflate.unconsumed_tail + os.pread(descriptor, size, offset + known)
-        known += size
-        try:
-            text += inflate.decompress(data, HEAD_LIMIT - len(text))
-        except _ZlibError as error:
-            raise _no_member(beside, offset, error) from None
-        facts = _facts(beside, offset, text)
-        whole = known == length or inflate.eof
-        if facts[2] or whole or len(text) >= HEAD_LIMIT:
-            return facts
-
-
-def _facts(beside: Path, offset: int, text: bytes) -> tuple[str, str, str]:
-    top, gap, block = text.partition(b"\r\n\r\n")
-    if not top.startswith(_RESPONSE):  # as our writer has it
-        found = _begin(beside, offset, text, 0)
-        headers = found.headers
-        url, date = headers.get("warc-target-uri"), headers.get("warc-date")
-    else:
-        url, date = _value(top, b"\r\nWARC-Target-URI: "), _value(top, _DATE)
-    if gap and not MOMENT.fullmatch(date):
-        raise Unusable(beside, f"WARC-Date {date[:40]!r} at byte {offset}")
-    head, gap, body = block.partition(b"\r\n\r\n")
-    return url.strip("<>"), date, title_of(Head(head), body) if gap else ""
-
-
-def _value(top: bytes, begin: bytes) -> str:
-    at = top.find(begin)
-    if at < 0:
-        return Head(top).get(begin[2:-2].decode().lower())
-    at += len(begin)
-    end = top.find(b"\r\n", at)
-    return (top[at:end] if end >= 0 else top[at:]).decode("utf-8", "replace")
-
-
-def _inflate(beside: Path, offset: int, data: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(_WBITS).decompress(data, HEAD_LIMIT)
-    except zlib.error as error:
-        raise _no_member(beside, offset, error) from None
-
-
-def _no_member(beside: Path, offset: int, error: Exception) -> Unusable:
-    return Unusable(beside, f"no gzip member at byte {offset} ({error})")
-
-
-def _begin(beside: Path, offset: int, text: bytes, length: int) -> Found:
-    top, gap, block = text.partition(b"\r\n\r\n")
-    headers = Head(top if gap and top.startswith(b"WARC/") else b"")
-    if headers.get("warc-type") not in INDEXED:
-        raise Unusable(beside, f"another record is at byte {offset}")
-    said = headers.get("content-length", "")
-    size = int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
-    return Found(offset, length, headers, block[:size])

@@ -4,8 +4,8 @@ What always holds:
 
 1.  A member's SHA-256 is that of its bytes as they were read back from the file,
     and their CRC-32 is that of what was read from the source.
-2.  The file is written in one place at a time, by this process or by the one that
-    copies (`frontier.wacz.copying`).
+2.  The file is written in one place at a time, by this thread or by those that
+    copy (`frontier.wacz.copying`).
 
 Nothing here knows what is in a member.
 """
@@ -25,8 +25,7 @@ from isal import isal_zlib
 
 from frontier.errors import BadWacz
 from frontier.wacz import layout
-from frontier.wacz.copying import Copier
-from frontier.wacz.copyist import Copyist
+from frontier.wacz.copying import Copier, Copying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -63,14 +62,14 @@ class Pack:
 
     def begin(
         self, files: Sequence[tuple[str, Path]], progress: Callable[[int], object]
-    ) -> Copyist:
+    ) -> Copying:
         """Begin to put *files* into the file as they are, under names, before others.
 
-        Another process copies them; `settle` waits for it, and has to be next.
+        Other threads copy them; `settle` waits for it, and has to be next.
 
         Raises:
             BadWacz: A name is there.
-            OSError: One is not there, or there can be no process.
+            OSError: One is not there.
         """
         jobs, at = [], self._file.tell()
         for name, path in files:
@@ -80,16 +79,16 @@ class Pack:
             jobs.append((path, at, size))
             at += size
             self._begun.append(info)
-        return Copyist(self._file.fileno(), self._name, jobs, progress)
+        return Copying(self._file.fileno(), jobs, progress)
 
-    def settle(self, copyist: Copyist) -> None:
+    def settle(self, copying: Copying) -> None:
         """Wait until what was begun is in the file.
 
         Raises:
             BadWacz: What is in the file is not what was read.
             OSError: Something cannot be read or written.
         """
-        for info, made in zip(self._begun, copyist.wait(), strict=True):
+        for info, made in zip(self._begun, copying.wait(), strict=True):
             self._put(info, made)
 
     def copy(self, name: str, source: BinaryIO) -> None:

@@ -106,10 +106,10 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     logs = tmp_path / ".frontier" / "logs"
     assert len(list(logs.glob("*-node-*.log"))) == 4
 
-    refused = frontier("crawl", "close", "site-1", "--remove-frontier")
+    refused = frontier("crawl", "close", "--crawl", "site-1", "--remove-frontier")
     assert refused.returncode == 2
     assert "what site-1 has seen" in refused.stderr
-    done = frontier("crawl", "close", "site-1", "--remove-frontier", "--yes")
+    done = frontier("crawl", "close", "--crawl", "site-1", "--remove-frontier", "--yes")
     assert done.returncode == 0, done.stderr
     assert "site-1 had ended" in done.stdout
     removed = json.loads(frontier("crawl", "status", "--json").stdout)

@@ -49,10 +49,13 @@ def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
     assert not store["running"]
     assert store["disk_bytes"] > 0
 
-    unknown = frontier("crawl", "status", "nope")
+    unknown = frontier("crawl", "status", "--crawl", "nope")
     assert unknown.returncode == 4
     assert unknown.stderr == "frontier: there is no crawl nope in namespace frontier\n"
-    assert "Crawl demo-1, spider site" in frontier("crawl", "status", "demo-1").stdout
+    assert (
+        "Crawl demo-1, spider site"
+        in frontier("crawl", "status", "--crawl", "demo-1").stdout
+    )
 
 
 def test_a_site_that_cannot_be_is_refused(frontier):

@@ -380,7 +380,7 @@ def test_a_crawl_with_a_queue_is_the_newest_before_that_of_a_filter(
     check = frontier("seen", "check", "http://a.example/1", *here, "--json")
     listed = frontier("crawl", "list", *here)
     kinds = frontier("crawl", "list", *here, "--json")
-    status = frontier("crawl", "status", "alone", *here)
+    status = frontier("crawl", "status", "--crawl", "alone", *here)
     newest = frontier("crawl", "status", *here, "--json")
 
     assert json.loads(check.stdout)["crawl_id"] == "one"

@@ -140,13 +140,13 @@ def test_the_commands(index, unique):
     index.store.call(Call.command("HSET", open_crawl, "state", "open"))
     crawled(index, "c", [4])
 
-    assert index.run("commit", "x")[0] == 4
-    assert index.run("commit", "a")[0] == 0
-    assert index.run("commit", "c", "--namespace", unique)[0] == 5
-    code, out, _ = index.run("cancel", "b")
+    assert index.run("commit", "--crawl", "x")[0] == 4
+    assert index.run("commit", "--crawl", "a")[0] == 0
+    assert index.run("commit", "--crawl", "c", "--namespace", unique)[0] == 5
+    code, out, _ = index.run("cancel", "--crawl", "b")
     assert (code, "1 payload digests of b are forgotten now" in out) == (2, True)
-    assert index.run("cancel", "b", "--yes")[0] == 0
-    assert index.run("cancel", "c", "--yes", "--namespace", unique)[0] == 0
+    assert index.run("cancel", "--crawl", "b", "--yes")[0] == 0
+    assert index.run("cancel", "--crawl", "c", "--yes", "--namespace", unique)[0] == 0
 
     assert index.members(index.keys.canceled()) == {"c"}
     code, out, _ = index.run("status", "--json")

@@ -101,13 +101,13 @@ def test_a_commit(make_index, dice):
         put_crawl(index, "first", range(0, DIGESTS, 3), kept=True)
         put_crawl(index, "next", range(DIGESTS), kept=False)
     before = wild("HLEN", wild.keys.alldupes())
-    assert calm.run("commit", "next")[0] == 0
+    assert calm.run("commit", "--crawl", "next")[0] == 0
     killed = 0
 
     for point in sorted(dice.randrange(before, DIGESTS) for _ in range(KILLS)):
-        process = wild.forked("commit", "next")
+        process = wild.forked("commit", "--crawl", "next")
         killed += kill_when(process, lambda: wild("HLEN", wild.keys.alldupes()), point)
-    assert wild.run("commit", "next")[0] == 0
+    assert wild.run("commit", "--crawl", "next")[0] == 0
 
     assert killed >= 1
     assert wild.everything() == calm.everything()

@@ -102,7 +102,7 @@ def test_a_purge_leaves_the_counts_of_a_crawl_that_stays(index, tmp_path):
 
 @pytest.mark.parametrize("words", [("commit",), ("cancel", "--yes")])
 def test_the_command_line_takes_no_such_id(index, words):
-    code, _, err = index.run(*words, "b:counts")
+    code, _, err = index.run(*words, "--crawl", "b:counts")
 
     assert code == ExitCode.USAGE
     assert err == "frontier: no crawl has the id 'b:counts'\n"

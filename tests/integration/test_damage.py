@@ -83,7 +83,7 @@ def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
         assert "has ended incomplete" in text
         assert f"{number} ({what}: " in text
         assert "(frontier_incomplete)" in text
-    status = cluster.ask("crawl", "status", "site-1", "--json")
+    status = cluster.ask("crawl", "status", "--crawl", "site-1", "--json")
     assert status.returncode == 6
     seen = json.loads(status.stdout)
     assert seen["state"] == "incomplete"
@@ -93,12 +93,12 @@ def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
     missing = site.requests().missing(site.expected)
     assert missing
 
-    done = cluster.ask("crawl", "repair", "site-1")
+    done = cluster.ask("crawl", "repair", "--crawl", "site-1")
     assert done.returncode == 0, done.stderr
     start("node-3")
     assert cluster.wait("node-3") == [0]
     assert site.requests().missing(site.expected) == set()
-    assert cluster.ask("crawl", "status", "site-1").returncode == 0
+    assert cluster.ask("crawl", "status", "--crawl", "site-1").returncode == 0
 
 
 def test_crawl_run_says_what_is_set_aside_and_is_whole_after_the_repair(
@@ -120,9 +120,9 @@ def test_crawl_run_says_what_is_set_aside_and_is_whole_after_the_repair(
     assert running.returncode == 6, err
     assert "Traceback" not in err
     assert f"{number} (counts: " in err
-    assert "frontier crawl repair site-1" in err
+    assert "frontier crawl repair --crawl site-1" in err
     assert "incomplete" in out
-    assert cluster.ask("crawl", "repair", "site-1").returncode == 0
+    assert cluster.ask("crawl", "repair", "--crawl", "site-1").returncode == 0
     running = cluster.command(*words, cwd=tmp_path)
     _, err = running.communicate(timeout=DEADLINE)
     assert running.returncode == 0, err

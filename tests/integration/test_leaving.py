@@ -136,11 +136,11 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
 
 def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     server = running(FRONTIER_KEEP_FRONTIER="False", DOWNLOAD_DELAY="0.5")
-    refused = cluster.ask("crawl", "cancel", "site-1")
+    refused = cluster.ask("crawl", "cancel", "--crawl", "site-1")
     assert refused.returncode == 2
     assert "not done and would not be fetched" in refused.stderr
 
-    done = cluster.ask("crawl", "cancel", "site-1", "--yes")
+    done = cluster.ask("crawl", "cancel", "--crawl", "site-1", "--yes")
 
     assert done.returncode == 0, done.stderr
     assert "2 nodes will go" in done.stderr

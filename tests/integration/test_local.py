@@ -126,7 +126,7 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     seen = snapshot(cluster.store, "frontier", "local-1")
     local = [url for url in made.server.expected if "/a" in url]
     assert seen.totals.local >= len(local)  # and what these redirect to
-    said = cluster.ask("crawl", "status", "local-1").stdout
+    said = cluster.ask("crawl", "status", "--crawl", "local-1").stdout
     assert f"{seen.totals.local} could not be stored" in said
 
 

@@ -39,7 +39,7 @@ def test_an_emptied_store_ends_the_nodes_with_1(serve, cluster, tmp_path):
     for node in ("node-1", "node-2"):
         assert says_lost(cluster.text_of(node))
     assert cluster.store.call(Call.command("KEYS", "{frontier:*")) == []
-    gone = cluster.ask("crawl", "status", "site-1")
+    gone = cluster.ask("crawl", "status", "--crawl", "site-1")
     assert gone.returncode != 0
     assert "site-1" in gone.stderr
 
@@ -73,9 +73,9 @@ def test_an_emptied_primary_of_a_cluster_ends_the_nodes_with_1(serve, tmp_path):
         assert nodes.wait() == [1, 1]
         for node in ("node-1", "node-2"):
             assert says_lost(nodes.text_of(node))
-        told = nodes.ask("crawl", "status", "site-1")
+        told = nodes.ask("crawl", "status", "--crawl", "site-1")
         assert "partitions are lost" in told.stdout + told.stderr
-        as_json = nodes.ask("crawl", "status", "site-1", "--json")
+        as_json = nodes.ask("crawl", "status", "--crawl", "site-1", "--json")
         assert (as_json.returncode, json.loads(as_json.stdout)["lost"] > 0) == (1, True)
         # Who starts again does not take what is left for the crawl.
         nodes.start("node-3", "-a", f"seeds={seeds}", **given)

@@ -94,26 +94,26 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
     do("seen", "export", str(export), "--crawl", "site-1")
     do("seen", "check", server.seeds[0], "--crawl", "site-1")
     do("seen", "forget", server.seeds[0], "--crawl", "site-1", "--yes")
-    do("crawl", "cancel", "site-1", "--yes")
+    do("crawl", "cancel", "--crawl", "site-1", "--yes")
     assert cluster.wait("node-3") == [0]
-    do("crawl", "close", "site-1", "--remove-frontier", "--yes")
+    do("crawl", "close", "--crawl", "site-1", "--remove-frontier", "--yes")
     start("node-4", FRONTIER_KEEP_ALIVE="False", FRONTIER_RUN_ID="next")
     assert cluster.wait("node-4") == [0]
     do("seen", "import", str(export), "--new", "again")
     for words in (
-        ("crawl", "close", "again", "--remove-frontier", "--yes"),
+        ("crawl", "close", "--crawl", "again", "--remove-frontier", "--yes"),
         ("crawl", "list"),
         ("collection", "list"),
         ("collection", "status"),
         ("collection", "check"),
         ("collection", "import", str(cluster.warc_dir), "--crawl", "old"),
-        ("collection", "commit", "site-2"),
+        ("collection", "commit", "--crawl", "site-2"),
         ("collection", "purge", str(manifest), "--yes", "--force"),
     ):
         do(*words)
     for node in cluster.nodes:
         assert "may not do" not in cluster.text_of(node)
-    assert "new URLs" in cluster.ask("crawl", "status", "site-2").stdout
+    assert "new URLs" in cluster.ask("crawl", "status", "--crawl", "site-2").stdout
 
 
 def log_of(server):

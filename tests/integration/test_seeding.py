@@ -103,8 +103,8 @@ def test_seeds_of_a_damaged_partition_are_held_and_queued_by_its_repair(
     assert out["held"] > 0
     assert out["queued"] + out["held"] == len(hosts)
     assert "its key counts is damaged" in err
-    assert "frontier crawl repair site-1" in err
-    code, out, _ = said("crawl", "repair", "site-1")
+    assert "frontier crawl repair --crawl site-1" in err
+    code, out, _ = said("crawl", "repair", "--crawl", "site-1")
     assert (code, out["queued"] > 0) == (0, True)
     assert counts(cluster).ready == len(hosts)
 
@@ -266,7 +266,7 @@ def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
 
 def test_a_crawl_that_nobody_runs_is_closed(cluster, said, an_open_crawl):
     def close(*arguments):
-        done = cluster.ask("crawl", "close", "site-1", *arguments)
+        done = cluster.ask("crawl", "close", "--crawl", "site-1", *arguments)
         return done.returncode, done.stderr
 
     assert said("crawl", "seed", "http://a.example/")[0] == 0

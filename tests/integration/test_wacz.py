@@ -274,7 +274,7 @@ def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
             FRONTIER_WACZ_DIR=tmp_path / "waczs",
         )
         assert cluster.wait() == [0], cluster.text_of("node-4")
-        told = cluster.ask("crawl", "status", "site-1", "--json").stdout
+        told = cluster.ask("crawl", "status", "--crawl", "site-1", "--json").stdout
     figures = json.loads(told)["totals"]["archive"]
     assert figures["cdx_asked"] >= figures["cdx_found"] > 50
     assert figures["cdx_failed"] == 0

@@ -71,7 +71,7 @@ def test_what_a_damaged_partition_is_to_have_is_held_and_the_rest_is_queued(
     (told,) = seeder.holding.told()
     key = "pushers" if what == "pushers" else "counts"
     assert f"partition 0 is set aside: its key {key} is damaged" in told
-    assert f"frontier crawl repair {crawl.crawl_id}" in told
+    assert f"frontier crawl repair --crawl {crawl.crawl_id}" in told
 
 
 def test_what_is_damaged_after_a_push_is_set_aside_at_the_end(

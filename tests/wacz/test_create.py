@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from fastwarc.warc import ArchiveIterator
 from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, FileTaken
 from frontier.wacz.check import check
-from frontier.wacz.copyist import Copyist
+from frontier.wacz.copying import Copying
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.requires import index_lines
 from frontier.warc.cdxj_sidecar import Listing
@@ -124,31 +125,46 @@ def test_a_cut_warc_file_is_named_and_nothing_is_left(tmp_path, write_warc):
     assert [p.name for p in tmp_path.iterdir()] == ["warcs"]
 
 
-def test_what_the_process_that_copies_meets_is_told(tmp_path, write_warc):
+def test_what_the_threads_that_copy_meet_is_told(tmp_path, write_warc):
     (path,) = write_warc("c-1", PAGES).iterdir()
     size = path.stat().st_size
     (tmp_path / "out").touch()
 
-    def end_of(change, jobs):
-        with (tmp_path / "out").open("rb+") as file:
-            copyist = Copyist(file.fileno(), "out", jobs, lambda _: None)
-            with copyist:
-                change(copyist)
-                copyist.wait()
+    def end_of(jobs):
+        with (
+            (tmp_path / "out").open("rb+") as file,
+            Copying(file.fileno(), jobs, lambda _: None) as copying,
+        ):
+            copying.wait()
 
-    def kill(copyist):
-        copyist._process.kill()
-
-    def nothing(_):
-        pass
-
-    with pytest.raises(BadWacz, match="the process that copies has ended with -9"):
-        end_of(kill, [(path, 0, size)] * 100_000)
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        end_of(nothing, [(path, 0, size), (tmp_path / "nowhere", size, 1)])
+        end_of([(path, 0, size), (tmp_path / "nowhere", size, 1)])
     for other in (size - 1, size + 1):
         with pytest.raises(BadWacz, match="its size changes while it is copied"):
-            end_of(nothing, [(path, 0, other)])
+            end_of([(path, 0, other)])
+
+
+def test_copying_ends_with_its_block(tmp_path, write_warc):
+    (path,) = write_warc("c-1", PAGES).iterdir()
+    jobs = [(path, 0, path.stat().st_size)] * 1_000
+    begun, go_on, copied = threading.Event(), threading.Event(), []
+
+    def told(size):
+        copied.append(size)
+        begun.set()
+        go_on.wait()
+
+    def interrupted():
+        with Copying(file.fileno(), jobs, told):
+            begun.wait()
+            go_on.set()
+            raise KeyboardInterrupt
+
+    with (tmp_path / "out").open("wb+") as file, pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    assert len(copied) < len(jobs)
+    assert not [t for t in threading.enumerate() if "frontier-wacz" in t.name]
 
 
 def test_two_files_of_one_name_are_refused(tmp_path, write_warc):

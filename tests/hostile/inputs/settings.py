@@ -53,11 +53,11 @@ def _(given, name, value):
 
 
 USAGE = {
-    "a-crawl-with-an-escape": ["crawl", "status", "\x1b[31m"],
-    "a-crawl-of-a-megabyte": ["crawl", "status", "x" * 10**5],
-    "a-surrogate": ["crawl", "status", "\udcff"],
+    "a-crawl-with-an-escape": ["crawl", "status", "--crawl", "\x1b[31m"],
+    "a-crawl-of-a-megabyte": ["crawl", "status", "--crawl", "x" * 10**5],
+    "a-surrogate": ["crawl", "status", "--crawl", "\udcff"],
     "a-collection-with-a-brace": ["collection", "status", "--collection", "{x}"],
-    "a-crawl-to-commit-with-a-colon": ["collection", "commit", "a:counts"],
+    "a-crawl-to-commit-with-a-colon": ["collection", "commit", "--crawl", "a:counts"],
     "a-number-of-nodes-below-zero": ["crawl", "run", "--nodes", "-1", "http://a/"],
     "a-url-that-is-none": ["canon", "explain", "http://[::1/"],
     "a-url-with-an-escape": ["canon", "explain", "\x1b]0;owned\x07"],

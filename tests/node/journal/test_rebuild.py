@@ -212,7 +212,7 @@ def test_what_a_damaged_partition_is_to_have_is_held_until_its_repair(
 
     assert done.exit_code == ExitCode.INCOMPLETE, done.output
     assert "partition 0 is set aside: its key" in done.stderr
-    assert "frontier crawl repair site-7" in done.stderr
+    assert "frontier crawl repair --crawl site-7" in done.stderr
     said = json.loads(done.stdout)
     assert (said["ready"], said["held"]) == (1, 2)
 
