@@ -33,7 +33,7 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.node.archiving import Archive, claim
-from frontier.node.composition import Composition, NodeServer
+from frontier.node.composition import Composition, NodeServer, answer_time
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
 from frontier.node.host_concurrency import Concurrency, HostConcurrency
@@ -77,14 +77,6 @@ LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
 
 
-def answer_time(lease_ttl: float) -> float:
-    """Seconds that a server has to answer: a lease is renewed before it ends.
-
-    More than it may wait for copies of a write, see `frontier.store.copies`.
-    """
-    return min(5.0, max(2.5, lease_ttl / 3))
-
-
 class Node:
     """Builds the services of a node from its configuration and runs them."""
 
@@ -101,7 +93,7 @@ class Node:
     ) -> None:
         self.config = config
         self._run_of = run_of
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._settings = settings
         self._owner = owner
         self._spider = spider
@@ -185,16 +177,7 @@ class Node:
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._opened.push_async_callback(self._journal.close)
         parts = self._parts = Composition(
-            config,
-            self._store,
-            self._outage_retry,
-            self.keys,
-            self._journal,
-            node=self,
-            owner=self._owner,
-            allowance=self.allowance,
-            limits=self._limits,
-            answer_time=answer_time(config.lease_ttl),
+            self, self._owner, self._store, self._outage_retry, self._journal
         )
         if parts.watchdog is not None:
             self._opened.callback(parts.watchdog.close)
@@ -535,8 +518,11 @@ class Node:
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
-        busy = self._owner.is_busy() or self._parts.restoring.busy
-        return self.inbox.idle and not self.outbox.pending and not busy
+        return self.inbox.idle and not self.outbox.pending and not self.is_busy()
+
+    def is_busy(self) -> bool:
+        """Whether there is work that is not in the store."""
+        return self._owner.is_busy() or self._parts.restoring.busy
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""
