@@ -105,6 +105,7 @@ class Node:
         self._server = NodeServer(config.store_dir)
         self._opened = contextlib.AsyncExitStack()
         """Closes what was opened, the last first."""
+        self._closed = False
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
@@ -378,7 +379,10 @@ class Node:
             self._parts.heartbeat.leave()
 
     async def close(self) -> None:
-        """Store what is done, give back what is not, leave."""
+        """Store what is done, give back what is not, leave; once."""
+        if self._closed:
+            return
+        self._closed = True
         self.inbox.stopped = True
         silent = False
         try:
