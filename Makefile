@@ -4,8 +4,9 @@
 # make bench                          every benchmark in its short form, three minutes
 # make chaos                          kill, freeze, cut and damage: a dozen minutes
 # make damage                         garbage in each key of the store, ten minutes
+# make mutants                        change the code: which change no test notices, an hour
 # make compat                         other people's spiders, plug-ins, tools and tests
-# make lock                           write anew which versions .ci/run installs
+# make lock                           write again which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
 # make clean                          remove caches; crawls, archives and .venv stay
 
@@ -18,7 +19,7 @@ PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 # With LOCKED=yes, as in .ci/run, what is installed has the versions of .ci/locks.
 locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
 
-.PHONY: crawl test bench chaos damage compat compat-short lint lock audit clean
+.PHONY: crawl test bench chaos damage mutants compat compat-short lint lock audit clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -42,6 +43,9 @@ damage: .venv/.installed-dev
 	DAMAGE=all $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
 	  tests/node/test_damage.py tests/integration/test_damage.py
 
+mutants: .venv/.installed-dev
+	$(BIN)/python -m tests.mutants --workers $(WORKERS)
+
 compat: .venv-compat/.installed
 	.venv-compat/bin/python tests/compat
 
@@ -52,6 +56,7 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/words.py
 
 lock: .venv/bin/python
 	$(BIN)/python .ci/lock.py dev .ci/locks/dev.txt

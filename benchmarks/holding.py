@@ -4,7 +4,7 @@ A page takes a stretch of the reactor's time, of which most is Scrapy's: the
 response is parsed, links become requests. What is counted here is one turn of
 the event loop's callbacks at a time: all of it if it is the frontier's own
 task, and what is spent in the scheduler if Scrapy called it. In seconds of the
-thread's processor time, so that other processes do not count, and without the
+thread's CPU time, so that other processes do not count, and without the
 garbage collector, which stops whoever happens to make the next object.
 """
 

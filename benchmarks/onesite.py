@@ -6,7 +6,7 @@ for. Three crawls of it: by one node, by four with the default, where a host has
 one node, and by four with shards.
 
 What counts is the pace from when each node that fetches has fetched a page, as
-four starts take longer than one on two processors, and until most pages are
+four starts take longer than one on two CPUs, and until most pages are
 fetched, as the last ones are found one after the other.
 """
 
@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.nodes import Process
 from benchmarks.harness import Figures, Report, alternate, environment
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.chaos.nodes import Process
 
 if TYPE_CHECKING:
     from benchmarks.harness import Options

@@ -1,6 +1,6 @@
 """``ring``: balance and moves of the ring, and what a take-over costs the store.
 
-Balance and moves need no server: they are reckoned over many memberships whose
+Balance and moves need no server: they are computed over many memberships whose
 nodes have other names, and there is a median and a worst of each figure. A
 take-over is measured on a real server, an idle node is a real node.
 """

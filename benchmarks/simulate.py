@@ -346,7 +346,7 @@ def _wire_bytes(server: Server) -> int:
 
 def _tables(results: Mapping[str, Mapping[str, float]]) -> str:
     costs = results["costs"]
-    lines = ["Measured, processor time of the server and memory:", ""]
+    lines = ["Measured, CPU time of the server and memory:", ""]
     lines += ["| what | cost |", "|---|---|"]
     lines += [
         f"| {label} | {costs[name]:.3g} {unit} |"
@@ -381,7 +381,7 @@ def _tables(results: Mapping[str, Mapping[str, float]]) -> str:
     }
     rows = [row for name, row in results.items() if name.startswith("nodes_")]
     lines += _table(columns, rows)
-    lines += ["", "By URLs, in GB, reckoned:", ""]
+    lines += ["", "By URLs, in GB, computed:", ""]
     by_urls = [
         {"urls": float(name.removeprefix("urls_")), **row}
         for name, row in results.items()

@@ -111,7 +111,7 @@ def _pace(out: Path, make: Callable[[], object], size: int) -> dict[str, float]:
 
 
 def _processor() -> float:
-    """Seconds of processor time, those of processes that have ended included."""
+    """Seconds of CPU time, those of processes that have ended included."""
     return sum(os.times()[:4])
 
 

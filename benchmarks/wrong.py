@@ -77,7 +77,7 @@ def _server_time(server: Server, tiers: str, count: int) -> dict[str, float]:
 def _one_partition(server: Server, figures: Figures, count: int) -> float:
     """Fill one partition and all of them by turns; return the quotient.
 
-    It is that of processor time: time in commands also passes while something
+    It is that of CPU time: time in commands also passes while something
     else has the processor.
     """
     server.empty()

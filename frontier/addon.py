@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares.cookies import (
     CookiesMiddleware as ScrapysCookiesMiddleware,
 )
+from scrapy.downloadermiddlewares.redirect import (
+    MetaRefreshMiddleware as ScrapysMetaRefreshMiddleware,
+)
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
@@ -24,17 +27,20 @@ from scrapy.utils.misc import load_object
 
 from frontier.download.cookies import CookiesMiddleware
 from frontier.download.robots import RobotsTxtMiddleware
-from frontier.downloadermiddlewares import CaptureMiddleware, HopMiddleware
+from frontier.downloadermiddlewares import (
+    CaptureMiddleware,
+    HopMiddleware,
+    MetaRefreshMiddleware,
+)
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import leave_out
 from frontier.seeds.redis_feed import release
-from frontier.session.launch import developing
+from frontier.session.launch import developing, heed_environment
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config
 from frontier.spidermiddlewares import SkipLinksMiddleware, StartMiddleware
-from frontier.store.address import ENVIRONMENT
 
 if TYPE_CHECKING:
     from typing import Self
@@ -57,12 +63,11 @@ class Addon:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """Take the server that the environment names, as of ``frontier crawl run``.
+        """Take the server that the environment names.
 
         Before there is a spider: those of scrapy-redis connect when they are made.
         """
-        if url := os.environ.get(ENVIRONMENT):
-            settings.set("REDIS_URL", url, "cmdline")
+        heed_environment(settings, os.environ)
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Enable the components.
@@ -109,7 +114,8 @@ class Addon:
                 handlers.set(scheme, f"frontier.download.handler.{handler}", "addon")
         chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
         replaced: list[tuple[type, type, int]] = [
-            (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100)
+            (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100),
+            (ScrapysMetaRefreshMiddleware, MetaRefreshMiddleware, 580),
         ]
         if session.config.cookies_shared:
             replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))

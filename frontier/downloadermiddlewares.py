@@ -5,11 +5,14 @@ The capture middleware is nearest the wire, and hands exchanges to the archive.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scrapy.http import HtmlResponse, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.response import get_base_url
 
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
@@ -19,8 +22,13 @@ from frontier.download.origin import AddressRefused, Answering, status_of
 from frontier.download.politeness import LeaseGone
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of
-from frontier.scrapy_internals import takes_no_spider
-from frontier.session.session import one_message, session_of
+from frontier.scrapy_internals import (
+    meta_refresh_of,
+    refreshed,
+    takes_no_spider,
+    use_own_url,
+)
+from frontier.session.session import URL_SHOWN, one_message, session_of
 from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT
 from frontier.urls.scope import Scope
@@ -35,6 +43,10 @@ if TYPE_CHECKING:
 
     from frontier.model import Exchange
 
+logger = logging.getLogger(__name__)
+
+START = 4_096
+"""Characters of a page in which Scrapy looks for its base."""
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
@@ -70,6 +82,55 @@ class HopMiddleware:
             kind = class_of_host(parts.hostname or "")
             if kind is not None:
                 await hops.require(request, kind, spelled=True)
+
+
+@takes_no_spider
+class MetaRefreshMiddleware:
+    """In place of Scrapy's: a page whose base or refresh is no URL reaches its spider.
+
+    Scrapy's raises, also of a page without a refresh, and so do `Response.urljoin` and
+    link extractors. Links of such a page are relative to its own URL.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._stats = crawler.stats
+        self._scrapys = meta_refresh_of(crawler)
+        self._is_told = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*."""
+        return cls(crawler)
+
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Follow a refresh of *response*, if there is one that can be followed."""
+        if isinstance(response, TextResponse) and (
+            isinstance(response, HtmlResponse) or b"<base" in response.body[:START]
+        ):
+            try:
+                get_base_url(response)
+            except ValueError as error:
+                use_own_url(response)
+                self._tell(request, error)
+        if self._scrapys is not None:
+            try:
+                return refreshed(self._scrapys, request, response)
+            except ValueError as error:
+                self._tell(request, error)
+        return response
+
+    def _tell(self, request: Request, error: ValueError) -> None:
+        self._stats.inc_value("frontier/pages/no_base")
+        if not self._is_told:
+            self._is_told = True
+            logger.warning(
+                "%s has a base or a refresh that is no URL (%s): its links are "
+                "relative to its own URL; others like it are counted",
+                request.url[:URL_SHOWN],
+                error,
+            )
 
 
 @takes_no_spider

@@ -15,6 +15,7 @@ What always holds:
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -24,7 +25,7 @@ from frontier.errors import FrontierError
 from frontier.queue.push import SEEN, SEEN_BY_BLOOM
 from frontier.scrapy_internals import close_now, end_with_error
 from frontier.seen.blocking_test import BlockingSeenTest, Recent
-from frontier.session.launch import developing, fail_program
+from frontier.session.launch import developing, fail_program, server_of
 from frontier.session.session import REFUSED, session_of
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ class RedisDupeFilter(RFPDupeFilter):
     Under a command that a developer looks at pages with, such as ``scrapy shell``, it
     asks no store, and knows what this process has seen.
 
-    The tiers are those of ``FRONTIER_SEEN_TIERS``, in the store that ``REDIS_*``
-    settings name, else in the embedded one in ``FRONTIER_STORE_DIR``. What was
-    seen belongs to the crawl ``FRONTIER_CRAWL_ID``, else ``<spider>-dupefilter``,
-    and outlives the process, as with ``JOBDIR``: a later run drops what an earlier
-    one has seen, and so do runs at the same time. For a crawl that starts from
-    nothing choose another id.
+    The tiers are those of ``FRONTIER_SEEN_TIERS``, in the store that ``REDIS_URL`` in
+    the environment or ``REDIS_*`` settings name, else in the embedded one in
+    ``FRONTIER_STORE_DIR``. What was seen belongs to the crawl ``FRONTIER_CRAWL_ID``,
+    else ``<spider>-dupefilter``, and outlives the process, as with ``JOBDIR``: a later
+    run drops what an earlier one has seen, and so do runs at the same time. For a crawl
+    that starts from nothing choose another id.
 
     scrapy-redis empties its queue when a spider closes, unless
     ``SCHEDULER_PERSIST`` is set, and with the queue what its filter has seen; so
@@ -60,7 +61,7 @@ class RedisDupeFilter(RFPDupeFilter):
 
     Scrapy wants the answer at once, so a URL that the recent tier does not know
     costs a round trip to the store, in which the whole process waits. So it does
-    while the store is away: each call has `CALL_TIMEOUT` seconds, unless
+    while the store is unreachable: each call has `CALL_TIMEOUT` seconds, unless
     ``REDIS_PARAMS`` has a ``socket_timeout``, and after `PATIENCE` seconds the
     spider is closed as ``frontier_failed``. The frontier's own scheduler waits
     for nothing.
@@ -99,7 +100,10 @@ class RedisDupeFilter(RFPDupeFilter):
             session = session_of(crawler)
             config = session.config
             name = crawler.spider.name if crawler.spider else "spider"
-            cascade = BlockingSeenTest(config, dict(crawler.settings), spider=name)
+            settings = dict(crawler.settings)
+            if url := server_of(crawler.settings, os.environ):
+                settings["REDIS_URL"] = url
+            cascade = BlockingSeenTest(config, settings, spider=name)
             cascade.open()
         except FrontierError as error:
             self._refuse(error)

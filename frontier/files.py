@@ -54,7 +54,7 @@ def make_directory(path: Path, mode: int) -> None:
     Whoever may read files may also look them up: each bit to read gets one to enter.
 
     Raises:
-        OSError: It cannot be made, or is no directory.
+        OSError: It cannot be made, or is not a directory.
     """
     if path.is_dir():
         return
@@ -82,7 +82,7 @@ def mode_of_environment() -> int:
     """What commands use that no node's settings tell: of ``FRONTIER_FILE_MODE``.
 
     Raises:
-        ConfigurationError: It is no mode.
+        ConfigurationError: It is not a mode.
     """
     given = os.environ.get(VARIABLE, "")
     try:

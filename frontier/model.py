@@ -71,7 +71,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A request that no record tells of: there was no answer, or it is left out."""
+    """A request without a record: there was no answer, or it is left out."""
 
     url: str
     status: int
@@ -155,7 +155,7 @@ class Original:
     minted: bool = field(default=False, compare=False)
     """Whether its record id follows from these facts: whether we wrote it."""
     source: str = field(default="", compare=False)
-    """The CDX server that told of it, where no crawl of the collection has it."""
+    """The CDX server that reported it, where no crawl of the collection has it."""
 
 
 @dataclass(frozen=True, slots=True)

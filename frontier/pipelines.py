@@ -60,9 +60,9 @@ class ItemOriginMiddleware:
 
 @takes_no_spider
 class WarcPipeline:
-    """Stamps items with file, offset, record id, digest, original or revisit.
+    """Gives items file, offset, record id, digest, original or revisit.
 
-    The stamp is a dict in the field ``FRONTIER_WARC_FIELD``, set where the item
+    They are a dict in the field ``FRONTIER_WARC_FIELD``, set where the item
     has such a field or takes any. It must come before pipelines that replace
     items, and it waits until the record is on disk.
     """
@@ -79,7 +79,7 @@ class WarcPipeline:
         return cls(crawler)
 
     async def process_item(self, item: Any) -> Any:
-        """Stamp *item*, if its response was archived."""
+        """Add the dict to *item*, if its response was archived."""
         request = self._origins.take(item)
         if request is None:
             return item
@@ -95,7 +95,7 @@ class WarcPipeline:
 
 
 def stamp(stored: Stored) -> dict[str, Any]:
-    """What an item is told of the record that backs it."""
+    """The WARC record of an item, as its field says it."""
     facts: dict[str, Any] = {
         "file": stored.file,
         "offset": stored.offset,

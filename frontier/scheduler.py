@@ -356,6 +356,10 @@ class Scheduler(BaseScheduler):
         """Let the engine find that there is nothing left."""
         self._session.wake_engine()
 
+    def on_nothing_fetched(self, queued: int, dead: int) -> None:
+        """Have the process end badly, unless there was nothing to fetch."""
+        self._session.end_without_pages(queued, dead)
+
     def on_aside(self) -> None:
         """Have the process end badly, whatever becomes of the rest of the crawl."""
         self._session.note_aside()
@@ -511,7 +515,7 @@ class Scheduler(BaseScheduler):
         """Do not wait for hosts that are to be left alone for long.
 
         What has not been sent to them stays reserved until the node leaves, and then
-        goes back to the queue. It is no delivery.
+        goes back to the queue. It is not a delivery.
         """
         slots = Slots(self._crawler)
         for request in list(self._delivered):

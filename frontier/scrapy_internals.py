@@ -42,6 +42,9 @@ from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.cookies import (
     CookiesMiddleware as ScrapysCookiesMiddleware,
 )
+from scrapy.downloadermiddlewares.redirect import (
+    MetaRefreshMiddleware as ScrapysMetaRefreshMiddleware,
+)
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
@@ -49,6 +52,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
+from scrapy.utils.response import _baseurl_cache
 from twisted.internet import error as txerror
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
@@ -69,7 +73,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar
     from scrapy.robotstxt import RobotParser
     from scrapy.settings import BaseSettings
@@ -466,6 +470,31 @@ def cookies_by_domain(jar: CookieJar) -> Mapping[str, Any]:
     """The cookies of *jar* by domain, path and name."""
     found: Mapping[str, Any] = jar._cookies
     return found
+
+
+def meta_refresh_of(crawler: Crawler) -> ScrapysMetaRefreshMiddleware | None:
+    """Scrapy's middleware for meta refreshes, if *crawler* is to follow them."""
+    try:
+        return ScrapysMetaRefreshMiddleware.from_crawler(crawler)
+    except exceptions.NotConfigured:
+        return None
+
+
+def refreshed(
+    middleware: ScrapysMetaRefreshMiddleware, request: Request, response: Response
+) -> Request | Response:
+    """What *response* says to ask for in its place, or *response* itself.
+
+    Raises:
+        ValueError: The page has a base or a refresh that is no URL.
+    """
+    given = (None,) if PASSES_SPIDER else ()
+    return middleware.process_response(request, response, *given)
+
+
+def use_own_url(response: TextResponse) -> None:
+    """Have links of *response* be relative to its own URL, whatever its base says."""
+    _baseurl_cache[response] = response.url
 
 
 class BaseRobots(ScrapysRobotsTxtMiddleware):

@@ -6,7 +6,7 @@ NEWSPIDER_MODULE = "spiders"
 # The one line that makes any spider distributed.
 ADDONS = {"frontier.addon.Addon": 100}
 
-# Stamps items with the WARC record that backs them; first of all pipelines.
+# Adds to items which WARC record they come from; first of all pipelines.
 ITEM_PIPELINES = {"frontier.pipelines.WarcPipeline": 1}
 
 USER_AGENT = "frontier (+https://example.org/about-this-crawler)"

@@ -22,11 +22,11 @@ import pytest
 import redis
 from again import ClusterAgain, SentinelAgain
 
-from benchmarks.topologies import ClusterServers, SentinelServers
 from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from tests import foreign
+from tests.topologies import ClusterServers, SentinelServers
 
 DEADLINE = 60.0
 """Seconds after which something that should happen is said not to."""

@@ -12,12 +12,17 @@ import typer.main
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.settings.config import PREFIX, Config
 from frontier.store import keys
+from tests.test_architecture import LAYERS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-OUTSIDE = [ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")]
+OUTSIDE = [
+    ROOT / name
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+]
 PAGES = [*OUTSIDE, *sorted(DOCS.rglob("*.md"))]
 SOURCES = sorted((ROOT / "frontier").rglob("*.py"))
 WIDTH = 100
@@ -58,6 +63,24 @@ def test_the_documented_defaults_are_the_defaults():
     assert said == {
         PREFIX + field.name.upper(): plain(field.default) for field in fields(Config)
     }
+
+
+def test_the_table_of_settings_has_each_once_with_its_default_and_for_whom():
+    rows = re.findall(
+        r"^\| \[`(\w+)`\]\(#(\w+)\) \| `(.*?)` \| ([\w ]+) \| [^|]+ \|$",
+        read("settings.md"),
+        re.MULTILINE,
+    )
+    defaults = {
+        PREFIX + field.name.upper(): plain(field.default) for field in fields(Config)
+    }
+    compared = {name for name in crawl_settings(Config()) if name.startswith(PREFIX)}
+
+    assert sorted(name for name, _, _, _ in rows) == sorted(names_of_settings())
+    assert {name: default for name, _, default, _ in rows} == defaults
+    assert {name for name, _, _, whom in rows if whom == "crawl"} == compared
+    assert {whom for *_, whom in rows} == {"crawl", "all nodes", "node", "machine"}
+    assert all(anchor == name.lower() for name, anchor, _, _ in rows)
 
 
 @EACH_PAGE
@@ -176,16 +199,39 @@ def test_every_message_in_troubleshooting_is_one_of_ours():
 
 def test_the_layers_are_those_that_are_held():
     rows = re.findall(
-        r"^\| (\w+) \| ((?:`\w+` ?)+) \|", read("architecture.md"), re.MULTILINE
+        r"^\| (\w+) \| ((?:`[\w.]+` ?)+) \|", read("architecture.md"), re.MULTILINE
     )
-    said = {name for _, names in rows for name in re.findall(r"\w+", names)}
-    there = {
-        path.relative_to(ROOT / "frontier").parts[0].removesuffix(".py")
-        for path in SOURCES
-    }
 
-    assert len(rows) == 8
-    assert said == there - {"__init__", "__main__", "testing"}
+    said = [re.findall(r"[\w.]+", names) for _, names in rows]
+    assert said == [sorted(layer) for layer in reversed(LAYERS)]
+
+
+def test_every_package_is_described():
+    there = sorted(
+        path.parent.name for path in SOURCES if path.match("frontier/*/__init__.py")
+    )
+
+    assert column("architecture.md", r"`frontier\.(\w+)`") == there
+
+
+def test_forty_questions_are_answered_with_files_that_there_are():
+    rows = re.findall(r"^\| (\d+)\. .+\? \| (.+) \|$", read("where.md"), re.MULTILINE)
+
+    assert [int(number) for number, _ in rows] == list(range(1, 41))
+    for _, answer in rows:
+        files_ = re.findall(r"`([\w/.]+/[\w/.]+)`", answer)
+        assert files_, answer
+        assert [name for name in files_ if not (ROOT / name).is_file()] == []
+
+
+def test_the_examples_of_tests_are_tests():
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    examples = re.findall(r"^```python\n(.+?)```$", page, re.MULTILINE | re.DOTALL)
+    tests = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+
+    assert len(examples) >= 4
+    for example in examples:
+        assert any(example in text for text in tests), example
 
 
 def anchors(page):
@@ -196,7 +242,9 @@ def anchors(page):
 
 @EACH_PAGE
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+    code = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    prose = code.sub("", page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)]+)\)", prose):
         if target.startswith("http"):
             continue
         path, _, anchor = target.partition("#")

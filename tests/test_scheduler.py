@@ -1,74 +1,126 @@
-"""The scheduler alone: a real node and a real store, and no engine."""
+"""The scheduler in a real crawler, with a real engine, node, site and store."""
 
-import asyncio
-from types import SimpleNamespace
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
+import warm
 
-from frontier.scheduler import MAX_PENDING, Scheduler
+SCRIPT = """
+import asyncio, json, os, signal, sys
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+
+from frontier.scheduler import MAX_PENDING
+
+site, store, pid, namespace = sys.argv[1:]
+CEILING = 60
 
 
-class Idle(Spider):
-    name = "idle"
+async def until(condition):
+    async with asyncio.timeout(CEILING):
+        while not condition():
+            await asyncio.sleep(0.002)
 
-    def parse(self, response):
-        raise NotImplementedError
+
+class Filling(scrapy.Spider):
+    name = "filling"
+    start_urls = [f"{site}/start"]
+    told = {}
+
+    async def parse(self, response):
+        engine = self.crawler.engine
+        scheduler = engine._slot.scheduler
+        node, told = scheduler._node, self.told
+        engine._slot.heartbeat.stop()  # it would look every 5 s, whoever wakes it
+        engine.pause()
+        for number in range(4):
+            engine.crawl(scrapy.Request(f"{site}/{number}", self.arrived))
+        await until(lambda: len(node.inbox) == 4)
+        os.kill(int(pid), signal.SIGSTOP)
+        try:
+            for _ in range(MAX_PENDING + 1):
+                engine.crawl(scrapy.Request(f"{site}/start"))  # seen: none is started
+            engine.unpause()
+            engine._slot.nextcall.schedule()
+            for _ in range(100):
+                await asyncio.sleep(0)  # in which the engine has its turn
+            told["pending"] = node.outbox.pending - MAX_PENDING
+            told["started"] = 4 - len(node.inbox)
+        finally:
+            os.kill(int(pid), signal.SIGCONT)
+        self.all_are_here = asyncio.Event()
+        async with asyncio.timeout(CEILING):
+            await self.all_are_here.wait()
+
+    def arrived(self, response):
+        pages = self.told["pages"] = self.told.get("pages", 0) + 1
+        if pages == 4:
+            self.all_are_here.set()
+
+
+process = AsyncCrawlerProcess({
+    "ADDONS": {"frontier.addon.Addon": 0},
+    "REDIS_URL": store,
+    "FRONTIER_NAMESPACE": namespace,
+    "FRONTIER_PARTITIONS": 4,
+    "FRONTIER_LEASE_TTL": 600,
+    "FRONTIER_SEEN_TIERS": "set",  # each URL goes to the store
+    "FRONTIER_WARC_ENABLED": False,
+    "LOG_LEVEL": "ERROR",
+    "ROBOTSTXT_OBEY": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "DOWNLOAD_DELAY": 0,
+})
+crawler = process.create_crawler(Filling)
+process.crawl(crawler)
+process.start()
+stats = crawler.stats.get_stats()
+names = ("dupefilter/filtered", "scheduler/enqueued", "scheduler/dequeued")
+told = {**Filling.told, **{name: stats.get(name) for name in names}}
+print(json.dumps({**told, "reason": stats.get("finish_reason")}))
+"""
+
+
+class Pages(BaseHTTPRequestHandler):
+    """A page for each path."""
+
+    def do_GET(self):
+        body = b"<title>page</title>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Say nothing."""
 
 
 @pytest.fixture
-def woken():
-    return asyncio.Event()
+def site():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
-@pytest.fixture
-def scheduler(own_server, unique, woken, monkeypatch):
-    for part in ("scheduler.LeaseGuard", "session.session.SpiderOutput"):
-        # nothing is downloaded, nothing parsed
-        monkeypatch.setattr(f"frontier.{part}", lambda *_: None)
-    crawler = Crawler(
-        Idle,
-        {
-            "REDIS_URL": own_server.url,
-            "FRONTIER_NAMESPACE": unique,
-            "FRONTIER_PARTITIONS": 4,
-            "FRONTIER_LEASE_TTL": 600,
-            "FRONTIER_WARC_ENABLED": False,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
-            "TWISTED_REACTOR_ENABLED": False,
-        },
-    )
-    crawler._apply_settings()
-    crawler.spider = Idle()
-    nextcall = SimpleNamespace(schedule=woken.set)
-    slot = SimpleNamespace(inprogress=set(), closing=None, nextcall=nextcall)
-    crawler.engine = SimpleNamespace(_slot=slot, running=True)
-    return Scheduler.from_crawler(crawler)
-
-
-async def test_while_too_much_waits_for_the_store_nothing_is_started(
-    scheduler, own_server, woken, until
+def test_while_too_much_waits_for_the_store_nothing_is_started(
+    site, own_server, unique
 ):
-    await scheduler._open(scheduler._crawler.spider)
-    node = scheduler._node
-    for number in range(4):
-        scheduler.enqueue_request(Request(f"https://a.example/{number}"))
-    await until(lambda: len(node.inbox) == 4, "URLs to start")
-    own_server.pause()
+    pid = str(own_server._process.pid)
+    words = [sys.executable, "-c", SCRIPT, site, own_server.url, pid, unique]
+    done = warm.run(words, check=False, capture_output=True, text=True, timeout=300)
 
-    for number in range(MAX_PENDING):
-        scheduler.enqueue_request(Request(f"https://b.example/{number}"))
-    assert scheduler.next_request() is not None, "so many may wait"
-    scheduler.enqueue_request(Request("https://b.example/more"))
-    assert node.outbox.pending == MAX_PENDING + 1
-    assert scheduler.next_request() is None
-    woken.clear()
-    own_server.resume()
-
-    await until(lambda: node.outbox.pending <= MAX_PENDING)
-    await asyncio.wait_for(woken.wait(), 30)
-    assert scheduler.next_request() is not None
-    await node.outbox.flush()
-    assert node.verdicts["n"] == MAX_PENDING + 5
-    await scheduler._close()
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["pending"], told["started"]) == (1, 0), done.stderr
+    assert told["pages"] == 4, "when less waits, the engine is woken"
+    assert told["scheduler/enqueued"] == told["scheduler/dequeued"] == 5
+    assert told["dupefilter/filtered"] == 10_001
+    assert told["reason"] == "finished"

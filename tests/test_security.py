@@ -52,7 +52,7 @@ def test_a_limit_is_what_the_page_says(limit, name):
     value = there(name)
     number = NUMBER.fullmatch(limit)
 
-    if number is None:  # a limit in words, of a setting that is no number
+    if number is None:  # a limit in words, of a setting that is not a number
         assert not isinstance(value, int | float)
     else:
         said = float(number[1].replace(",", "")) * UNITS[number[2] or ""]

@@ -1,1 +1,10 @@
-"""CDXJ: which record of which WARC file holds a capture of which URL."""
+"""CDXJ: which record of which WARC file holds a capture of which URL.
+
+`lines` makes and reads the lines as cdxj-indexer and pywb write them, `methods` says
+how a request other than a GET is filed, `sorting` keeps memory flat while an index is
+made, and `zipnum` compresses one. `answers` reads what CDX servers reply.
+
+A line that another tool wrote is never trusted: each field is checked and its length
+is capped. Callers: the writer thread (`warc.cdxj_sidecar`), commands of `cli`, and
+`collection`. Nothing here runs on the event loop.
+"""

@@ -50,7 +50,7 @@ def _line(line: str) -> Iterator[Answer]:
     if at >= 0 and (at == 0 or line[at - 1] == " "):
         facts = _json(line[at:])
         if not isinstance(facts, dict):
-            raise ValueError("a line that is no JSON object")
+            raise ValueError("a line that is not a JSON object")
         head = line[:at].split()
         yield from _named({"timestamp": head[1], **facts} if len(head) > 1 else facts)
         return

@@ -53,7 +53,7 @@ class Notes(NamedTuple):
     """What is noted of one capture; what is empty was not."""
 
     date: str = ""
-    """WARC-Date of a page, in full; of what is no page it is not noted."""
+    """WARC-Date of a page, in full; of what is not a page it is not noted."""
     title: str = ""
     """Of a page; many have none."""
     original: str = ""
@@ -143,7 +143,7 @@ def digits(date: str) -> str:
 def title_in(block: bytes) -> str | None:
     """The title of the page whose HTTP response begins with *block*.
 
-    ``None`` if the response is no page: those are HTML with status 200.
+    ``None`` if the response is not a page: those are HTML with status 200.
     """
     status, headers, body = http(block)
     mime = headers.get("content-type").partition(";")[0].strip().lower()
@@ -151,7 +151,7 @@ def title_in(block: bytes) -> str | None:
 
 
 def title_of_resource(kind: str, block: bytes) -> str | None:
-    """The title of the document *block* of type *kind*; ``None`` if it is no page.
+    """The title of the document *block* of type *kind*; ``None`` if it is not a page.
 
     What is stored without its response has no status, and is served with 200.
     """

@@ -133,7 +133,7 @@ def _place(text: str, authority: str) -> tuple[str, int]:
     if not port:
         return host, NO_PORT
     if not (port.isascii() and port.isdigit()) or int(port) > _LARGEST_PORT:
-        raise InvalidURL(text, "its port is no number")
+        raise InvalidURL(text, "its port is not a number")
     return host, int(port) or NO_PORT
 
 

@@ -142,7 +142,7 @@ def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="URLs, one a line.")],
     as_json: Json = False,
 ) -> None:
-    """Tell which URLs of FILE one of two sets merges and the other does not."""
+    """Show which URLs of FILE one of two sets merges and the other does not."""
     from frontier.urls.canon.rulesets import named
 
     sets = {name: named(name) for name in dict.fromkeys((first, second))}

@@ -81,7 +81,7 @@ def check(
         text = "say with --rules to which its WARC files' rules differ"
         raise ConfigurationError(f"{index}: cannot be re-keyed: {text}")
     if target is not None and target.exists() and not force:
-        raise ConfigurationError(f"{target} is there; say --force to overwrite it")
+        raise ConfigurationError(f"{target} is there; add --force to overwrite it")
     try:
         comparison = Rekeying(index, plan.rules, plan.by_file)
     except SourceBroken as error:
@@ -182,7 +182,7 @@ def _judge(plan: _Plan, seen: Seen) -> None:
     for count, text in (
         (seen.unknown, "entries lead to files whose rules are not known"),
         (seen.unsorted, "entries are not in the order of their bytes"),
-        (seen.wrong, "lines are no entries"),
+        (seen.wrong, "lines are not entries"),
         (seen.too_long, "lines are too long to be read"),
     ):
         if count:

@@ -119,7 +119,7 @@ def import_sources(
 
     A TARGET is a path or a URL of one, or of a manifest that lists WACZ files, or a
     directory of WARC and WACZ files.
-    What is in the index already is passed over; an import that was cut off goes
+    What is in the index already is skipped; an import that was cut off goes
     on where it was. Without a TARGET, with what is queued.
     """
     from frontier.collection.import_ import Import
@@ -181,7 +181,7 @@ def status(
     collection: Collection = "",
     as_json: Json = False,
 ) -> None:
-    """Tell what is in a collection: its crawls, its payloads, what waits."""
+    """Show what is in a collection: its crawls, its payloads, what waits."""
     from frontier.collection.summary import look
     from frontier.errors import UnknownCollection
     from frontier.store.keys import collection_keys
@@ -204,7 +204,7 @@ def commit(
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Offer a crawl's payloads to all crawls. One that was cut off goes on.
+    """Offer a crawl's payloads to all crawls. A commit that was interrupted goes on.
 
     The last node of a crawl does it by itself.
     """
@@ -228,7 +228,7 @@ def commit(
         if runs(store, place.namespace, crawl_id) and not yes:
             raise CollectionInUse(
                 f"{crawl_id} is open, and what its nodes add later is not committed "
-                "before it ends; close it, or say --yes"
+                "before it ends; close it, or add --yes"
             )
         with bar("digests", digests) as progress:
             done = run_commit(store, keys, crawl_id, progress)
@@ -296,7 +296,7 @@ def purge(
 ) -> None:
     """Take out of the index the crawls that a manifest does not list.
 
-    Tells what it would do, and does it with --yes. Not while a crawl runs.
+    Shows its plan, and does it with --yes. Not while a crawl runs.
     """
     from frontier.collection.purge import plan, require_idle
     from frontier.collection.purge import purge as run_purge
@@ -333,7 +333,7 @@ def check(
     collection: Collection = "",
     as_json: Json = False,
 ) -> None:
-    """Look for entries that lead nowhere, wrong counts, and what others left."""
+    """Look for entries that lead nowhere, wrong counts, and what other tools left."""
     from frontier.collection.check import Check
     from frontier.store.keys import collection_keys
 
@@ -351,7 +351,7 @@ def check(
 def require_yes(*, yes: bool) -> None:
     """Raise unless the operator has said that it is to be done."""
     if not yes:
-        raise ConfigurationError("nothing was done; say --yes to do it")
+        raise ConfigurationError("nothing was done; add --yes to do it")
 
 
 def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
@@ -364,7 +364,7 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
     found: set[str] = set()
     try:
         if kind_of(manifest) is not Kind.MANIFEST:
-            faults.append(SourceBroken(manifest, "it is no manifest"))
+            faults.append(SourceBroken(manifest, "it is not a manifest"))
         else:
             given = sources(manifest, read_manifest, root=root, broken=faults.append)
             found = {source.crawl_id for source in given}

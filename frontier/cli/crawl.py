@@ -61,7 +61,7 @@ def run(
             help="A spider of the Scrapy project that this directory is in.",
         ),
     ] = "",
-    nodes: Annotated[int, typer.Option(min=1, max=100, help="Processes to start.")] = 2,
+    nodes: Annotated[int, typer.Option(min=1, max=100, help="Nodes to start.")] = 2,
     scope: Annotated[
         str,
         typer.Option(help="What site follows: host (default), domain, prefix or all."),

@@ -50,12 +50,12 @@ def close(
         if left and seen.state == "open" and not yes:
             raise ConfigurationError(
                 f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched; say --yes to close it all the same"
+                "fetched; add --yes to close it all the same"
             )
         if remove_frontier and not yes:
             raise ConfigurationError(
                 f"what {crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
-                "forgotten, and its queues; say --yes to do so"
+                "forgotten, and its queues; add --yes to do so"
             )
         keys = CrawlKeys(place.namespace, crawl_id)
         ttl_ms = int(Config().lease_ttl * 1000)

@@ -43,8 +43,8 @@ def repair(
 ) -> None:
     """Put right the partitions of a crawl that are set aside, whether nodes run or not.
 
-    Their counts are made anew from their lists, and what was held for them is queued.
-    Keys of a type that nobody here writes are removed; what is lost with them is told.
+    Their counts are made again from their lists, and what was held for them is queued.
+    Keys of a type that the frontier never writes are removed; what is lost is named.
     """
     from frontier.node.repair import Repair
 
@@ -61,8 +61,8 @@ def repair(
         show_json(asdict(done))
     else:
         _tell(done)
-    _complain(done.lost)
-    if done.lost:
+    _complain([*done.lost, *done.anew])
+    if done.lost or done.anew:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -142,6 +142,8 @@ def rebuild(
         show_json(asdict(outcome))
     else:
         show([facts(_rows(outcome))])
+    for line in outcome.anew:
+        say(printable(line))
     for line in outcome.aside:
         complain(line)
     if outcome.bad:

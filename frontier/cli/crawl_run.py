@@ -24,6 +24,7 @@ from frontier.session.launch import VARIABLE, launched
 from frontier.settings.config import PREFIX, Config
 from frontier.status.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.status.validate import printable
+from frontier.store.address import ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -147,7 +148,8 @@ def run(plan: Plan) -> Outcome:
             f"all {plan.nodes} nodes write the feed {printable(uri)}: lines are mixed, "
             f"or only those of the last node stay; write {NODE} into its name"
         )
-    env = {**os.environ, **plan.project.environment_for(plan.redis_url)}
+    inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
+    env = {**inherited, **plan.project.environment_for(plan.redis_url)}
     if not launched(env):  # one run: a node that is slow to start comes too late
         env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
     started = time.time()

@@ -56,19 +56,20 @@ class Verdict:
 
 
 def demo(
-    nodes: Annotated[int, typer.Option(min=1, max=16, help="Processes to start.")] = 2,
-    urls: Annotated[int, typer.Option(help="Size of the site.")] = 400,
+    nodes: Annotated[int, typer.Option(min=1, max=16, help="Nodes to start.")] = 2,
+    urls: Annotated[int, typer.Option(help="How many URLs the site has.")] = 400,
     hosts: Annotated[int, typer.Option(help="Hosts of the site.")] = 5,
     delay: Annotated[
-        float, typer.Option(min=0, help="Seconds before each of its answers.")
+        float,
+        typer.Option(min=0, help="Seconds before each answer."),
     ] = 0.0,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept.")
+        Path, typer.Option("--dir", metavar="DIR", help="Directory for all files.")
     ] = Path(),
 ) -> None:
     """Crawl a small built-in site with two nodes and print the report.
 
-    Run it twice: what has not changed is archived as revisits then.
+    Run it twice: the second crawl archives unchanged pages as revisits.
     """
     from frontier.cli.crawl_run import SITE, Plan, configuration, run
     from frontier.cli.project import Project

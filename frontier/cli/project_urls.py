@@ -88,7 +88,7 @@ class Identities:
         *place* is where it was found, for the message.
 
         Raises:
-            ConfigurationError: It is no URL.
+            ConfigurationError: It is not a URL.
         """
         try:
             request = Request(_checked(url))
@@ -99,7 +99,7 @@ class Identities:
             # That of a URL that cannot be encoded would have the URL in it.
             reason = printable(str(error))
             raise ConfigurationError(
-                f"{at}{url[:SHOWN]!r} is no URL: {reason}"
+                f"{at}{url[:SHOWN]!r} is not a URL: {reason}"
             ) from None
         if found is None:
             raise ConfigurationError(
@@ -119,7 +119,7 @@ class Identities:
         *progress* is told how many URLs are done.
 
         Raises:
-            ConfigurationError: One of them is no URL.
+            ConfigurationError: One of them is not a URL.
         """
         found: dict[int, dict[int, None]] = {}
         for number, line in enumerate(lines, 1):
@@ -194,7 +194,7 @@ def _read(name: str) -> Iterator[Line]:
         reason = f"is neither a URL nor a file: {error.strerror}"
         raise ConfigurationError(f"{shown!r} {reason}") from None
     except ValueError as error:  # a name that no file can have
-        raise ConfigurationError(f"{shown!r} is no name of a file: {error}") from None
+        raise ConfigurationError(f"{shown!r} is not a file name: {error}") from None
 
 
 def _text(data: bytes, place: str, *, first: bool) -> str:
@@ -215,7 +215,7 @@ def _fault(url: str) -> str | None:
     try:
         _checked(url)
     except ValueError as error:
-        return f"is no URL: {error}"
+        return f"is not a URL: {error}"
     return fault_of(url)
 
 

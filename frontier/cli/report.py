@@ -71,6 +71,8 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         yield Text(f"It {seen.ended_at}")
     if seen.harmed:
         yield Text(f"It has {seen.harm}")
+    if seen.has_failed:
+        yield Text(f"It has fetched nothing: {_unfetched(seen)}")
     yield Text()
     yield node_table(seen)
     yield from busy_nodes(seen)
@@ -131,7 +133,7 @@ def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
     for node in seen.nodes:
         figures = node.figures
         if node.state == "live" and figures is not None and figures.busy_seconds:
-            what = figures.busy_url or "something that is no callback"
+            what = figures.busy_url or "something that is not a callback"
             lasts = duration(figures.busy_seconds)
             yield Text(f"{node.node_id} has been busy for {lasts} with {what}")
 
@@ -224,6 +226,23 @@ def _queue(seen: CrawlSnapshot) -> Rows:
     if totals.local:
         rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
     return rows
+
+
+def _unfetched(seen: CrawlSnapshot) -> str:
+    """What became of the requests of a crawl that has no page."""
+    queue, totals = seen.queue, seen.totals
+    requests = "1 request" if queue.pushed == 1 else f"{queue.pushed:,} requests"
+    parts = [
+        f"{count:,} {what}"
+        for count, what in (
+            (queue.dead, "given up"),
+            (totals.forbidden, "disallowed by robots.txt"),
+            (totals.refused, "out of scope or at addresses not allowed"),
+            (queue.skipped, "of hosts that had their quota"),
+        )
+        if count
+    ]
+    return ", ".join([requests, *parts])
 
 
 def _by_trap(totals: Figures) -> str:

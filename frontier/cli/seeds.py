@@ -79,7 +79,7 @@ def seed(
 
     A seed is a URL, or a JSON object with url, method, headers, body, meta,
     priority, callback and cb_kwargs; a file has one a line. A line that is no
-    seed is named and left out. A run that broke off goes on where it was.
+    seed is named and left out. An interrupted run goes on where it was.
     """
     from frontier.cli.project_urls import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT
@@ -217,7 +217,7 @@ def _wait_for_copies(store: BlockingStore) -> None:
     """Have seeds count as stored when they are where those settings want them.
 
     Raises:
-        ConfigurationError: A server cannot tell of that.
+        ConfigurationError: A server cannot wait for that.
     """
     from frontier.store.copies import Copies
 

@@ -36,7 +36,7 @@ def check(
     url: Annotated[str, typer.Argument(metavar="URL")],
     as_json: Json = False,
 ) -> None:
-    """Tell whether a crawl has seen a URL, and which tier says so."""
+    """Say whether a crawl has seen a URL, and which tier says so."""
     from frontier.cli.project_urls import Identities
     from frontier.cluster.shared_settings import seen_config
     from frontier.seen.seen_set import look
@@ -67,7 +67,7 @@ def forget(
 ) -> None:
     """Make URLs new again: one, or those in a file with one a line.
 
-    Tells what it would do, and does it if you say so. Whole URLs only: the store
+    Shows its plan, and does it with --yes. Whole URLs only: the store
     keeps hashes, and a hash does not tell which prefix its URL had.
     """
     from frontier.cli.project_urls import Identities, lines_of

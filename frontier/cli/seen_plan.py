@@ -55,7 +55,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what the seen test of a crawl will take, what it loses, how to set it."""
+    """Show what memory a seen test takes, what it loses, and how to set it."""
     from frontier.seen.capacity_plan import count_of, rate_of
 
     count, rate = count_of(urls), rate_of(error)

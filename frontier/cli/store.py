@@ -35,7 +35,7 @@ SERVER_FACTS = (
 @app.command()
 @with_store
 def status(place: Place, as_json: Json = False) -> None:
-    """Tell whether the store runs and what it holds; starts nothing."""
+    """Say whether the store runs and what it holds; starts nothing."""
     facts = _server(place.redis_url) if place.redis_url else _embedded(place.store_dir)
     if as_json:
         show_json(facts)
@@ -105,7 +105,7 @@ def _info(url: str) -> dict[str, Any]:
 
 
 def _wants_full_coverage(store: BlockingStore) -> bool | None:
-    """Whether the whole cluster stops if one primary is away; `None`: not told."""
+    """Whether the whole cluster stops without one primary; `None`: not told."""
     from frontier.store.client import Call
 
     name = "cluster-require-full-coverage"
@@ -116,9 +116,9 @@ def _wants_full_coverage(store: BlockingStore) -> bool | None:
     if b"yes" not in found.get(name.encode(), b""):
         return False
     complain(
-        f"{name} is yes: if one primary is away for longer than cluster-node-timeout, "
-        "and no replica takes its place, the others refuse all calls, and the crawl "
-        f"stops; set {name} no on each server"
+        f"{name} is yes: if one primary is unreachable for longer than "
+        "cluster-node-timeout, and no replica takes its place, the others refuse all "
+        f"calls, and the crawl stops; set {name} no on each server"
     )
     return True
 

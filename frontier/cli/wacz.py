@@ -62,11 +62,11 @@ def create(
     from frontier.warc.crawl_log import logs_of
 
     if out.exists() and not force:
-        raise ConfigurationError(f"{out} is there; say --force to overwrite it")
+        raise ConfigurationError(f"{out} is there; add --force to overwrite it")
     left_out: list[Path] = []
     warcs = warc_files(given, crawl_id=crawl or None, refused=left_out.append)
     for path in left_out:
-        complain(f"{path} is left out: it is no regular file")
+        complain(f"{path} is left out: it is not a regular file")
     beside = [each for path in given if path.is_dir() for each in logs_of(path, crawl)]
     options = Options(
         title,
@@ -106,7 +106,7 @@ def check(
     against: Against = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what is wrong with WACZ files; what they require is looked for beside."""
+    """Show what is wrong with WACZ files; what they require is looked for beside."""
     from frontier.status.validate import printable
     from frontier.wacz.check import check as judge
 

@@ -49,6 +49,9 @@ class Renewer(Protocol):
     def deadline(self, partition: int, token: int) -> float:
         """Until when it has renewed that lease, on our clock; 0 if it has not."""
 
+    def hold(self) -> None:
+        """Learn which leases are held: there are others than before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
@@ -152,7 +155,11 @@ class Leases:
                 self._held[partition] = lease
                 taken.append(Acquired(lease, ready, reserved))
 
-        await _each(take, _batches(partitions), lambda: taken)
+        try:
+            await _each(take, _batches(partitions), lambda: taken)
+        finally:  # before anything is reserved: the first page may end this process
+            if taken and self.renewer is not None:
+                self.renewer.hold()
         return taken
 
     async def kept(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
@@ -164,7 +171,7 @@ class Leases:
         asked = {(lease.partition, lease.token) for lease in refused}
         if not asked:  # as nearly always: not to wait for a renewal under way
             return set()
-        # Not another lease on the same partition: who asks is told of these alone.
+        # Not another lease on the same partition: who asks learns of these alone.
         chosen = {number for number, _ in asked & self._tokens()}
         with suppress(StoreUnavailable):  # asked again when the call is repeated
             await self.renew(chosen)
@@ -180,7 +187,7 @@ class Leases:
 
         Returns the number of ready URLs of each partition that is still held,
         and the leases that are lost. Of what the store did not answer neither is said,
-        if it answered for some: who is not told of a loss would wait for ever.
+        if it answered for some: who does not learn of a loss would wait for ever.
         """
         ready: dict[int, int] = {}
         lost: list[Lease] = []

@@ -58,7 +58,7 @@ def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
     """Have *node_id* finish what it has started, hand everything over, and exit.
 
     Raises:
-        UnknownNode: It is no member of the crawl.
+        UnknownNode: It is not a member of the crawl.
     """
     names = [keys.nodes(), keys.order(node_id)]
     if not store.call(Call.to(NODE_ORDER, names, [node_id, "drain", DRAIN_S])):
@@ -81,7 +81,7 @@ def remove(
     fetched again.
 
     Raises:
-        UnknownNode: It is no member of the crawl.
+        UnknownNode: It is not a member of the crawl.
         NodeLives: It was heard of in the last *ttl* seconds.
     """
     names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]

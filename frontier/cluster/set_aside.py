@@ -64,7 +64,7 @@ def hold_call(keys: PartitionKeys, named: Iterable[tuple[str, bytes]]) -> Call:
 
 
 def faults_of(why: bytes) -> list[Fault]:
-    """The faults that *why*, of `aside_call` or of unknown origin, tells of."""
+    """The faults that *why*, of `aside_call` or of unknown origin, names."""
     try:
         found = json.loads(why)
         return [Fault(str(key), str(reason)) for key, reason in found[:MAX_WHY]]

@@ -51,7 +51,7 @@ def crawl_settings(
     *settings* are Scrapy's; without them its own fingerprinter is meant.
 
     Raises:
-        ConfigurationError: Their fingerprinter is no class.
+        ConfigurationError: Their fingerprinter is not a class.
     """
     return {
         "FRONTIER_ALLOW_ADDRESSES": list(config.allow_addresses),
@@ -88,7 +88,9 @@ def fingerprinter_name(settings: Mapping[str, Any]) -> str:
     try:
         return f"{value.__module__}.{value.__qualname__}"
     except AttributeError:
-        raise ConfigurationError(f"{FINGERPRINTER} = {value!r}: is no class") from None
+        raise ConfigurationError(
+            f"{FINGERPRINTER} = {value!r}: is not a class"
+        ) from None
 
 
 def seen_config(config: Config) -> SeenConfig:

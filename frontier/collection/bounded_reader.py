@@ -1,4 +1,4 @@
-"""Lines and records from files that nobody vouches for, in bounded memory.
+"""Lines and records from files that are not trusted, in bounded memory.
 
 What always holds:
 
@@ -89,7 +89,7 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
     """The index files of the WACZ file *wacz*, copied out of it.
 
     Raises:
-        SourceBroken: It is no WACZ, or has no index.
+        SourceBroken: It is not a WACZ file, or has no index.
     """
     found = Texts([])
     try:

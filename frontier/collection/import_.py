@@ -152,7 +152,7 @@ class Import:
 
     With *verify* the hash of a local file is compared with its manifest's; *digest*
     is the algorithm that digests of WARC files are to be of, computed if need be;
-    *rules* tells of those that were made under others than crawls here have.
+    *rules* reports those that were made under others than crawls here have.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ def purge(
     if not planned.kept and not force:
         raise ConfigurationError(
             "none of the crawls that are to be kept is in the collection, so that "
-            "nothing would be left; say --force if you mean it"
+            "nothing would be left; add --force if you mean it"
         )
     require_idle(store, keys)
     alldupes, allcounts, allcrawls, done = (keys.shadow(name) for name in SHADOWS)

@@ -74,7 +74,7 @@ class Seen:
     unknown: int = 0
     """Entries of files that say nothing of their rules, or were not given."""
     wrong: int = 0
-    """Lines that are no entries; they stay as they are."""
+    """Lines that are not entries; they stay as they are."""
     unsorted: int = 0
     """Entries that come after a greater one."""
     too_long: int = 0
@@ -206,7 +206,7 @@ class Rekeying:
                 os.link(unfinished, out)  # fails if it is there, in one step
         except FileExistsError:
             raise ConfigurationError(
-                f"{out} is there; say --force to overwrite it"
+                f"{out} is there; add --force to overwrite it"
             ) from None
         finally:
             unfinished.unlink(missing_ok=True)

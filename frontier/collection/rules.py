@@ -57,7 +57,7 @@ def of_crawls(
 class Comparison:
     """Compares what sources say with *labels*, as `label_of` makes them.
 
-    Where there are none nothing is compared. *say* is told of the first source
+    Where there are none nothing is compared. *say* is called for the first source
     under each other set; all are counted.
     """
 

@@ -82,7 +82,7 @@ class Source:
     """Whether its crawl was named, and not made up from its path."""
 
     def __post_init__(self) -> None:
-        """Refuse an id that leads to keys of another crawl, and a name that is no text.
+        """Refuse an id that leads to keys of another crawl, or a name that is not text.
 
         Raises:
             SourceBroken: No crawl can have that id, or the store that name.
@@ -116,13 +116,13 @@ class Source:
         """Its hash in bare hex; empty if there is none.
 
         Raises:
-            SourceBroken: It is no SHA-256.
+            SourceBroken: It is not a SHA-256.
         """
         if not self.hash:
             return ""
         if found := _HASH.fullmatch(self.hash):
             return found[1].lower()
-        raise SourceBroken(self.url, f"its hash {self.hash[:80]!r} is no SHA-256")
+        raise SourceBroken(self.url, f"its hash {self.hash[:80]!r} is not a SHA-256")
 
     def _facts(self) -> dict[str, Any]:
         facts = {"size": self.size, "hash": self.hash}
@@ -301,7 +301,7 @@ def _resources(manifest: str, data: bytes) -> list[Any]:
 
 def _entry(where: str, resource: Any, crawl_id: str) -> Source:
     if not isinstance(resource, dict):
-        raise SourceBroken(where, "it is no object")
+        raise SourceBroken(where, "it is not an object")
     path = resource.get("path") or resource.get("url")
     if not isinstance(path, str) or not path:
         raise SourceBroken(where, "it has no path")
@@ -310,13 +310,13 @@ def _entry(where: str, resource: Any, crawl_id: str) -> Source:
     size, digest = resource.get("size"), resource.get("hash") or ""
     for what, text in (("name", name), ("crawlId", crawl), ("path", path)):
         if not isinstance(text, str) or len(text) > MAX_NAME or not text.isprintable():
-            raise SourceBroken(where, f"its {what} is no text of this world")
+            raise SourceBroken(where, f"its {what} is not printable text, or too long")
     if size is not None and (
         isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 2**50
     ):
         raise SourceBroken(where, f"its size {str(size)[:40]!r} cannot be right")
     if not isinstance(digest, str) or len(digest) > 200:
-        raise SourceBroken(where, "its hash is no text")
+        raise SourceBroken(where, "its hash is not text")
     made = Source(
         name, path, crawl or crawl_id or path, size, digest, bool(crawl or crawl_id)
     )
@@ -356,7 +356,7 @@ def _path_in(url: str) -> str:
     """The path of *url*, unquoted.
 
     Raises:
-        SourceBroken: It is no URL.
+        SourceBroken: It is not a URL.
     """
     try:
         return unquote(urlsplit(url).path)

@@ -5,10 +5,10 @@ committed when it was made. What always holds:
 
 1.  It spares a look-up only of digests that were not there then, and only while
     nothing was added since: with each look-up the store is asked, in the same
-    round trip, for a stamp (how many digests and crawls there are, and when the
+    round trip, for a mark (how many digests and crawls there are, and when the
     last import was). If it is another, everything is looked up.
 2.  It may be wrong the other way: a digest that it seems to have is looked up.
-3.  It is made in a thread of its own, from a scan between two equal stamps, and
+3.  It is made in a thread of its own, from a scan between two equal marks, and
     made again, at most once in `PAUSE` seconds, when a look-up finds it old.
 
 A crawl's own digests are not in it: other nodes add to them all the time.
@@ -99,7 +99,7 @@ class Committed:
         )
 
     def renew(self) -> threading.Thread | None:
-        """Make the filter anew in a thread, if it is time to and none does."""
+        """Make the filter again in a thread, if it is time to and none does."""
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return self._thread

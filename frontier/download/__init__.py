@@ -1,1 +1,13 @@
-"""What is between a request and its answer: what may be sent, to whom, and how."""
+"""From a request to its answer: what may be sent, to whom, and when.
+
+`handler` sends a request and keeps the bytes of both sides for the archive
+(`capture`). `politeness` holds it until its lease is current and its host may be
+asked; `robots`, `hops` and `addresses` say what may not be sent at all. `conditional`
+asks whether a page has changed, `cookies` shares a login among nodes, `framing` finds
+the end of answers that are not quite HTTP.
+
+No request that the store gave leaves without a current lease. What a server sends is
+hostile: sizes, times and redirects are limited. Scrapy calls all of this on its event
+loop; bodies that are large go to files (`body_spool`) and to worker processes
+(`pages`).
+"""

@@ -158,7 +158,7 @@ class _Pool:
         return self._pool.getConnection(key, endpoint).addCallback(self._look)
 
     def _look(self, connection: Any) -> Any:
-        # One that was used before is wrapped, so that it can be tried anew.
+        # One that was used before is wrapped, so that it can be tried again.
         protocol = getattr(connection, "_clientProtocol", connection)
         if not self._checked.permits_peer(protocol.transport.getPeer().host):
             protocol.abort()

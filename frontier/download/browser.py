@@ -1,15 +1,15 @@
 """The traffic of a browser that scrapy-playwright drives, as exchanges.
 
 The document that such a handler gives was sent by no server. What it was made of was:
-Playwright tells of every answer that a page gets, with status, header lines, address,
+Playwright reports every answer that a page gets, with status, header lines, address,
 and a body without its codings. It takes text apart into characters and puts it
-together again as UTF-8: a byte order mark, bytes that are no text, and any other
+together again as UTF-8: a byte order mark, bytes that are not text, and any other
 charset are gone.
 
 What always holds:
 
 1.  A ``response`` record is made of a body of which it is known that the server sent
-    it: its size is what came over the wire, or it is of a type that is no text. Where
+    it: its size is what came over the wire, or it is of a type that is not text. Where
     a coding was undone, so that sizes say nothing, text that was declared to be UTF-8,
     and in which no byte was replaced, is, too; its framing says that it is text. Other
     text is a ``resource`` record, made by the handler.
@@ -79,7 +79,7 @@ _Lines = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Playwright tells of an answer and of its request."""
+    """What Playwright reports of an answer and of its request."""
 
     url: str
     method: str
@@ -89,7 +89,7 @@ class Answer:
     reason: str
     lines: _Lines
     body: bytes | None
-    """Without codings; ``None`` if it could not be had."""
+    """Without codings; ``None`` if it could not be fetched."""
     size: int
     """Bytes of the body on the wire, codings included; -1 if it is not known."""
     started: float
@@ -101,7 +101,7 @@ class Answer:
 
 
 def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
-    """The exchange that *answer* tells of.
+    """The exchange that *answer* is part of.
 
     With *maker*, the handler, where its body is not known to be what a server sent.
     """

@@ -10,8 +10,8 @@ What always holds:
     response that is acked, or that led to it, on whichever node.
 2.  A response that changed a jar reaches the spider only when the store has the
     change: one write for one response, merged cookie by cookie.
-3.  What the store has is data of unknown origin: a cookie of another domain, or one
-    that is none, is left out.
+3.  What the store has is data of unknown origin: an invalid cookie, or one of
+    another domain, is left out.
 4.  A cookie that is not shared, as it is too large or one too many, is kept by the
     node that was given it, and a line says so.
 """

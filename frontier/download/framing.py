@@ -11,7 +11,7 @@ a header name that is no token        read without that header; ``X-A : v`` has
                                       the name ``X-A`` (RFC 9112, section 5.1)
 empty lines before the status line    read without them (section 2.2)
 ``HTTP/2 200``, ``ICY 200``, blanks   read as the version 1.1
-Content-Length that is no number      read until the connection ends
+Content-Length that is not a number      read until the connection ends
 two of them that differ               cut at the first; ``+7`` is 7
 a Transfer-Encoding beyond `chunked`  read as it came, until its chunks or the
                                       connection end

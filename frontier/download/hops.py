@@ -69,7 +69,7 @@ class Hops:
         """Whether the operator asked for the URL of *request*, and no page did.
 
         A seed is a request that was queued, that no response led to (Scrapy's depth
-        of it is 0), and that is no redirect.
+        of it is 0), and that is not a redirect.
         """
         meta = request.meta
         if SEED in meta and request.callback is NO_CALLBACK:

@@ -26,7 +26,7 @@ has in place of an HTTP status:
 ``-4``      nothing came in time
 ``-5``      another error
 ``-7``      the URL cannot be fetched: an unknown scheme, or it is too long
-``-61``     robots.txt could not be had
+``-61``     robots.txt could not be fetched
 ``-5000``   out of scope, as we or Scrapy's OffsiteMiddleware find
 ``-5001``   its address is of a class that is not connected to
 ``-5002``   a downloader middleware of the project refused it
@@ -146,7 +146,7 @@ def _load(path: str) -> type:
     except (ImportError, NameError, ValueError) as error:
         raise ConfigurationError(f"FRONTIER_WARC_HTTP_HANDLERS: {error}") from None
     if not isinstance(loaded, type):
-        raise ConfigurationError(f"FRONTIER_WARC_HTTP_HANDLERS: {path} is no class")
+        raise ConfigurationError(f"FRONTIER_WARC_HTTP_HANDLERS: {path} is not a class")
     return loaded
 
 

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 INLINE = 131_072
 """Bytes of a document that is read in the reactor's thread. A worker would take
-about as long to be told of it; see `benchmarks/README.md`."""
+about as long to learn of it; see `benchmarks/README.md`."""
 
 
 class Document:

@@ -14,9 +14,9 @@ What always holds:
     is known that there are none.
 2.  There are none where the server says 4xx, but for 429, or redirects more than
     `MOST_HOPS` times (2.3.1.2, 2.3.1.3).
-3.  Where they cannot be had, nothing is fetched (2.3.1.4), but by those that were there
-    before; requests become dead letters, and after `RETRY` it is tried again. Where
-    there is no server, a request fails as it would by itself.
+3.  Where they cannot be fetched, nothing is fetched (2.3.1.4), but by those that were
+    there before; requests become dead letters, and after `RETRY` it is tried again.
+    Where there is no server, a request fails as it would by itself.
 4.  No more than 500 KiB are read (2.5), and the reactor's thread reads no more than
     `INLINE`. Rules are used for a day (2.4), and so many are kept as `_Cache` has room
     for.
@@ -78,10 +78,10 @@ MOST_HOPS = 5
 MAX_AGE = 86_400.0
 """Seconds for which rules are used (RFC 9309, 2.4)."""
 STALE = 30 * MAX_AGE
-"""Seconds for which they are used while newer ones cannot be had (2.3.1.4)."""
+"""Seconds for which they are used while newer ones cannot be fetched (2.3.1.4)."""
 RETRY = 900.0
-"""Seconds after which a robots.txt that could not be had is asked for again: the pause
-of Heritrix's ``retryDelaySeconds``."""
+"""Seconds after which a robots.txt that could not be fetched is asked for again: the
+pause of Heritrix's ``retryDelaySeconds``."""
 RETRY_ABSENT = 30.0
 """The same where there was no server: each of its requests is tried again as well."""
 INLINE = 16_384
@@ -108,7 +108,7 @@ class Known:
     parser: RobotParser | None
     """Its rules; ``None`` for none."""
     until: float
-    """On the monotonic clock, when they are asked for anew."""
+    """On the monotonic clock, when they are asked for again."""
     size: int = 0
     fetched: float = -math.inf
     """When they were fetched; never, if they could not be."""
@@ -174,7 +174,7 @@ class RobotsTxtMiddleware(BaseRobots):
         """Let *request* pass if the rules of its host allow it.
 
         Raises:
-            IgnoreRequest: They forbid it, or cannot be had.
+            IgnoreRequest: They forbid it, or cannot be fetched.
         """
         if request.meta.get("dont_obey_robotstxt"):
             return
@@ -350,7 +350,7 @@ class RobotsTxtMiddleware(BaseRobots):
         return made, len(body)
 
     def _failed(self, origin: str, error: Exception, old: Known | None) -> Known:
-        """What is known of *origin* when its robots.txt could not be had."""
+        """What is known of *origin* when its robots.txt could not be fetched."""
         now = time.monotonic()
         if old is not None and now - old.fetched < STALE:
             self._counts.inc_value("frontier/robots/stale")
@@ -361,7 +361,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if _is_absent(error):
             return Known(None, now + RETRY_ABSENT, error=error)
         logger.warning(
-            "%s/robots.txt cannot be had (%s): nothing is fetched from there; "
+            "%s/robots.txt cannot be fetched (%s): nothing is fetched from there; "
             "it is asked for again after %g s",
             origin[:200],
             _said(error),
@@ -370,14 +370,14 @@ class RobotsTxtMiddleware(BaseRobots):
         return Known(None, now + RETRY, error=error)
 
     def _refusal(self, request: Request, error: Exception) -> Exception:
-        """The error of *request*, whose rules could not be had because of *error*."""
+        """The error of *request*, without rules because of *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
         if isinstance(error, LeaseGone) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
-        reason = f"robots.txt of its host cannot be had: {_said(error)}"
+        reason = f"robots.txt of its host cannot be fetched: {_said(error)}"
         self._session.requests.of(request).unread = reason
         return RobotsUnreachable(reason)
 
@@ -387,7 +387,8 @@ class RobotsTxtMiddleware(BaseRobots):
         most = self._unreachable.most_common(NAMED)
         logger.warning(
             "%d requests to %d hosts were not sent, as their robots.txt could not be "
-            "had (%s%s); they are dead letters, which frontier crawl requeue puts back",
+            "fetched (%s%s); they are dead letters, which frontier crawl requeue puts "
+            "back",
             self._unreachable.total(),
             len(self._unreachable),
             ", ".join(f"{origin[:200]} {count:,}" for origin, count in most),

@@ -1,7 +1,13 @@
 """A node: one Scrapy process at work for a crawl, from joining to leaving.
 
 `node` starts and stops everything else; `composition` puts it together. The inbox
-takes requests from partitions that the node holds, the outbox pushes links to the
-partitions of others, acks take from the queue what has been done. Every coroutine
-here runs on Scrapy's event loop, and none of them waits for disk or gzip.
+takes requests from partitions that the node holds, the outbox pushes links to their
+partitions, acks take from the queue what has been done. `heartbeat` keeps leases and
+hands partitions over, `failover` compares what the node knows with a store that has
+gone back in time, `end_of_crawl` finds the end.
+
+A request is acked only after its links are pushed and its record is on disk. A node
+that stops or crashes never deletes shared state. `session` and `scheduler` call it.
+Every coroutine here runs on Scrapy's event loop, and none of them waits for disk or
+gzip.
 """

@@ -104,7 +104,7 @@ class AddressClasses:
         began = self._clock()
         (reply,) = await self._outage_retry.run([call])
         self._asked = began
-        if not isinstance(reply, list):  # the crawl is lost, which its keeper tells
+        if not isinstance(reply, list):  # the crawl is lost, which its heartbeat tells
             return
         self._said = {
             name: TYPED if value == TYPED.encode() else NAMED

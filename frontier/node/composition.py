@@ -29,7 +29,7 @@ from frontier.node.address_classes import AddressClasses
 from frontier.node.context import NodeContext, Reporting
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
-from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_delays import HostDelays
@@ -126,7 +126,7 @@ class Whole(Reporting, Protocol):
         """The store has decided about *pushes*: a letter for each."""
 
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
-        """Calls that tell of queues that have just become non-empty."""
+        """Calls that announce queues that have just become non-empty."""
 
     def on_aside(self) -> None:
         """A partition was set aside, so the crawl is not going to be whole."""
@@ -353,6 +353,9 @@ class Composition:
             )
 
     def _make_ending(self) -> None:
+        self.fetched = Fetched(
+            self._outage_retry.run, self._keys, self._config.partitions
+        )
         self.ending = EndOfCrawl(
             self._context,
             self.inbox,
@@ -365,6 +368,7 @@ class Composition:
 
     async def _examine(self) -> None:
         await self._failover.examine()
+        self.fetched.forget()
         self.restoring.look(closed=True)
 
     def _on_acked(self, done: list[Reservation]) -> None:

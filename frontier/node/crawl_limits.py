@@ -17,7 +17,7 @@ What nodes count of groups of URLs, summed up in the store.
 
 What always holds:
 
-1.  The store has of each group the sum of what nodes have told of it. A node tells
+1.  The store has of each group the sum of what nodes have reported of it. A node tells
     in portions (see `frontier.urls.traps`), so that the store has only groups with many
     URLs, however many there are.
 2.  Nobody waits for it: a portion that is on its way is missing from the sum.
@@ -70,7 +70,7 @@ class Portions:
         self.on_total: Callable[[Group, int], None] = lambda _, __: None
 
     def add(self, group: Group, count: int) -> None:
-        """Tell of *count* more URLs of *group*."""
+        """Report *count* more URLs of *group*."""
         self._waiting[group] += count
         self._some.set()
 
@@ -82,7 +82,7 @@ class Portions:
             await self.flush()
 
     async def flush(self) -> None:
-        """Tell of all that waits."""
+        """Report all that waits."""
         self._some.clear()
         told, self._waiting = self._waiting, Counter()
         calls = [self._call(group, count) for group, count in told.items()]

@@ -11,23 +11,30 @@ second, and the others the less often the more come before them.
 
 Partitions that are set aside do not count. Where there are some, the crawl ends as
 incomplete instead of finished.
+
+A crawl may end without one page: its seeds were given up, robots.txt forbids them,
+they lead out of scope. Each node learns that, whichever found the end: the first page
+of each is in the store before its request is acked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
 from frontier.cluster.set_aside import ASIDE
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.queue.reserve import Scan, scan_call
+from frontier.store.client import Call
+from frontier.store.scripts import CRAWL_FETCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
+    from frontier.store.keys import CrawlKeys
 
 INTERVAL = 0.5
 """Seconds between scans while the first of the nodes is idle; of one before which
@@ -171,3 +178,53 @@ class EndOfCrawl:
             counts = self._keys.partition(partition).counts
             reason = f"its ready is {scan.ready}, and no queue has anything"
             await self._outage_retry.set_aside(partition, counts, reason)
+
+
+class Fetched:
+    """Whether the crawl has fetched a page, on whatever node.
+
+    A page is a response of a request of the crawl that is no redirect, whatever its
+    status; robots.txt is none.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Call]], Awaitable[list[Any]]],
+        keys: CrawlKeys,
+        partitions: int,
+    ) -> None:
+        self._run = run
+        self._keys = keys
+        self._partitions = partitions
+        self._noted = self._stored = False
+
+    def note(self) -> None:
+        """This node has fetched one."""
+        self._noted = True
+
+    def forget(self) -> None:
+        """The store may have forgotten what this node has said."""
+        self._stored = False
+
+    async def store(self) -> None:
+        """Return when the store knows what was noted. Costs one call of each node."""
+        if self._noted and not self._stored:
+            keys = self._keys
+            await self._run([Call.to(CRAWL_FETCHED, [keys.meta()], [keys.born])])
+            self._stored = True
+
+    async def without(self) -> tuple[int, int] | None:
+        """How many requests were queued and given up, if no page was fetched."""
+        if self._noted:
+            return None
+        (told,) = await self._run([Call.command("HGET", self._keys.meta(), "fetched")])
+        if told is not None:
+            return None
+        queued = dead = 0
+        for first in range(0, self._partitions, BATCH):
+            batch = range(first, min(first + BATCH, self._partitions))
+            calls = [scan_call(self._keys.partition(p)) for p in batch]
+            replies = await self._run(calls)
+            for scan in (Scan(*reply[:-1]) for reply in replies if reply[0] != ASIDE):
+                queued, dead = queued + scan.pushed, dead + scan.dead
+        return queued, dead

@@ -12,7 +12,7 @@ What always holds:
 2.  If something is missing, what this node had under way is given up, under the
     old token: it is fetched again, and leads again to what was forgotten. The
     new leases have higher tokens, so that ids that are given twice are apart.
-3.  What is forgotten is told by marks of this process alone: the number of its last
+3.  What is forgotten is found by marks of this process alone: the number of its last
     push in each partition, and the last id that it was given under its token. What
     other nodes have done since hides nothing (decision 0028).
 4.  What this node pushed in the last seconds, and is missing, it pushes again then,

@@ -1,4 +1,4 @@
-"""The keeper: heartbeat, leases, hand-over.
+"""The heartbeat of a node, the leases it renews, and how it hands partitions over.
 
 What always holds:
 
@@ -11,7 +11,7 @@ What always holds:
     then its lease is renewed.
 4.  Leases are renewed whatever the rest waits for: a store whose memory is full
     takes no heartbeat and nothing back, but it renews.
-5.  After `stop` nothing is on its way to the store that would bring the node back
+5.  After `stop` no call is under way that would bring the node back
     onto the map, or take a partition for it: what is cut off, the store may do all
     the same, and nobody would know of it before the lease has ended.
 """

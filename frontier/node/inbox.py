@@ -198,7 +198,7 @@ class Inbox:
             if strange := [name for name in names if not readable(name)]:
                 queues = self._keys.partition(partition).queues
                 logger.warning(
-                    "%d entries of %s are no names of queues, and are removed: %r",
+                    "%d entries of %s are not names of queues, and are removed: %r",
                     len(strange),
                     queues,
                     strange[0][:100],
@@ -306,7 +306,7 @@ class Inbox:
                     raise ValueError  # noqa: TRY301 (of the same kind as the others)
                 self.learn(int(partition), [queue])
             except (CodecError, ValueError):
-                logger.warning("a hint that is none: %r", hint[:200])
+                logger.warning("an invalid hint: %r", hint[:200])
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""

@@ -263,7 +263,7 @@ class Claims:
         self.process = new_process()
         self._kept: dict[int, Kept] = {}
         self._numbers: dict[int, int] = {}
-        """By the identities of requests, which are kept as well."""
+        """By the fingerprints of requests, which are kept as well."""
         self._by_partition: dict[int, set[int]] = defaultdict(set)
         self._reserved: dict[tuple[int, int, int], int] = {}
         self._last = 0

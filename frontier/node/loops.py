@@ -35,6 +35,12 @@ class Owner(Protocol):
     def on_finished(self) -> None:
         """The crawl is over on every node."""
 
+    def on_nothing_fetched(self, queued: int, dead: int) -> None:
+        """The crawl is over on every node, and has no page.
+
+        *queued* requests were in it, of which *dead* were given up.
+        """
+
     def on_aside(self) -> None:
         """A partition is set aside: the crawl is not going to be whole."""
 

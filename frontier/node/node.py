@@ -116,6 +116,8 @@ class Node:
         self._damaged: set[str] = set()
         """Keys of the crawl that have ended this node, each told once."""
         self._telling: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        """Asks whether anything was fetched, as the crawl is over."""
         self._outside = False
         """Whether the crawl is lost, or another process has this node's place."""
         self.opened_at = time.time()
@@ -185,9 +187,12 @@ class Node:
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
+        self.fetched = parts.fetched
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.heartbeat.beat()
+        if parts.watchdog is not None:
+            await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(
@@ -239,7 +244,7 @@ class Node:
         """Have pushes wait for copies, if they are to.
 
         Raises:
-            ConfigurationError: A server cannot tell of them.
+            ConfigurationError: A server cannot wait for them.
         """
         config, where = self.config, self._store.where
         copies = Copies(config.store_wait_replicas, config.store_wait_aof)
@@ -383,6 +388,12 @@ class Node:
         if self._closed:
             return
         self._closed = True
+        try:
+            await self._end()
+        finally:
+            await self._opened.aclose()
+
+    async def _end(self) -> None:
         self.inbox.stopped = True
         silent = False
         try:
@@ -405,6 +416,9 @@ class Node:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
+                except StoreRefused as error:
+                    if not reason:  # else a loop has told it
+                        self._on_failure(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
                 logger.error(  # noqa: TRY400 (all is said)
@@ -419,9 +433,10 @@ class Node:
                 await self.archive.package()
             if not self.config.keep_frontier:
                 await self._remove_frontier()
-        await self._opened.aclose()
 
     async def _store_all(self) -> None:
+        if self._ending is not None:
+            await self._ending
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
@@ -505,6 +520,7 @@ class Node:
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        await self._parts.fetched.store()
         if self._parts.spending is not None:
             await self._parts.spending.report()
 
@@ -535,9 +551,20 @@ class Node:
 
     def on_finished(self) -> None:
         """Pass it on, once, that the crawl is over."""
-        if not self.finished:
-            self.finished = True
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._tell_finished())
+
+    async def _tell_finished(self) -> None:
+        try:
+            counts = await self._parts.fetched.without()
+        except FrontierError as error:
+            self._on_failure(error)
+            return
+        self.finished = True  # from now on the owner may close by itself
+        if counts is None:
             self._owner.on_finished()
+        else:
+            self._owner.on_nothing_fetched(*counts)
 
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""

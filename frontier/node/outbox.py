@@ -1,9 +1,9 @@
-"""The outbox: URLs on their way to the store, many per round trip.
+"""The outbox: links that wait to be pushed, many per round trip.
 
 What always holds:
 
 1.  `put` never waits. What was put leaves the outbox only when the store has
-    confirmed it, however long the store is away.
+    confirmed it, however long the store is unreachable.
 2.  Every push gets exactly one verdict, in the order of `put` per partition: a
     partition is in one flight at a time.
 3.  `flush` returns when everything put before it is in the store, and has been
@@ -331,7 +331,7 @@ class Outbox:
         async with self._stored_more:
             self._stored_more.notify_all()
         if hints := self._on_risen(risen):
-            # A renewal tells of what is ready if a hint is lost.
+            # A renewal says what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
                 await self._outage_retry.once(hints)
 

@@ -6,7 +6,7 @@ What always holds:
     is queued: whoever dies in between leaves it to the next holder.
 2.  A mark is new before what leads to it is, or can be fetched.
 3.  What was delivered three times and killed its process each time is given up,
-    also if each process made it anew: the count goes with the mark.
+    also if each process made it again: the count goes with the mark.
 4.  A claim to which nothing leads any more goes to the dead letter.
 """
 

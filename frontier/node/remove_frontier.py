@@ -99,7 +99,7 @@ async def _empty(run: Run, keys: PartitionKeys) -> None:
 def _seen_names(
     keys: PartitionKeys, shape: SeenConfig, state: PartitionState
 ) -> Iterator[str]:
-    """The filters and the sets of a partition; not the key that tells of them."""
+    """The filters and the sets of a partition; not the key that counts them."""
     layout, least = state.layout, shape.space.groups
     for number in range(layout.blooms):
         yield keys.bloom(number)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 BLOCKS = 16
 """Blocks per call; each may take 100 kB."""
 LOST: dict[str, str] = {
-    "spent": "quotas of its hosts begin anew",
+    "spent": "quotas of its hosts begin again",
     "dead": "its dead letters are lost",
     "reserved": "what was under way is lost, but for what nodes still had",
     "seen": "",
@@ -70,13 +70,13 @@ LOST: dict[str, str] = {
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "epoch": "",
-    "reports": "the figures of its nodes begin anew",
+    "reports": "the figures of its nodes begin again",
     "starts": "seeds are tested again",
     "start": "",
     "hints": "",
     "order": "",
     "process": "",
-    "spent": "limits of the crawl count anew",
+    "spent": "limits of the crawl count again",
     "allowances": "",
     "addresses": "",
     "cookies": "cookies are lost",
@@ -101,6 +101,8 @@ class Repaired:
     """Keys that were removed, and what that costs."""
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
+    anew: list[str] = field(default_factory=list)
+    """Figures that begin anew, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -174,14 +176,14 @@ class Repair:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
 
     def _drop_spent(self) -> None:
-        """Have the limits of the crawl count anew what is no number."""
+        """Have the limits of the crawl count again what is not a number."""
         name = self._keys.spent()
         if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
             return
         spent = self._store.call(Call.command("HGETALL", name))
         if bad := [key for key, value in spent.items() if not is_number(value)]:
             self._store.call(Call.command("HDEL", name, *bad))
-            cost = f"{bad[0][:40]!r} was not a number, and counts anew"
+            cost = f"{bad[0][:40]!r} was not a number, and counts again"
             self.outcome.removed.append(Fault("spent", cost))
 
     def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
@@ -221,7 +223,12 @@ class Repair:
         if any(fault.key == "seen" for fault in faults):
             self._read_seen(number, keys, names)
         while True:
-            ready, reserved, _ = self._count(keys, lists)
+            ready, reserved, _, lost = self._count(keys, lists)
+            if lost:
+                self.outcome.anew.append(
+                    f"partition {number}: how many of its requests were done is not "
+                    "known any more; the report counts them anew"
+                )
             if not self._queue_held(keys):
                 break
             lists = self._lists(number, self._names([number])[number])
@@ -266,7 +273,7 @@ class Repair:
         bad = [key for key, value in spent.items() if not is_number(value)]
         if bad:
             self._store.call(Call.command("HDEL", keys.spent, *bad))
-            cost = f"{len(bad)} quotas of its hosts begin anew"
+            cost = f"{len(bad)} quotas of its hosts begin again"
             self.outcome.lost.append(f"partition {number}: {cost}")
 
     def _count(self, keys: PartitionKeys, lists: dict[str, int]) -> list[int]:

@@ -105,7 +105,7 @@ def claim_of(record: Mapping[str, Any], partitions: int) -> Claim | None:
         )
         _check(claim, partitions)
     except (TypeError, ValueError) as error:
-        raise CodecError(f"a claim that is none: {error}") from None
+        raise CodecError(f"an invalid claim: {error}") from None
     return claim
 
 
@@ -128,4 +128,4 @@ def _check(claim: Claim, partitions: int) -> None:
             raise TypeError("an origin is none")
         split_name(queue)
         if not item[:1].isdigit() or NAME in decode(item):
-            raise ValueError("an origin is no request")
+            raise ValueError("an origin is not a request")

@@ -43,7 +43,7 @@ def is_number(value: bytes) -> bool:
 
 
 def is_last_push(value: bytes) -> bool:
-    """Whether *value* may tell of the last push of a process."""
+    """Whether *value* may be of the last push of a process."""
     return _LAST_PUSH.fullmatch(value) is not None
 
 
@@ -86,7 +86,7 @@ def look(
     faults += _of_reserved(found.get("reserved", {}))
     faults += _of_spent(found.get("spent", {}))
     if not all(map(is_last_push, found.get("pushers", {}).values())):
-        faults.append(("pushers", "an entry of it is no push"))
+        faults.append(("pushers", "an entry of it is not a push"))
     faults += _of_seen(found.get("seen", ()), shape)
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]

@@ -62,7 +62,7 @@ def counted(store: BlockingStore, keys: CrawlKeys, partitions: int) -> dict[int,
 def letters(
     store: BlockingStore, keys: CrawlKeys, counts: dict[int, int]
 ) -> Iterator[Letter]:
-    """The letters that *counts* tells of, at most `MAX_LETTERS`."""
+    """The letters that *counts* names, at most `MAX_LETTERS`."""
     room = MAX_LETTERS
     for partition, count in counts.items():
         for first in range(0, min(count, room), CHUNK):

@@ -1,4 +1,4 @@
-"""The memory budget of the queues: beyond it, long ready lists are compressed.
+"""The memory limit of the queues: beyond it, long ready lists are compressed.
 
 And if that is not enough, and there is a directory that all nodes reach, the blocks
 go to files there, and the store keeps their addresses.

@@ -2,7 +2,7 @@ r"""Blocks: cold queue items, many in one, compressed.
 
 A block is one byte (the version, 1), four bytes (how many items, big-endian), and
 zlib's output over a msgpack list of the items. A ready list that has blocks has one
-element that is no item, `MARK`, where they belong.
+element that is not an item, `MARK`, where they belong.
 
 What always holds:
 
@@ -89,7 +89,7 @@ def unpack(block: bytes) -> list[bytes]:
     if not isinstance(items, list) or len(items) != count:
         raise CodecError("a block with other items than it says")
     if not all(isinstance(item, bytes) and item[:1].isdigit() for item in items):
-        raise CodecError("a block with something that is no item")
+        raise CodecError("a block with something that is not an item")
     return items
 
 
@@ -154,11 +154,11 @@ def unspill_call(
     pop = "LPOP" if order is Order.BFS else "RPOP"
     found = shelved or Shelved(block, count_of(block), 0)
     try:
-        items, grave = found.items(), ""
+        items, unread = found.items(), ""
     except CodecError as error:
-        items, grave = [], f"{error}\n{queue}\n"
+        items, unread = [], f"{error}\n{queue}\n"
     args: list[Argument] = [lease.token, pop, blocks, _sha1(block), found.count]
-    return Call.to(QUEUE_UNSPILL, names, [*args, grave, found.size, *reversed(items)])
+    return Call.to(QUEUE_UNSPILL, names, [*args, unread, found.size, *reversed(items)])
 
 
 def shelve_call(

@@ -115,7 +115,7 @@ class SpillFiles:
 def spill_files_of(
     directory: Path | None, keys: CrawlKeys, mode: int = FILE_MODE
 ) -> SpillFiles | None:
-    """The shelf of a crawl in *directory*, if there is one."""
+    """The spill files of a crawl in *directory*, if there is one."""
     if directory is None:
         return None
     return SpillFiles(directory / f"{keys.namespace}-{keys.crawl_id}", mode)

@@ -239,7 +239,7 @@ def from_record(
         named = record.get(part)
         if named is not None and not _is_there(spider, named):
             raise CodecError(
-                f"its {part} {str(named)[:100]!r} is no callback of the spider"
+                f"its {part} {str(named)[:100]!r} is not a callback of the spider"
             )
     name = record.get("_class")
     if name is not None and _class_of(name) is None:

@@ -64,7 +64,7 @@ def read_line(text: str) -> Seed | None:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SeedFault(f"is no JSON: {error}") from None
+        raise SeedFault(f"is not JSON: {error}") from None
     if "url" not in given:
         raise SeedFault("has no url")
     for name in given:
@@ -85,7 +85,7 @@ def _checked(name: str, value: Any) -> Any:
 
 def _url(value: Any) -> str:
     if not isinstance(value, str):
-        raise SeedFault("has a url that is no text")
+        raise SeedFault("has a url that is not text")
     if _CONTROL.search(value):
         raise SeedFault("has a control character in it")
     if reason := fault_of(value):
@@ -105,25 +105,25 @@ def _headers(value: Any) -> dict[str, Any]:
         lines = given if isinstance(given, list) else [given]
         for line in (name, *lines):
             if not isinstance(line, str) or _CONTROL.search(line):
-                raise SeedFault("is no text, or text with control characters")
+                raise SeedFault("is not text, or text with control characters")
     return found
 
 
 def _mapping(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SeedFault("is no object")
+        raise SeedFault("is not an object")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise SeedFault("is no text")
+        raise SeedFault("is not text")
     return value
 
 
 def _priority(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise SeedFault("is no whole number")
+        raise SeedFault("is not a whole number")
     if abs(value) > MAX_PRIORITY:
         raise SeedFault(f"is beyond {MAX_PRIORITY:,}")
     return value
@@ -131,7 +131,7 @@ def _priority(value: Any) -> int:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not value.isidentifier() or value[0] == "_":
-        raise SeedFault("is no name of a public method")
+        raise SeedFault("is not a name of a public method")
     return value
 
 

@@ -22,7 +22,7 @@ def read_seeds(given: str) -> list[str]:
     """The seeds that *given* names: a URL, several with commas, or a file.
 
     Empty lines of a file and those that begin with ``#`` are skipped. A line
-    that is no URL is logged with its number and the rest goes on.
+    that is not a URL is logged with its number and the rest goes on.
 
     Raises:
         ConfigurationError: There is no such file, or no good seed in it.

@@ -93,7 +93,7 @@ class StartFeed:
             if not self._task.done() and await self._count():
                 return False
             return await self._node.nothing_left()
-        except FrontierError:  # who is told of it is the node
+        except FrontierError:  # the node learns of it
             return False
 
     def stop(self) -> None:
@@ -182,7 +182,7 @@ class StartFeed:
         found = list(made) if isinstance(made, Iterable) else [made]
         for request in found:
             if not isinstance(request, Request):
-                raise TypeError(f"{request!r} is no request")
+                raise TypeError(f"{request!r} is not a request")
             # What a spider's own method puts into meta is the project's.
             where, why = self._allowed.refused(
                 request.url, {} if make else request.meta
@@ -211,7 +211,7 @@ def request_of(text: str) -> Request:
     url, method = given.pop("url", None), str(given.pop("method", "GET")).upper()
     meta = given.pop("meta", None) or {}
     if not isinstance(url, str) or not isinstance(meta, dict):
-        raise TypeError("its url is no text, or its meta no object")
+        raise TypeError("its url is not text, or its meta no object")
     if not given:
         return Request(url, method=method, meta=meta, dont_filter=True)
     return FormRequest(url, method=method, meta=meta, formdata=given, dont_filter=True)

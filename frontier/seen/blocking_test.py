@@ -183,7 +183,7 @@ class BlockingSeenTest:
         """Forget everything that was seen, and the crawl with it.
 
         For a crawl that nobody else asks about at the time. The next question
-        enters it anew.
+        enters it again.
 
         Raises:
             StoreError: The store did not answer, or answered with an error.

@@ -13,7 +13,7 @@ The positions of a URL are ``x``, ``x + a``, ``x + a + (a + b)`` and so on, ``b 
 being added to ``a`` with each step: triple hashing (Dillinger and Manolios, "Bloom
 Filters in Probabilistic Verification", 2004). With two hashes only, a filter of 500
 URLs misses an error of 1e-6 by a factor of 20. The three are the digits to base
-``bits`` of the mark as a number of 53 bits, which is what Lua can reckon with.
+``bits`` of the mark as a number of 53 bits, which is what Lua can compute with.
 """
 
 from __future__ import annotations

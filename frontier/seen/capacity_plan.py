@@ -1,6 +1,6 @@
 """What the seen test costs and loses, before it is run. No I/O.
 
-The Bloom tier is reckoned by the generations that the crawl itself would make.
+The Bloom tier is computed from the generations that the crawl itself would make.
 The set tier takes 8 or 4 bytes a URL and `BUCKET_BYTES` for each bucket, the recent
 tier `RECENT_BYTES` for each entry of each node.
 

@@ -1,4 +1,4 @@
-"""The memory budget of the set tier: beyond it, sets are given up.
+"""The memory limit of the set tier: beyond it, sets are given up.
 
 What always holds:
 

@@ -130,7 +130,7 @@ def checked_shape(shape: Any) -> Config:
         ConfigurationError: It stands for none.
     """
     if not isinstance(shape, dict):
-        raise ConfigurationError("they are no settings")
+        raise ConfigurationError("they are not settings")
     for name in SHAPE:
         if name not in shape:
             raise ConfigurationError(f"there is no {name}")

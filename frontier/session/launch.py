@@ -35,6 +35,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import logging
 import os
 import sys
 import threading
@@ -46,13 +47,16 @@ from scrapy.crawler import CrawlerProcess
 from frontier.errors import ConfigurationError
 from frontier.scrapy_internals import AsyncCrawlerProcess
 from frontier.settings.values import run_id
+from frontier.store.address import ENVIRONMENT, REDIS_SETTINGS, given, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from scrapy import Spider
+    from scrapy.settings import BaseSettings
 
+logger = logging.getLogger(__name__)
 
 VARIABLE = "FRONTIER_RUN_ID"
 """The environment variable, beside the setting of that name."""
@@ -71,6 +75,10 @@ class Launcher(NamedTuple):
     tasks: str = ""
     """The variable, if there is one, that says how many processes are started."""
 
+
+FROM_ENVIRONMENT = 35
+"""Priority of a setting that the environment gives: above those of a project (20) and
+a spider (30), below the command line's (40)."""
 
 LAUNCHERS = (
     Launcher("slurm array", ("SLURM_ARRAY_JOB_ID",)),
@@ -100,7 +108,7 @@ def run_of(spider: Spider, said: str) -> tuple[str, str]:
 
 
 def launched(environment: Mapping[str, str]) -> str:
-    """The run that *environment* tells of; empty if it tells of none.
+    """The run that *environment* names; empty if it names none.
 
     Raises:
         ConfigurationError: ``FRONTIER_RUN_ID`` in it is not an id.
@@ -199,3 +207,24 @@ def _exit() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(FAILED)
+
+
+def server_of(settings: BaseSettings, environment: Mapping[str, str]) -> str:
+    """The server that *environment* names; empty if the command line names one."""
+    priorities = [settings.getpriority(name) or 0 for name in REDIS_SETTINGS]
+    chosen = max(priorities) > FROM_ENVIRONMENT
+    return "" if chosen else environment.get(ENVIRONMENT, "")
+
+
+def heed_environment(settings: BaseSettings, environment: Mapping[str, str]) -> None:
+    """Take the server that *environment* names, whatever the project's settings say."""
+    url = server_of(settings, environment)
+    if not url:
+        return
+    if given(settings) and settings["REDIS_URL"] != url:
+        logger.warning(
+            "the server of the environment's REDIS_URL is used, %s, not that of the "
+            "settings",
+            redacted(url),
+        )
+    settings.set("REDIS_URL", url, FROM_ENVIRONMENT)

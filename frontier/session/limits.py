@@ -99,7 +99,7 @@ class Counted:
             crawler.signals.connect(handler, signal=signal)
 
     def page(self) -> None:
-        """A response has come that is no redirect."""
+        """A response has come that is not a redirect."""
         self._spending.add("pages")
 
     def item(self) -> None:

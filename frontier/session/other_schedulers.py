@@ -7,7 +7,7 @@ A project that used scrapy-redis adds the add-on, and nothing else. What always 
 2.  The classes of scrapy-redis, and our own duplicate filter, are replaced wherever
     they were set: in the project, by the spider, on the command line. Anybody else's
     are refused, with the name of the setting that has to go.
-3.  Each setting of another scheduler that somebody has set is told of in one line:
+3.  Each setting of another scheduler that somebody has set is named in one line:
     what takes its place, or that it is ignored.
 4.  A ``FRONTIER_*`` setting that the project has is never changed.
 """

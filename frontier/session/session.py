@@ -64,6 +64,8 @@ CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
 INCOMPLETE = "frontier_incomplete"
 """Why the spiders of a crawl close that has ended but for damaged partitions."""
+NOTHING_FETCHED = "frontier_nothing_fetched"
+"""Why the spiders of a crawl close that has ended without one page."""
 RUN_OVER = "frontier_run_over"
 """Why a spider closes that comes when the crawl of its run has ended."""
 REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
@@ -215,6 +217,7 @@ class Session:
             self._end_badly()
             return
         self._opened = True
+        self._crawler.signals.connect(self._note_page, signals.response_received)
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
         if node.quotas is not None:
@@ -348,6 +351,34 @@ class Session:
         if not self.closing and self._opened:
             close_spider(self._crawler, INCOMPLETE)
 
+    def end_without_pages(self, queued: int, dead: int) -> None:
+        """Close the spider: the crawl has ended, and nothing was fetched."""
+        crawl_id = self.node.keys.crawl_id
+        if not queued:
+            logger.warning(
+                "the crawl %s has ended and had nothing to fetch: no request was new",
+                crawl_id,
+            )
+            self.wake_engine()
+            return
+        logger.error(
+            "the crawl %s has ended without one page: of %d requests %d were given up, "
+            "and the others had no answer or were not sent, as robots.txt forbids "
+            "them or they are out of scope; frontier crawl status %s counts them",
+            crawl_id,
+            queued,
+            dead,
+            crawl_id,
+        )
+        self._end_badly()
+        if not self.closing and self._opened:
+            close_spider(self._crawler, NOTHING_FETCHED)
+
+    def _note_page(self, request: Request) -> None:
+        """A response has come that is no redirect; robots.txt is of no request here."""
+        if self.requests.reservation(request) is not None:
+            self.node.fetched.note()
+
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
         if self._counted is not None:
@@ -361,7 +392,7 @@ class Session:
 
     def note_start_failed(self, error: Exception) -> None:
         """Say that the crawl has not all of its start requests; exit with 1 later."""
-        logger.warning(  # the error itself is told by Scrapy
+        logger.warning(  # the error itself is logged by Scrapy
             "the spider's start ended with an error (%s: %s): the crawl goes on with "
             "the start requests that it has made before, and lacks the others",
             type(error).__name__,
@@ -374,7 +405,7 @@ class Session:
         self._crawler.stats.inc_value(stat)
 
     def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
-        """Count links of *page* in a *trap*, such as *url*; tell of the first."""
+        """Count links of *page* in a *trap*, such as *url*; log the first."""
         if trap not in self.trapped:
             name = SETTINGS[trap]
             limit = self._crawler.settings.get(name)

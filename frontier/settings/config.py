@@ -234,7 +234,7 @@ class Config:
     warc_info: str = _setting("", parsers.warcinfo)
     """Fields of warcinfo records, as a JSON object, beside those that are known."""
     warc_log: bool = _setting(True, parsers.boolean)
-    """Whether a crawl log tells of every attempt, those without an answer, too."""
+    """Whether a crawl log has every attempt, those without an answer, too."""
     warc_max_bytes: int = _setting(1_000_000_000, parsers.whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
     warc_max_seconds: int = _setting(0, parsers.whole(0, 10**8))
@@ -262,7 +262,7 @@ class Config:
     worker_processes: int = _setting(2, parsers.whole(1, 64))
     """Most processes of a node that read what may take long."""
     worker_seconds: float = _setting(10.0, parsers.real(0.0, 3600.0))
-    """Processor time after which one is killed that reads one document."""
+    """CPU time after which one is killed that reads one document."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Config:

@@ -229,9 +229,9 @@ def warcinfo(value: Any) -> str:
         raise TypeError("must be a dict, or a JSON object")
     for name, text in given.items():
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", str(name)):
-            raise ValueError(f"has {name!r}, which is no name of a field")
+            raise ValueError(f"has {name!r}, which is not a name of a field")
         if not isinstance(text, str):
-            raise TypeError(f"has {text!r} as {name}, which is no text")
+            raise TypeError(f"has {text!r} as {name}, which is not text")
     return json.dumps(dict(given)) if given else ""
 
 
@@ -260,7 +260,7 @@ def addresses(value: Any) -> tuple[str, ...]:
         try:
             urlsplit(address).port  # noqa: B018 - raises where it is none
         except ValueError as error:
-            raise ValueError(f"{address!r} is no URL: {error}") from None
+            raise ValueError(f"{address!r} is not a URL: {error}") from None
     return tuple(map(str, given))
 
 
@@ -293,7 +293,7 @@ def class_paths(value: Any) -> tuple[str, ...]:
     given = modules(value)
     for path in given:
         if "." not in path:
-            raise ValueError(f"has {path!r}, which is no path of a class")
+            raise ValueError(f"has {path!r}, which is not a path of a class")
     return given
 
 
@@ -317,7 +317,7 @@ def listed(each: Callable[[str], Any]) -> Parser:
 def media_type(text: str) -> str:
     """A media type or a pattern of one, in lower case."""
     if not MIME.fullmatch(text):
-        raise ValueError(f"has {text!r}, which is no media type or pattern of one")
+        raise ValueError(f"has {text!r}, which is not a media type or pattern of one")
     return text.lower()
 
 

@@ -109,7 +109,7 @@ class Wanted:
 def warcs_in(given: Iterable[Path], unfinished: Callable[[Path], None]) -> list[Path]:
     """*given* files, and for a directory those in it.
 
-    *unfinished* is told of those in a directory that are still being written.
+    *unfinished* is called for those in a directory that are still being written.
     """
     found = []
     for path in given:

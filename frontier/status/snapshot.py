@@ -48,6 +48,8 @@ BATCH = 128
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
+MORE = ("removed_ms", "limit", "born", "marked", "fetched")
+"""Fields of ``meta`` that are not in a crawl's summary."""
 DAMAGED = "damaged"
 """The state of a crawl whose ``meta`` cannot be read."""
 
@@ -139,7 +141,7 @@ def snapshot(
             Call.command("HGETALL", keys.nodes()),
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
-            Call.command("HMGET", keys.meta(), "removed_ms", "limit", "born", "marked"),
+            Call.command("HMGET", keys.meta(), *MORE),
         ],
         tolerant=True,
     )
@@ -154,7 +156,7 @@ def snapshot(
     summary = _summary(crawl_id, meta, nodes)
     taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
     settings, partitions = _shape(crawl_id, shape)
-    removed, limit, born, marked = more
+    removed, limit, born, marked, fetched = more
     scans, holders, marks, aside = _look(store, keys, partitions)
     figures = read_reports(reports)
     views = _views(
@@ -182,6 +184,7 @@ def snapshot(
         kind=summary.kind,
         limit=text(limit).partition(" ")[0],
         limit_value=whole(text(limit).partition(" ")[2].encode()),
+        fetched=fetched is not None,
         removed_ms=whole(removed),
         lost=sum(mark != born for mark in marks) if born and marked else 0,
         harmed=(*harmed, *aside),

@@ -97,7 +97,7 @@ class Figures:
     """What a node did since it was started, or what all nodes did."""
 
     pages: int = 0
-    """Responses that were no redirects, those for robots.txt included."""
+    """Responses that were not redirects, those for robots.txt included."""
     requests: int = 0
     bytes: int = 0
     """Of responses, as they came over the network."""
@@ -211,6 +211,8 @@ class CrawlSnapshot:
     ``time``."""
     limit_value: int = 0
     """That limit; milliseconds of the time."""
+    fetched: bool = True
+    """Whether a page was fetched: a response that is no redirect and no robots.txt."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
     lost: int = 0
@@ -244,6 +246,11 @@ class CrawlSnapshot:
             return ""
         limit = described(f"{self.limit} {self.limit_value}")
         return f"has ended at its limit: {limit}"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it had requests and has ended without one page."""
+        return self.state == "finished" and not self.fetched and self.queue.pushed > 0
 
     @property
     def seconds(self) -> float:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 Server = tuple[str, int]
 """Host and port."""
 
-ENVIRONMENT = "NODE_REDIS_URL"
-"""Variable in which nodes are told of a server that their settings do not name."""
+ENVIRONMENT = "REDIS_URL"
+"""The variable that names the server, for commands and nodes alike: it stands above
+what settings say, and below the command line."""
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """Parameters of connections that name files."""
@@ -144,7 +145,7 @@ def _several(url: str, params: dict[str, Any]) -> Address:
     if len(match[5].rstrip("/").split("/")) > (3 if kind == SENTINEL else 2):
         raise malformed(url, f"must be {FORMS[kind]}")
     if db and not db.isdecimal():
-        raise malformed(url, f"{db!r} is no number of a database")
+        raise malformed(url, f"{db!r} is not a number of a database")
     if kind == CLUSTER and int(db or params.get("db") or 0):
         raise malformed(url, "a cluster has only database 0")
     if kind == SENTINEL and not service:
@@ -178,7 +179,7 @@ def malformed(url: str, reason: str) -> ConfigurationError:
     """
     shown = redacted(url)
     if shown != url and any(part in reason for part in _parts(url)):
-        reason = "is no URL of a Redis server"
+        reason = "is not a URL of a Redis server"
     return ConfigurationError(f"REDIS_URL = {shown!r}: {reason}")
 
 

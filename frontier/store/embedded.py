@@ -377,7 +377,7 @@ def _client(socket: Path, timeout: float) -> redis.Redis:
     return redis.Redis(
         unix_socket_path=str(socket),
         socket_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),  # the callers have their own patience
+        retry=Retry(NoBackoff(), 0),  # the callers retry by themselves
     )
 
 

@@ -82,7 +82,7 @@ def leave_others(pool: Any, named: tuple[str, int]) -> None:
     """End the connections of an asynchronous *pool* that lead not to *named*.
 
     Also those that are not in use just now. The pool ends them by itself when it is
-    told of another primary, but not one that is in use then and is given back later:
+    sent to another primary, but not one that is in use then and is given back later:
     what is sent over that goes to an old primary, which may take it for seconds.
     """
     for connection in (*pool._available_connections, *pool._in_use_connections):

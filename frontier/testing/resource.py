@@ -17,7 +17,7 @@ class Resource:
 
     status: int
     headers: Headers
-    """Without those that frame the message (``Content-Length`` and the like)."""
+    """Without those that frame the message (such as ``Content-Length``)."""
     body: bytes
     """The entity body with its content coding."""
     chunked: bool = False

@@ -193,7 +193,7 @@ class SiteServer:
         start, node = self._now(), request.headers.get("x-frontier-node")
         self.waiting[node] += 1
         if request.malformed:
-            resource = failure(request.malformed, "That was no request.")
+            resource = failure(request.malformed, "That was not a request.")
         elif request.method == "GET":
             resource = self._resource(host, request.target)
         else:

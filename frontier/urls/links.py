@@ -4,7 +4,7 @@ What always holds:
 
 1.  The work grows with the size of what is read and no faster, whatever it is made
     of. lxml's parser goes through the elements that are open at each end tag, so it
-    is begun anew, at the next tag, where more than `DEPTH` are open. No expression
+    is begun again, at the next tag, where more than `DEPTH` are open. No expression
     here is tried twice at a character, but from the start of a repetition that has
     no other way to match.
 2.  Memory is that of one piece of the page, of its longest element, and of so many
@@ -47,7 +47,7 @@ ATTRIBUTES = {
 SETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 """Those that hold several."""
 DEPTH = 512
-"""Open elements above which the parser is begun anew; what comes after is read as if
+"""Open elements above which the parser is begun again; what comes after is read as if
 they were closed. Chromium's trees are no deeper (``kMaximumHTMLParserDOMTreeDepth``).
 """
 STEP = 16_384

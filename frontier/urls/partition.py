@@ -114,9 +114,9 @@ class QueueAddresses:
         return queue_key(url, self._kind)
 
     def _of_own(self, url: str) -> str:
-        """What the user's callable says; the host if that is no name of a queue."""
+        """What the user's callable says; the host if that is not a name of a queue."""
         assert self._own is not None  # noqa: S101 (for mypy)
-        reason = "is no text of 1 to 255 printable characters"
+        reason = "is not text of 1 to 255 printable characters"
         try:
             key = self._own(url)
             if isinstance(key, str) and 0 < len(key) <= MAX_HOST and key.isprintable():

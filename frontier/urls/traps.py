@@ -97,7 +97,7 @@ class Traps:
             HOST: config.trap_host_urls,
         }
         self.counts_urls = any(self._most.values())
-        """Whether it has to be told of what is new."""
+        """Whether it counts what is new."""
         self._has_forms = any((self._length, self._hops, self._segments, self._repeats))
         self._young: dict[str, list[int]] = {}
         self._old: dict[str, list[int]] = {}
@@ -133,7 +133,7 @@ class Traps:
                 counts[0], counts[1] = counts[0] + counts[1], 0
 
     def learn(self, group: Group, total: int) -> None:
-        """Note that all nodes have told of *total* URLs of *group*."""
+        """Note that all nodes have reported *total* URLs of *group*."""
         counts = self._counted(group.name)
         counts[0] = max(counts[0], total)
 

@@ -75,7 +75,7 @@ def faults(archive: zipfile.ZipFile) -> list[str]:
             with archive.open(name) as stream:
                 found = declared_in(name, stream)
         except BadWarc:
-            continue  # which is told of the file itself
+            continue  # which is reported for the file itself
         if found.digest != digest:
             wrong.append(f"{MEMBER}: {file[:200]!r} says {found.label}")
     return wrong
@@ -112,5 +112,5 @@ def listed(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
         and {"name", "version", "sha256", "rules"} <= each.keys()
         for each in found
     ):
-        raise ValueError("it is no list of rules and files")
+        raise ValueError("it is not a list of rules and files")
     return found

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BLOCK = 4 << 20
 """Bytes that are copied at a time. With fewer, more time is spent waiting for Python's
-lock. The buffers are made once: to have memory mapped anew takes longer still."""
+lock. The buffers are made once: to have memory mapped again takes longer still."""
 FLUSH = 16 << 20
 """Bytes after which the disk is set to work, so that it is not idle until the end."""
 

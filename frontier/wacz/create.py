@@ -90,7 +90,7 @@ def warc_files(
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id* only the files of that crawl, whichever node wrote them. What is in
-    a directory and is no regular file is left out: *refused* is told, or the log.
+    a directory and is not a regular file is left out: *refused* is told, or the log.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -112,7 +112,7 @@ def warc_files(
 
 
 def _log(path: Path) -> None:
-    logger.warning("%s is left out: it is no regular file", path)
+    logger.warning("%s is left out: it is not a regular file", path)
 
 
 def create(

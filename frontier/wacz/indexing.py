@@ -119,7 +119,7 @@ class Indexing:
                 if found.kind == "revisit":
                     need = need_of(found, line.key)
                     self._refer(path.name, found.offset, need)
-                if how is GET:  # the answer to a form is no page
+                if how is GET:  # the answer to a form is not a page
                     self._put(page_of(found, self._seeds))
 
     def lines(self) -> Iterator[bytes]:

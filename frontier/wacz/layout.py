@@ -64,7 +64,7 @@ def hash_of(stream: BinaryIO) -> tuple[str, int]:
 
 
 def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
-    """Return the line of a page; ``None`` if the capture is no page."""
+    """Return the line of a page; ``None`` if the capture is not a page."""
     if found.kind == "resource":
         title = title_of_resource(found.headers.get("content-type"), found.block)
     elif found.kind in {"response", "revisit"}:

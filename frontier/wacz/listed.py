@@ -80,7 +80,7 @@ class Listed(NamedTuple):
     need: Need | None
     """What it refers to; ``None`` if it is no revisit."""
     page: bytes | None
-    """Its line in the list of pages; ``None`` if it is no page."""
+    """Its line in the list of pages; ``None`` if it is not a page."""
 
 
 def listed(

@@ -151,10 +151,10 @@ def package(
         say(f"{layout.PACKAGE}: wacz_version is missing")
     for key in _TEXTS:
         if not isinstance(found.get(key, ""), str):
-            say(f"{layout.PACKAGE}: {key} is no text")
+            say(f"{layout.PACKAGE}: {key} is not text")
     for key in _MOMENTS:
         if key in found and not MOMENT.fullmatch(str(found[key])):
-            say(f"{layout.PACKAGE}: {key} is no date and time of RFC 3339")
+            say(f"{layout.PACKAGE}: {key} is not a date and time of RFC 3339")
     resources = _resources(found.get("resources"), members, say)
     _digest(archive, members, say)
     return found, resources
@@ -185,7 +185,7 @@ def _pages(name: str, stream: Any, say: Callable[[str], None]) -> None:
             say(f"{name}, line {number}: no {' and '.join(wanted)}")
             return
         if number > 1 and not MOMENT.fullmatch(page["ts"]):
-            say(f"{name}, line {number}: ts is no date and time of RFC 3339")
+            say(f"{name}, line {number}: ts is not a date and time of RFC 3339")
             return
     if not number:
         say(f"{name} is empty")

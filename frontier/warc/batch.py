@@ -6,8 +6,8 @@ What always holds:
     a `Stored` is returned after both, or while the index does not answer. (With
     fsync ``close``, "on disk" means handed to the operating system: it survives
     this process, not a power cut.)
-2.  A revisit refers to what the index knew, to a response that it is yet to be
-    told of, or to one before it in the same batch. Such a one precedes it in the
+2.  A revisit refers to what the index knew, to a response that it has yet to
+    get, or to one before it in the same batch. Such a one precedes it in the
     file, or is in a file closed before: a file cut off at any record never has a
     revisit without its original.
 3.  A batch is written whole, in order. What an `OSError` leaves half done is
@@ -16,7 +16,7 @@ What always holds:
 Each batch costs one lookup, one sync (or one per exchange, as told) and one
 addition to the index. A disk that fails is asked again, after 0.1 s and then ever
 later up to 2 s, until it works or the archive is stopped. An index is, too, for
-`INDEX_PATIENCE`; then responses are stored as originals without it, and it is told of
+`INDEX_PATIENCE`; then responses are stored as originals without it, and it gets
 them when it answers again.
 """
 
@@ -61,7 +61,7 @@ LONGEST_DELAY = 2.0
 INDEX_PATIENCE = 1.0
 """Seconds for which an index that fails is waited for."""
 UNTOLD_BATCH = 500
-"""Originals that it is told of in one call."""
+"""Originals that it gets in one call."""
 MOST_UNTOLD = 100_000
 """Originals that are kept to tell the index of, while it does not answer."""
 
@@ -164,7 +164,7 @@ class BatchWriter:
         self.blocked = False
         """Whether an `OSError` is being waited out."""
         self.unindexed = 0
-        """How many originals on disk the index was never told of."""
+        """How many originals on disk the index never got."""
         self._writer = writer
         self._index = index
         self._crawl_id = crawl_id
@@ -379,7 +379,7 @@ class BatchWriter:
         return True
 
     def _keep(self, keys: Sequence[str], entry: Entry, original: Original) -> None:
-        """Have the index be told of *entry* later; or never, if there are too many."""
+        """Have the index get *entry* later; or never, if there are too many."""
         if self._index_given_up or len(self._untold) >= MOST_UNTOLD:
             self.unindexed += 1
             return
@@ -388,7 +388,7 @@ class BatchWriter:
 
     @property
     def owes(self) -> bool:
-        """Whether the index is to be told of something when it answers again."""
+        """Whether the index is to get something when it answers again."""
         return bool(self._untold or self._past_untold)
 
     def tell(self) -> None:
@@ -408,10 +408,10 @@ class BatchWriter:
         if self._ask(add_all):
             self._untold.clear()
             self._past_untold = []
-            logger.warning("the index was told of %d payloads", len(entries))
+            logger.warning("the index has been given %d payloads", len(entries))
 
     def end(self) -> None:
-        """Tell the index of the rest, or count what it was not told of."""
+        """Tell the index of the rest, or count what it did not get."""
         self._ask_again = 0.0
         self.tell()
         self.unindexed += len(self._entries_untold())
@@ -458,7 +458,7 @@ class BatchWriter:
             self._away_since = now
             logger.warning(
                 "payloads are stored as originals, without the index, until it "
-                "answers; then it is told of them"
+                "answers; then it gets them"
             )
 
     def _wait_for_disk(self, attempt: int, error: OSError) -> None:

@@ -180,7 +180,7 @@ class Listing:
                 line = line_of(found, name, how)
                 if line is not None:
                     noted = notes.notes_of(found)
-                    if how is not GET:  # the answer to a form is no page
+                    if how is not GET:  # the answer to a form is not a page
                         noted = noted._replace(date="", title="")
                     key = self._key(how.filed(line.url))
                     line = replace(line, key=key, notes=noted)

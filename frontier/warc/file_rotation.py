@@ -312,7 +312,7 @@ class WarcWriter:
         return max(0.0, self._begun + self._max_seconds - self._clock())
 
     def announce(self, path: Path) -> None:
-        """Tell `on_closed` of a file that was closed, here or by `repair`."""
+        """Call `on_closed` for a file that was closed, here or by `repair`."""
         tell(self.on_closed, path)
 
     def abandon(self) -> None:

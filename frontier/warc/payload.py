@@ -39,7 +39,7 @@ def payload_digest(block: Readable, algorithm: str, *, http: bool) -> str:
 
     Raises:
         ImportError: The package that *algorithm* needs is not installed.
-        ValueError: It is no HTTP response, or its chunks are wrong.
+        ValueError: It is not an HTTP response, or its chunks are wrong.
     """
     computed = digester(algorithm)
     for part in body_of(block) if http else iter(lambda: block.read(_BLOCK), b""):
@@ -51,7 +51,7 @@ def body_of(block: Readable) -> Iterator[bytes]:
     """The entity body of the HTTP response in *block*, without its transfer coding.
 
     Raises:
-        ValueError: It is no HTTP response, or its chunks are wrong.
+        ValueError: It is not an HTTP response, or its chunks are wrong.
     """
     source = _Source(block)
     head = source.head()

@@ -208,7 +208,7 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Found:
     if not head.startswith(b"WARC/"):
-        raise BadWarc(name, offset, "a gzip member that is no WARC record")
+        raise BadWarc(name, offset, "a gzip member that is not a WARC record")
     top, gap, block = head.partition(b"\r\n\r\n")
     if not gap or top.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")

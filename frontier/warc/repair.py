@@ -71,7 +71,7 @@ def repair(
     Each is cut back to its last whole record. Only the files of *node_id* are
     looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
-    what it raises is logged. What has such a name and is no regular file, a link
+    what it raises is logged. What has such a name and is not a regular file, a link
     included, is left alone: *refused* is told, and the log without it.
 
     Raises:

@@ -40,7 +40,7 @@ KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHOME", "PYTHONPATH", "TZ")
 """Of the node's environment. What else is there may be secret, and a parser's fault
 may let a page read it."""
 PATIENCE = 6.0
-"""Limits of processor time after which a worker that says nothing is given up, by
+"""Limits of CPU time after which a worker that says nothing is given up, by
 the clock: it is stopped, or the machine has little to spare."""
 GRACE = 2.0
 """Seconds for what it said while this node was stopped itself."""
@@ -54,7 +54,7 @@ PACE = 0.005
 class WorkerPool:
     """At most *processes* workers, each with *max_bytes* of memory.
 
-    *seconds* is the limit of processor time of a job.
+    *seconds* is the limit of CPU time of a job.
     """
 
     def __init__(self, processes: int, seconds: float, max_bytes: int) -> None:
@@ -239,7 +239,7 @@ class _Worker:
         while (code := self._process.poll()) is None:  # noqa: ASYNC110
             await asyncio.sleep(PACE)
         if code == -signal.SIGPROF:
-            text = f"it takes more than {self._seconds:g} s of processor time"
+            text = f"it takes more than {self._seconds:g} s of CPU time"
             return _Ended(text, is_its_own=True)
         if code == NO_MEMORY:
             return _Ended("it needs more memory than a worker has", is_its_own=True)

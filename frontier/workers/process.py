@@ -6,7 +6,7 @@ What always holds:
     none of the node's environment but what Python needs to start, and no open file
     of the node's but its end of the socket.
 2.  It does what `JOBS` names and nothing else.
-3.  A job ends within its limit of processor time, and the process within its limit
+3.  A job ends within its limit of CPU time, and the process within its limit
     of memory: the kernel sees to both, whatever the interpreter is doing.
 4.  It does not outlive the node: it ends with the socket, on Linux with the thread
     that started it, and a job, at the latest, at its limit.

@@ -1,9 +1,9 @@
 import threading
 
-from benchmarks.chaos.aim import ACK, PUSH, RARE, Aim, draw_aimed, tail_of
-from benchmarks.chaos.plan import StoreKind
-from benchmarks.chaos.wire import Wire
 from frontier.queue.item import encode
+from tests.chaos.aim import ACK, PUSH, RARE, Aim, draw_aimed, tail_of
+from tests.chaos.plan import StoreKind
+from tests.chaos.wire import Wire
 
 DONE = b"*1\r\n*8\r\n:1\r\n:4\r\n:1\r\n:0\r\n:0\r\n:0\r\n$2\r\nsn\r\n*0\r\n"
 STALE = b"*1\r\n*6\r\n:0\r\n:4\r\n:1\r\n:0\r\n:0\r\n:0\r\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.oracle import Facts, Wrong, extra_fetches, judge
-from benchmarks.chaos.records import Original, Records, Revisit
 from frontier.testing.oracle import Entry, RequestLog
+from tests.chaos.oracle import Facts, Wrong, extra_fetches, judge
+from tests.chaos.records import Original, Records, Revisit
 
 PATHS = ("/", "/a", "/b")
 EXPECTED = frozenset(f"http://h:1{path}" for path in PATHS)
@@ -83,7 +83,7 @@ def test_a_second_fetch_is_extra_unless_it_was_in_flight():
     assert found(again, in_flight={A: 1}) == []
 
 
-def test_a_blow_excuses_one_more_fetch_and_no_third():
+def test_an_injected_fault_excuses_one_more_fetch_and_no_third():
     twice = [entry(3.4, "/a", node="y"), entry(3.9, "/a", node="y")]
 
     assert found(*twice, in_flight={A: 1}) == [Wrong.EXTRA]

@@ -1,7 +1,7 @@
 import pytest
 
-from benchmarks.chaos.plan import KINDS, Kind, StoreKind, Way, draw
-from benchmarks.chaos.trial import Trial
+from tests.chaos.plan import KINDS, Kind, StoreKind, Way, draw
+from tests.chaos.trial import Trial
 
 SEEDS = range(1, 201)
 

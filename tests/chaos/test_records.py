@@ -4,12 +4,12 @@ import gzip
 
 import pytest
 
-from benchmarks.chaos.oracle import Facts, Wrong, judge
-from benchmarks.chaos.records import read_archive
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.testing.oracle import RequestLog
 from frontier.warc.file_rotation import WarcWriter
+from tests.chaos.oracle import Facts, Wrong, judge
+from tests.chaos.records import read_archive
 from tests.warc.samples import NOON, an_exchange
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.chaos.resolve import resolve, run
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcWriter
+from tests.chaos.resolve import resolve, run
 from tests.warc.samples import NOON, an_exchange
 
 

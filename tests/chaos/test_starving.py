@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from benchmarks.chaos.starving import Starving, waited
+from tests.chaos.starving import Starving, waited
 
 
 def test_who_waits_for_half_of_a_window_starves_and_is_told_of_once():
@@ -20,7 +20,7 @@ def test_who_waits_for_half_of_a_window_starves_and_is_told_of_once():
 
 
 def test_the_kernel_tells_who_waits():
-    """On one processor with a child that is busy."""
+    """On one CPU with a child that is busy."""
     before = waited(os.getpid())
     if before is None:
         pytest.skip("the kernel does not tell")

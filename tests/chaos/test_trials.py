@@ -1,7 +1,7 @@
 """Crawls to which everything happens that may.
 
 The suite tries few seeds, with scrapy-redis for comparison; ``make chaos``
-tries twenty. Replay one that fails: ``python -m benchmarks chaos --seed N``.
+tries twenty. Replay one that fails: ``python -m tests.chaos --seed N``.
 """
 
 import json
@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from benchmarks.chaos.bench import outcomes
-from benchmarks.chaos.nodes import ROOT
-from benchmarks.chaos.oracle import Wrong
-from benchmarks.chaos.peer import PeerTrial
-from benchmarks.chaos.plan import Plan
+from tests.chaos.nodes import ROOT
+from tests.chaos.oracle import Wrong
+from tests.chaos.peer import PeerTrial
+from tests.chaos.plan import Plan
+from tests.chaos.trials import outcomes
 
 SEEDS = range(1, 21)
 HIDDEN = 5
@@ -30,8 +30,7 @@ NONE = {
 
 
 def test_few_seeds_without_a_fault_where_scrapy_redis_loses_pages():
-    words = [sys.executable, "-m", "benchmarks", "chaos", "--quick", "--json"]
-    words += ["--seeds", "2"]
+    words = [sys.executable, "-m", "tests.chaos", "--quick", "--json", "--seeds", "2"]
     done = subprocess.run(
         words, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )

@@ -10,7 +10,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from benchmarks.chaos.durable import DurableStore
+from tests.chaos.durable import DurableStore
 
 
 def _named(name: str) -> bytes:

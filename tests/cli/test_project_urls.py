@@ -83,7 +83,7 @@ def test_each_url_of_a_file_comes_once_with_its_first_place(tmp_path):
     [
         ("no-such-file", "is neither a URL nor a file: No such file"),
         (".", "is neither a URL nor a file: it is a directory"),
-        ("a\0b", "is no name of a file"),
+        ("a\0b", "is not a file name"),
     ],
 )
 def test_what_is_no_list_is_named(name, reason):

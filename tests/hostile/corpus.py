@@ -37,7 +37,7 @@ class Limits:
     """What one input may use."""
 
     cpu: int = 10
-    """Seconds of processor time."""
+    """Seconds of CPU time."""
     wall: float = 90.0
     """Seconds until it counts as hung; much more than any takes."""
     memory_mb: int = 400

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.topologies import free_ports
+from tests.topologies import free_ports
 
 ROOT = Path(__file__).parents[2]
 PAGES = 20

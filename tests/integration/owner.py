@@ -30,6 +30,9 @@ class Owner:
         self.harmed = harmed
         self.on_finished()
 
+    def on_nothing_fetched(self, queued, dead):
+        self.on_finished()
+
     def on_finished(self):
         self.finished.set()
         self.ready.set()

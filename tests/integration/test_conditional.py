@@ -17,7 +17,10 @@ DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 
 
 class Pages(BaseHTTPRequestHandler):
-    """ETags, a date, a content coding, a page that changes, and a wrong 304."""
+    """ETags, a date, a content coding, a page that changes, and a wrong 304.
+
+    What a 304 says of a body, which it does not have, is wrong, too.
+    """
 
     protocol_version = "HTTP/1.1"
     changed = False
@@ -45,6 +48,8 @@ class Pages(BaseHTTPRequestHandler):
         unmodified = unmodified or (self.path == "/forced" and self.changed)
         type(self).sent = (*self.sent, (self.path, 304 if unmodified else 200))
         self.send_response(304 if unmodified else 200)
+        if unmodified:
+            headers |= {"Content-Encoding": "deflate", "Content-Type": "image/png"}
         for name, value in headers.items():
             self.send_header(name, value)
         if not unmodified:

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 from conftest import Cluster, until
 
-from benchmarks.topologies import ClusterServers, slot_of
 from frontier.settings.config import Config
 from frontier.urls.partition import QueueAddresses
+from tests.topologies import ClusterServers, slot_of
 
 TTL = 6.0
 BEFORE = 6.0

@@ -42,6 +42,7 @@ def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cl
     pages["/"] = linking([*HOSTILE, "/much", *PAGES])
     pages["/much"] = answer(TOO_MUCH)
     site = RawSite({**pages, **HOSTILE})
+    site.open.clear()
     for node_id in ("node-1", "node-2"):
         cluster.start(
             node_id,
@@ -49,18 +50,20 @@ def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cl
             ROBOTSTXT_OBEY="False",
             FRONTIER_WORKER_SECONDS="0.2",
         )
+    cluster.join()
+    site.open.set()
 
     assert cluster.wait() == [0, 0]
     text = cluster.text_of("node-1") + cluster.text_of("node-2")
     assert site.requests.keys() >= {*pages, *HOSTILE}
     assert "/not/read" not in site.requests
     told = f"{site.url('/much')} is archived, but not all of its links are followed: "
-    assert text.count(told + "it takes more than 0.2 s of processor time") == 1
+    assert text.count(told + "it takes more than 0.2 s of CPU time") == 1
     assert text.count("is archived, but not all") == 1
     assert cluster.store  # starts it again, for the command
     dead = json.loads(cluster.ask("crawl", "dead", "--json").stdout)
     assert [letter["url"] for letter in dead["letters"]] == [site.url("/much")]
-    assert "0.2 s of processor time" in dead["letters"][0]["reason"]
+    assert "0.2 s of CPU time" in dead["letters"][0]["reason"]
     records = b"".join(
         gzip.decompress(path.read_bytes()) for path in cluster.warc_dir.glob("*.gz")
     )

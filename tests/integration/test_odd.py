@@ -28,7 +28,7 @@ def coded(*lines, body=b"5\r\nbody!\r\n0\r\n\r\n"):
 def kept_alive(answer):
     """Send *answer*, and leave the connection open until the client acts.
 
-    It may close it, or send its next request there, which it sends anew when the
+    It may close it, or send its next request there, which it sends again when the
     connection then ends. A server that let it wait would have it time out.
     """
 

@@ -7,7 +7,7 @@ import pytest
 import redis
 from conftest import Cluster, until
 
-from benchmarks.chaos.wire import Wire
+from tests.chaos.wire import Wire
 
 SECRET = "not-for-any-log"
 NEVER = 1e6

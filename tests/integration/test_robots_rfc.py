@@ -139,7 +139,7 @@ def test_what_robots_txt_says_or_does_not_say_is_kept(cluster, sites, tmp_path):
         return {letter["url"]: letter["reason"] for letter in found}
 
     def told():
-        return cluster.text_of("a").count("/robots.txt cannot be had")
+        return cluster.text_of("a").count("/robots.txt cannot be fetched")
 
     read = [sites[name] for name in (*RULED, *OPEN)]
     until(lambda: all("/yes" in site.requests for site in read), "the pages")
@@ -155,7 +155,9 @@ def test_what_robots_txt_says_or_does_not_say_is_kept(cluster, sites, tmp_path):
         assert "/no" in sites[name].requests, name
     for name in SHUT:
         assert sites[name].requests.keys() <= {"/robots.txt"}, name
-        assert "robots.txt of its host cannot be had" in reasons[sites[name].url("/")]
+        assert (
+            "robots.txt of its host cannot be fetched" in reasons[sites[name].url("/")]
+        )
     assert "503" in reasons[sites["broken"].url("/")]
     assert "metadata address" in reasons[sites["inside"].url("/")]
     assert sites["endless"].pages["/robots.txt"].sent < 50_000_000

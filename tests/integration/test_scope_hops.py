@@ -64,7 +64,7 @@ def test_no_hop_leaves_the_scope(cluster, site, other):
 def test_a_seed_that_redirects_out_of_scope_is_told(cluster, site, other):
     cluster.start("a", "-a", f"seeds={site.url('/seed')}")
 
-    assert cluster.wait() == [0]
+    assert cluster.wait() == [1]
     assert other.requests == {}
     line = f"{other.url('/out')}, to which {site.url('/seed')} redirects, is out of"
     assert line in cluster.text_of("a")

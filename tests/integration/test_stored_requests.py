@@ -155,8 +155,8 @@ def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, pro
             "its scheme 'file' is not one of FRONTIER_SCHEMES",
             "its meta bindaddress is not one of FRONTIER_STORED_META",
             "its meta proxy is not one of FRONTIER_STORED_META",
-            "its callback '__init__' is no callback of the spider",
-            "its errback 'update_settings' is no callback of the spider",
+            "its callback '__init__' is not a callback of the spider",
+            "its errback 'update_settings' is not a callback of the spider",
         ]
     )
     assert proxy.asked == everything()

@@ -1,4 +1,4 @@
-"""Python processes that need not import everything anew.
+"""Python processes that need not import everything again.
 
 `Popen` and `run` are those of `subprocess`, for what starts with
 ``sys.executable`` and goes on with ``-m``, ``-c`` or the name of a script. The

@@ -14,7 +14,7 @@ from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.context import NodeContext
-from frontier.node.end_of_crawl import EndOfCrawl
+from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_concurrency import Concurrency
 from frontier.node.host_quotas import Quotas
@@ -160,6 +160,7 @@ class Parts:
             self,
             lending=self.lending,
         )
+        self.fetched = Fetched(self.outage_retry.run, crawl, partitions)
         self.ending = EndOfCrawl(
             self.context,
             self.inbox,

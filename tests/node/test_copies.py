@@ -6,7 +6,6 @@ import contextlib
 import pytest
 from redis.exceptions import ResponseError
 
-from benchmarks.topologies import Process, free_ports
 from frontier.errors import ConfigurationError, StoreUnavailable
 from frontier.queue.push import TEST, Push
 from frontier.seeds.load_once import Seeder
@@ -14,6 +13,7 @@ from frontier.seen.config import SeenConfig
 from frontier.store.client import BlockingStore, Call
 from frontier.store.copies import Copies
 from frontier.urls.seen_hash import seen_hash
+from tests.topologies import Process, free_ports
 
 
 @pytest.fixture

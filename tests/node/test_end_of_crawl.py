@@ -135,3 +135,32 @@ async def test_an_outage_starts_the_looks_anew(
 
     await node.finished.wait()
     assert node.ending.ended_here
+
+
+async def test_a_page_is_told_once_and_again_after_the_store_has_changed(
+    parts, db, crawl
+):
+    fetched = parts().fetched
+    db("HSET", crawl.meta(), "state", "open")
+    await fetched.store()
+    assert db("HGET", crawl.meta(), "fetched") is None
+    assert await fetched.without() == (0, 0)
+
+    fetched.note()
+    await fetched.store()
+    assert db("HGET", crawl.meta(), "fetched") == b"1"
+    db("HDEL", crawl.meta(), "fetched")
+    await fetched.store()
+    assert db("HGET", crawl.meta(), "fetched") is None
+    fetched.forget()
+    await fetched.store()
+    assert db("HGET", crawl.meta(), "fetched") == b"1"
+
+
+async def test_a_page_makes_no_crawl_that_is_not_there(parts, db, crawl):
+    fetched = parts().fetched
+    db("DEL", crawl.meta())
+    fetched.note()
+    await fetched.store()
+
+    assert db("EXISTS", crawl.meta()) == 0

@@ -4,14 +4,14 @@ import contextlib
 
 import pytest
 
-from benchmarks.topologies import Process, free_ports
-from benchmarks.topologies import until as wait_until
 from frontier.errors import StoreUnavailable
 from frontier.model import Order
 from frontier.node.failover import Failover
 from frontier.queue.push import FORCE
 from frontier.queue.reserve import requeue_calls
 from frontier.store.client import Call
+from tests.topologies import Process, free_ports
+from tests.topologies import until as wait_until
 
 pytestmark = pytest.mark.one_server("it starts again from a snapshot of its own")
 

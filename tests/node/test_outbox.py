@@ -186,9 +186,25 @@ async def test_what_is_not_kept_any_more_is_told_apart(
         await node.push(0, new_push(url))
     await node.push(1, new_push(b"other"))
 
-    assert node.outbox.repeat({0: 2}) == (1, 0)
+    assert node.outbox.repeat({0: 2, 1: 0}) == (2, 0)
     await node.outbox.flush()
     assert node.outbox.repeat({0: 0}) == (1, 1)
     await node.outbox.flush()
     assert node.outbox.repeat({}) == (0, 0)
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 4
+
+
+async def test_what_a_second_failover_forgets_is_put_again_too(
+    parts, start, new_push, monkeypatch
+):
+    monkeypatch.setattr("frontier.node.outbox.MAX_KEPT", 3)
+    node = parts()
+    start(node.outbox.run())
+    for url in urls(3):
+        await node.push(0, new_push(url))
+
+    assert node.outbox.repeat({0: 2}) == (1, 0)
+    await node.outbox.flush()
+    await node.push(0, new_push(b"4"))
+    assert node.outbox.repeat({0: 0}) == (3, 1), "the oldest is not kept any more"
+    assert len(node.verdicts) == 4

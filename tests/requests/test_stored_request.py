@@ -330,7 +330,7 @@ def test_nothing_but_a_callback_of_the_spider_is_called(part, name):
     spider = Hostile()
     spider.later = spider.parse_page
 
-    with pytest.raises(CodecError, match=f"its {part} .* is no callback"):
+    with pytest.raises(CodecError, match=f"its {part} .* is not a callback"):
         from_record({"url": URL, part: name}, spider)
 
 

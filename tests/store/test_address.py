@@ -49,7 +49,7 @@ def test_a_url_may_name_several_servers(url, kind, servers, service, params):
         ("redis+cluster://a:1/2", "a cluster has only database 0"),
         ("redis+cluster://a:1/0/x", "must be redis[+]cluster://"),
         ("redis+sentinel://a:1", "names no service"),
-        ("redis+sentinel://a:1/x/y", "'y' is no number"),
+        ("redis+sentinel://a:1/x/y", "'y' is not a number"),
         ("redis+sentinel://a:1/x/1/2", "must be redis[+]sentinel://"),
         ("redis+cluster://a?socket_timeout=soon", "Invalid value"),
     ],

@@ -7,13 +7,6 @@ import signal
 import pytest
 from redis.exceptions import ResponseError
 
-from benchmarks.topologies import (
-    SERVICE,
-    ClusterServers,
-    SentinelServers,
-    slot_of,
-    until,
-)
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.client import CHANGED, HERE, BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
@@ -25,6 +18,13 @@ from frontier.store.scripts import (
     START_ACQUIRE,
 )
 from frontier.store.sentinel import Watch
+from tests.topologies import (
+    SERVICE,
+    ClusterServers,
+    SentinelServers,
+    slot_of,
+    until,
+)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 Pages and style sheets are read with texts that are hostile to their scanners. Each
 expression that a module of the package has is tried with texts of one short piece
 again and again, by the methods that the module calls. The text is doubled, and the
-work may not much more than double: processor time, the least of several runs.
+work may not much more than double: CPU time, the least of several runs.
 """
 
 import ast

@@ -74,7 +74,7 @@ def test_others_pass_over_the_rules_and_we_read_them(wacz):
         (lambda said: said[0]["rules"].update(steps=[]), "have another hash"),
         (lambda said: said[0].update(files=["no.warc.gz"]), "is not there"),
         (lambda said: said[1].update(files=said[0]["files"]), "says heritrix"),
-        (lambda said: said.append(5), "no list of rules"),
+        (lambda said: said.append(5), "not a list of rules"),
     ],
 )
 def test_rules_that_lie_are_told(wacz, tmp_path, change, complaint):

@@ -98,8 +98,8 @@ def edit(members, change):
         (lambda p: p.update(resources=7), "resources is not a list"),
         (lambda p: p.pop("profile"), "profile is not"),
         (lambda p: p.pop("wacz_version"), "wacz_version is missing"),
-        (lambda p: p.update(created="today"), "created is no date and time"),
-        (lambda p: p.update(title=["x"]), "title is no text"),
+        (lambda p: p.update(created="today"), "created is not a date and time"),
+        (lambda p: p.update(title=["x"]), "title is not text"),
         (lambda p: p["resources"][0].pop("name"), "its name has to be of a-z"),
         (lambda p: p["resources"][0].update(name="A"), "its name has to be of a-z"),
         (lambda p: p["resources"][0].update(name="index.idx"), "has its name"),
@@ -147,7 +147,7 @@ def test_an_index_that_points_elsewhere_is_told(sound):
         ("indexes/index.idx", b"sha256:", b"sha256:0", "the digest is another"),
         ("indexes/index.idx", b"cdxj-gzip-1.0", b"cdx", "its format is not"),
         ("indexes/index.idx", b'": ', b'" ', "line 1: "),
-        ("pages/pages.jsonl", b'"ts": "2', b'"ts": "x2', "line 2: ts is no date"),
+        ("pages/pages.jsonl", b'"ts": "2', b'"ts": "x2', "line 2: ts is not a date"),
     ],
 )
 def test_an_idx_that_leads_elsewhere_is_told(sound, member, old, new, complaint):

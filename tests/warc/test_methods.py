@@ -26,7 +26,7 @@ MULTIPART = "multipart/form-data; boundary=B"
 BODIES = {
     "form": (FORM, b"a=1&b=%C3%BC"),
     "form with spaces": (FORM + "; charset=utf-8", b"q=two+words&b=%0Aline"),
-    "form that is no UTF-8": (FORM, b"a=\xff"),
+    "form that is not UTF-8": (FORM, b"a=\xff"),
     "form without end": (FORM, b"a=" + b"x" * 10_000),
     "empty form": (FORM, b""),
     "json": (
@@ -122,7 +122,7 @@ def test_a_form_is_filed_as_the_issue_has_it(listed):
 
     assert line.startswith("com,example)/form?__wb_method=post&a=1&b=%c3%bc 2026")
     assert '"requestBody": "a=1&b=\\u00fc", "method": "POST"' in line
-    assert '"title"' not in line  # the answer to a form is no page
+    assert '"title"' not in line  # the answer to a form is not a page
 
 
 def test_an_index_from_the_records_is_the_one_of_the_writer(listed):

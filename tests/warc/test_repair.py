@@ -212,6 +212,28 @@ def test_a_file_closed_before_it_could_be_locked_is_left_alone(
     assert names(tmp_path) == ["packed"]
 
 
+def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
+    writer, tmp_path, monkeypatch
+):
+    append(writer, an_exchange())
+    kept = (tmp_path / f"{NAME}.open").stat().st_size
+    append(writer, an_exchange(1))
+    writer.abandon()
+    os.truncate(tmp_path / f"{NAME}.open", kept + 10)
+    synced, real = [], os.fsync
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        what = path.stat().st_size if path.is_file() else names(path)
+        synced.append((path.name, what))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    assert [one.cut_bytes for one in repair(tmp_path, None)] == [10]
+    assert synced == [(f"{NAME}.open", kept), (tmp_path.name, [NAME])]
+
+
 def test_there_may_be_no_directory_yet(tmp_path):
     assert repair(tmp_path / "none", None) == []
 

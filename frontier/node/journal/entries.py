@@ -83,7 +83,7 @@ class Acked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """Bytes of a journal that are no entry."""
+    """Bytes of a journal that are not an entry."""
 
     file: str
     offset: int
@@ -135,7 +135,8 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
                 try:
                     yield _entry(payload)
                 except (ValueError, TypeError, RecursionError) as error:
-                    yield Bad(str(path), begin, end - begin, f"is no entry: {error}")
+                    why = f"is not an entry: {error}"
+                    yield Bad(str(path), begin, end - begin, why)
                 at = end
             if at < len(data):
                 yield Bad(str(path), at, len(data) - at, "is no whole entry")
@@ -260,7 +261,7 @@ def _header(version: Any, *rest: Any) -> Header:
         raise ValueError(f"version {str(version)[:20]} is not {VERSION}")
     header = Header(*rest)
     if not all(isinstance(text, str) for text in (*header[:4], header.process)):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not text")
     if not isinstance(header.shape, dict):
         raise TypeError("the settings are none")
     return header

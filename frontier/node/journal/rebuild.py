@@ -70,6 +70,11 @@ MAX_WAITING = 20_000
 """URLs that are collected before they are sent, partition by partition."""
 
 
+ANEW = (
+    "pages, bytes, statuses and errors of the report, and of each node, begin anew",
+    "limits of the crawl, and quotas of its hosts, count anew",
+)
+"""What a crawl that was rebuilt has lost, whatever its journals say."""
 _START = b"is_start_request"
 """In the item of a seed: Scrapy's key of its ``meta``."""
 
@@ -101,6 +106,8 @@ class Outcome:
     """A line about each of these partitions, which are set aside."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
+    anew: list[str] = field(default_factory=lambda: list(ANEW))
+    """What begins anew, a line each: no journal has it."""
     torn: list[Bad] = field(default_factory=list)
     """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 
@@ -270,6 +277,8 @@ class Rebuild:
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
         meta = self._keys.meta()
+        if self._done_in:  # journals do not say what came of a request
+            calls.append(Call.command("HSET", meta, "fetched", 1))
         calls += [
             Call.command("HSET", meta, f"address:{kind}", TYPED)
             for kind in sorted(self._spelled)

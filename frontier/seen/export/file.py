@@ -251,7 +251,7 @@ class SeenFile:
                 entries = self._entries(payload, a, last, at)
                 last = entries[-1]
             elif kind == LAYOUT and not 1 <= a <= MAX_GENERATIONS:
-                raise self._broken(at, "it has filters that are none")
+                raise self._broken(at, "it has invalid filters")
             elif kind == BITS:
                 data = self._inflated(payload, BLOCK_BYTES, at)
             yield Block(kind, partition, a, b, entries, data)
@@ -294,7 +294,7 @@ class SeenFile:
         entries = _unpacked(plain, max(last, 0))
         rising = all(a < b for a, b in pairwise((last, *entries)))
         if entries[-1] >= self._end or not rising:
-            raise self._broken(at, "a block has entries that are none")
+            raise self._broken(at, "a block has invalid entries")
         return entries
 
     def _inflated(self, payload: bytes, most: int, at: int) -> bytes:

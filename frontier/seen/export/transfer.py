@@ -259,7 +259,7 @@ class Import:
         """Create a crawl with the settings of the one that was exported.
 
         Raises:
-            ConfigurationError: There is one of that name, or it is no name.
+            ConfigurationError: There is one of that name, or it is not a name.
         """
         if not NAME.fullmatch(crawl_id):
             raise ConfigurationError(f"{crawl_id[:200]!r} cannot be the id of a crawl")

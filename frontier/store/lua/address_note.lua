@@ -1,4 +1,4 @@
--- address_note: keep the first address that a crawl was told of a host.
+-- address_note: keep the first address that a crawl has for a host.
 --
 -- KEYS[1]  meta       hash {state, born, ...} of the crawl
 -- KEYS[2]  addresses  hash: host to its address

@@ -24,7 +24,7 @@
 -- cannot be is that of a dead node.
 -- The whole map is read by who does not know the epoch, and, to find the dead,
 -- by one beat in a second: else the cost of all beats grew with the square of
--- the number of nodes. Where none did so for half of the ttl, the server was away,
+-- the number of nodes. Where none did so for half of the ttl, the server was unreachable,
 -- or its clock was set: every node then has the ttl from now on to beat again.
 
 local time = redis.call('TIME')

@@ -13,9 +13,9 @@
 -- ARGV[4]  shelved   bytes, of those in files
 -- ARGV[5...]         for each list: its queue's name, the score, how many blocks
 --
--- Returns {ready, reserved, dead}, or nil if the partition is not set aside. Each of
--- these keys has the right type. What was pushed and acked is kept where it is a
--- number, else it is reckoned from the rest.
+-- Returns {ready, reserved, dead, lost}, or nil if the partition is not set aside. Each
+-- of these keys has the right type. What was pushed, acked and skipped is kept where it
+-- is a number, else it follows from the rest; lost is 1 if it does not, and starts again at 0.
 
 if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then
   return nil
@@ -39,7 +39,7 @@ for i = 7, #KEYS do
   end
 end
 
-local old = redis.call('HMGET', KEYS[2], 'seq', 'pushed', 'acked', 'skipped')
+local old = redis.call('HMGET', KEYS[2], 'seq', 'pushed', 'acked', 'skipped', 'born')
 local seq, token = number(old[1]) or 0, number(redis.call('GET', KEYS[6])) or 0
 local entries = redis.call('HGETALL', KEYS[4])
 for i = 1, #entries, 2 do
@@ -47,16 +47,22 @@ for i = 1, #entries, 2 do
   token = math.max(token, number(string.match(entries[i + 1], '^%d+')) or 0)
 end
 local reserved, dead = #entries / 2, redis.call('LLEN', KEYS[5])
-local open = ready + reserved + dead + (number(old[4]) or 0)
-local pushed = number(old[2]) or open + (number(old[3]) or 0)
-local acked = number(old[3]) or math.max(0, pushed - open)
+local pushed, acked, skipped = number(old[2]), number(old[3]), number(old[4])
+local is_new = old[5] and not old[2] and not old[3] -- nothing was ever queued there
+local lost = not is_new and not pushed and not acked or old[4] and not skipped
+  and not (pushed and acked)
+local open = ready + reserved + dead
+skipped = skipped or old[4] and pushed and acked and math.max(0, pushed - open - acked) or 0
+open = open + skipped
+pushed = pushed or open + (acked or 0)
+acked = acked or math.max(0, pushed - open)
 
 local facts = {ready = ready, seq = seq, pushed = pushed, acked = acked, dead = dead,
-  skipped = number(old[4]) or 0, blocks = blocks, spilled = ARGV[2],
+  skipped = skipped, blocks = blocks, spilled = ARGV[2],
   spilled_bytes = ARGV[3], shelved_bytes = ARGV[4]}
 for name, value in pairs(facts) do
   redis.call('HSET', KEYS[2], name, type(value) == 'number' and string.format('%.0f', value) or value)
 end
 if ARGV[1] ~= '' then redis.call('HSET', KEYS[2], 'born', ARGV[1]) end
 redis.call('SET', KEYS[6], string.format('%.0f', token), 'EX', 86400)
-return {ready, reserved, dead}
+return {ready, reserved, dead, lost and 1 or 0}

@@ -192,7 +192,7 @@ end
 local function last_of(pushers, process)
   local entry = redis.call('HGET', pushers, process)
   local number, told = string.match(entry or '', '^(%d+) %d+ (%a*)$')
-  if entry and not number then error('BADKEY 4 an entry of it is no push') end
+  if entry and not number then error('BADKEY 4 an entry of it is not a push') end
   return tonumber(number or '0'), told
 end
 
@@ -210,7 +210,7 @@ local function note_push(pushers, turn, told, had)
   redis.call('HSET', pushers, turn[1], string.format('%.0f %.0f %s', turn[2], now, told))
 end
 
--- Fails if one of the values of fields, so many digits long, is no number.
+-- Fails if one of the values of fields, so many digits long, is not a number.
 local function check(what, names, ...)
   for i = 1, #names do
     local value = select(i, ...)

@@ -10,7 +10,7 @@
 -- ARGV[3]  blocks   how many there were when the block was read
 -- ARGV[4]  sha1     of the block, in hex
 -- ARGV[5]  items    how many URLs the block stands for
--- ARGV[6]  grave    '<reason>\n<queue>\n' if the block cannot be read; or empty
+-- ARGV[6]  unread   '<reason>\n<queue>\n' if the block cannot be read; or empty
 -- ARGV[7]  shelved  bytes of the block's file, if it is in one; or 0
 -- ARGV[8...]        the URLs, the last first
 --

@@ -3,7 +3,7 @@
 -- KEYS[1]  seen     hash {buckets, count, blooms, last, era}
 -- KEYS[2...]        the bucket of each member
 -- ARGV[1]  buckets  how many the set has, as the caller knows it
--- ARGV[2]  era      of the set, likewise
+-- ARGV[2]  era      of the set, as well
 -- ARGV[3...]        members
 --
 -- Returns {1, flags}: for each member 1 if it was in the set, else 0. Or

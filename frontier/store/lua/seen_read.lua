@@ -3,7 +3,7 @@
 -- KEYS[1]  seen     hash {buckets, count, blooms, last, era}
 -- KEYS[2...]        buckets
 -- ARGV[1]  buckets  how many the set has, as the caller knows it
--- ARGV[2]  era      of the set, likewise
+-- ARGV[2]  era      of the set, as well
 --
 -- Returns {1, members, ...}: a list for each bucket. Or {0, buckets, era} if the
 -- set is not as the caller knows it.

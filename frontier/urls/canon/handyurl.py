@@ -159,7 +159,7 @@ def parse(text: str) -> HandyURL:
     """*text* in parts; ``http://`` is put before it if it has no known scheme.
 
     Raises:
-        InvalidURL: It has no host, or its port is no number.
+        InvalidURL: It has no host, or its port is not a number.
     """
     url = _STRAY.sub("", text.strip(_CONTROLS))
     if url.startswith(_OPAQUE):
@@ -187,7 +187,7 @@ def parse(text: str) -> HandyURL:
         port = authority[colon_at + 1 :]
         if port:
             if not _NUMBER.fullmatch(port) or abs(int(port)) > _LARGEST_INT:
-                raise InvalidURL(text, "its port is no number")
+                raise InvalidURL(text, "its port is not a number")
             made.port = int(port)
         made.host = authority[at + 1 : colon_at]
     elif at >= 0:

@@ -66,7 +66,7 @@ def _label(label: str) -> str:
     """
     made = label if label.isascii() else _encoded(label)
     if not _LDH.fullmatch(made) or made[0] == "-" or made[-1] == "-":
-        raise UnicodeError(f"{label!r} is no label of a name")
+        raise UnicodeError(f"{label!r} is not a label of a name")
     if len(made) > MAX_LABEL:
         raise UnicodeError(f"{label[:20]!r}... is longer than {MAX_LABEL} characters")
     return made

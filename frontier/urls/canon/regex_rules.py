@@ -157,7 +157,7 @@ def strip(pattern: re.Pattern[str]) -> Step:
 
 
 def transcode(pattern: re.Pattern[str], source: str, target: str) -> Step:
-    """OpenWayback's UriTranscoder: the first group of each match, escaped anew."""
+    """OpenWayback's UriTranscoder: the first group of each match, escaped again."""
 
     def step(url: str) -> str:
         made, offset = url, 0

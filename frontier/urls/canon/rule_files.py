@@ -16,7 +16,7 @@ r"""Rule sets of one's own: TOML files.
     replace = '$1www.$2'
 
     [[rule]]
-    transcode = '&q=([^&]+)'       # the first group, escaped anew
+    transcode = '&q=([^&]+)'       # the first group, escaped again
     source = "ISO-8859-1"
     target = "UTF-8"
 
@@ -78,9 +78,9 @@ def read(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         line = int(found[1]) if found else text.count("\n") + 1
-        raise RulesBroken(str(path), line, f"is no TOML: {error}") from None
+        raise RulesBroken(str(path), line, f"is not TOML: {error}") from None
     except (ValueError, RecursionError) as error:  # a huge number, or a deep array
-        raise RulesBroken(str(path), 0, f"is no TOML: {error}") from None
+        raise RulesBroken(str(path), 0, f"is not TOML: {error}") from None
     _Checker(str(path), text).check(given)
     return given
 
@@ -103,7 +103,7 @@ def recorded(where: str, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], .
     """
     rules = given.get("rules", [])
     if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
-        raise RulesBroken(where, 0, "its rules are no list of tables")
+        raise RulesBroken(where, 0, "its rules are not a list of tables")
     made = [dict(rule) for rule in rules]
     for rule in made:
         for key in ("from", "until"):
@@ -228,7 +228,7 @@ class _Checker:
             if key in rule and not _is_charset(rule[key]):
                 self._fail(at, key, f"knows no character set {rule[key]!r}")
         if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
-            self._fail(at, "transcode", "needs a group: what is escaped anew")
+            self._fail(at, "transcode", "needs a group: what is escaped again")
         for key in ("from", "until"):
             if key in rule and type(rule[key]) is not dt.date:
                 self._fail(at, key, f"needs a day as {key}, like 2020-01-31")

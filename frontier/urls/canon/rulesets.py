@@ -283,7 +283,7 @@ def of_json(text: str, where: str) -> RuleSet:
     except (ValueError, RecursionError) as error:
         raise RulesBroken(where, 0, f"its rules are not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise RulesBroken(where, 0, "its rules are no JSON object")
+        raise RulesBroken(where, 0, "its rules are not a JSON object")
     if given.get("version") != VERSION:
         made_by = str(given.get("version"))[:20]
         reason = f"its rules have version {made_by} of the steps; this is {VERSION}"

@@ -215,7 +215,7 @@ def _parsed_authority(url: str, authority: str) -> tuple[str, str, str]:
     if end < len(authority) - 1 and authority[end] == ":":
         number = authority[end + 1 :]
         if not _NUMBER.fullmatch(number) or abs(int(number)) > _LARGEST_INT:
-            raise InvalidURL(url, "its port is no number")
+            raise InvalidURL(url, "its port is not a number")
         port = "" if int(number) == -1 else f":{int(number)}"
     return authority[:end] + port, authority[start:end], port
 

@@ -16,4 +16,4 @@ def standard(url: str) -> str:
     try:
         return str(ada_url.normalize_url(url))
     except (ValueError, UnicodeError):
-        raise InvalidURL(url, "it is no URL by the WHATWG's standard") from None
+        raise InvalidURL(url, "it is not a URL by the WHATWG's standard") from None

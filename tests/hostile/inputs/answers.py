@@ -357,3 +357,25 @@ def _(came):
     assert headers["Content-Type"] == "application/octet-stream"
     assert size > 100_000
     assert came.codes("/") == [200]
+
+
+@page(
+    "answers/a-base-that-is-no-url",
+    {"/": html("<base href='http://[::1/'><a href='/2'>x</a>"), "/2": html("y")},
+)
+def _(came):
+    assert came.codes("/") == [200]
+    assert came.codes("/2") == [200]
+
+
+@page(
+    "answers/a-refresh-to-no-url",
+    {
+        "/": html(
+            "<meta http-equiv=refresh content='0;url=http://[::1/'><a href=/2>x</a>"
+        ),
+        "/2": html("y"),
+    },
+)
+def _(came):
+    assert came.codes("/2") == [200]

@@ -92,7 +92,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("warc", "list", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("no regular file") == 3
+    assert said.err.count("not a regular file") == 3
     assert "http://a.example/1" in said.out
 
 
@@ -101,7 +101,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("collection", "import", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("no regular file") == 3
+    assert said.err.count("not a regular file") == 3
     assert given.imported == 1
 
 
@@ -110,7 +110,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("wacz", "create", given.directory / "a.wacz", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("is left out: it is no regular file") == 3
+    assert said.err.count("is left out: it is not a regular file") == 3
     assert "1 captures" in said.out
     assert (given.directory / "a.wacz").exists()
 

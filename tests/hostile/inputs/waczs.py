@@ -165,4 +165,4 @@ def _(given):
     (given.directory / "out.wacz").symlink_to(bait)
     said = given.command("wacz", "create", "out.wacz", path)
     assert said.code == ExitCode.USAGE
-    assert "say --force" in said.err
+    assert "add --force" in said.err

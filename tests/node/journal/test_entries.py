@@ -106,7 +106,7 @@ def test_a_whole_frame_with_nonsense_is_no_entry(written, payload):
     entries = list(read(written(frame(HEADER), framed(payload), frame(ACK))))
 
     assert isinstance(entries[1], Bad)
-    assert entries[1].reason.startswith("is no entry")
+    assert entries[1].reason.startswith("is not an entry")
     assert entries[2] == ACK
 
 

@@ -216,6 +216,12 @@ def test_what_a_damaged_partition_is_to_have_is_held_until_its_repair(
     said = json.loads(done.stdout)
     assert (said["ready"], said["held"]) == (1, 2)
 
+    assert [line.split(",")[0] for line in said["anew"]] == [
+        "pages",
+        "limits of the crawl",
+    ]
+    assert all(line in done.stderr.replace("\n", " ") for line in said["anew"])
+
     assert Repair(lost.store, lost.namespace, "site-7").run().queued == 2
     assert (lost.scan(0).ready, lost.scan(1).ready) == (2, 1)
 

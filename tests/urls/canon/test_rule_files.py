@@ -106,7 +106,7 @@ def test_a_rule_that_is_over_does_nothing(written):
         ("replace = '$1www.$2'", "", 10, "needs a replace"),
         ('"UTF-8"', '"UTF-88"', 17, "UTF-88"),
         ("([^&]+)'", "[^&]+'", 15, "needs a group"),
-        ("[[rule]]  # mobile", "[[rule]\n# mobile", 9, "no TOML"),
+        ("[[rule]]  # mobile", "[[rule]\n# mobile", 9, "not TOML"),
         ("strip =", "from = 2020-01-02\nuntil = 2020-01-01\nstrip =", 8, "before it"),
         ("strip =", "from = 'now'\nstrip =", 7, "needs a day"),
         ("match = 'example", "site = 'x'\nmatch = 'example", 15, "both a site and"),

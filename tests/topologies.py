@@ -1,6 +1,6 @@
 """A Redis Cluster, and a primary with a replica and Sentinel, on loopback.
 
-Real processes, for tests and for `benchmarks.chaos`.
+Real processes, for tests and for `tests.chaos`.
 
 1.  Nothing listens on another address than 127.0.0.1, and nothing outlives
     `Topology.remove`.

@@ -1,4 +1,4 @@
-"""``python -m benchmarks chaos``: many trials, two at a time, and their sums."""
+"""Many trials, two at a time, and their sums."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.aim import draw_aimed
-from benchmarks.chaos.nodes import ROOT
-from benchmarks.chaos.oracle import Wrong
-from benchmarks.chaos.outcome import Outcome
-from benchmarks.chaos.plan import Kind, StoreKind
-from benchmarks.chaos.stage import LEASE, VARIABLE
-from benchmarks.harness import Options, Report, environment, rounded
+from benchmarks.harness import Report, environment, rounded
 from benchmarks.server import stop
+from tests.chaos.aim import draw_aimed
+from tests.chaos.nodes import ROOT
+from tests.chaos.oracle import Wrong
+from tests.chaos.outcome import Outcome
+from tests.chaos.plan import Kind, StoreKind
+from tests.chaos.stage import LEASE, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 BUSY, LONG_LEASE = 2.0, 6.0
-"""With more than so much load per processor, leases last for so many seconds: nodes
+"""With more than so much load per CPU, leases last for so many seconds: nodes
 that get no processor for as long as a lease lose it, and fetch again what they had."""
 LANES = 2
 """Trials at a time."""
@@ -41,6 +42,19 @@ PACE = 0.05
 
 Trials = list[tuple[int, bool]]
 """Seed, and whether it is the peer's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asked for."""
+
+    quick: bool = False
+    seeds: int | None = None
+    """How many plans to draw: the seeds from 1 to this one."""
+    seed: int | None = None
+    """The only one to draw."""
+    aimed: bool = False
+    """Whether the files of stores are cut just before a push."""
 
 
 def run(server: Server, options: Options) -> Report:
@@ -167,7 +181,7 @@ def _trials(options: Options) -> Trials:
 def _start(seed: int, peer: bool, *, aimed: bool) -> subprocess.Popen[str]:
     words = [str(seed), *(["--peer"] if peer else []), *(["--aimed"] if aimed else [])]
     return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.chaos", *words],
+        [sys.executable, "-m", "tests.chaos.one_trial", *words],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """The judge of a trial: what must not be, found in what was recorded.
 
 It knows nothing of how the crawl works. Everything is in `Facts`: the graph of
-the site, the site's own log, what the store had reserved at each blow, the
+the site, the site's own log, what the store had reserved at each injected fault, the
 archive, and what the store says of the end.
 """
 
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from benchmarks.chaos.records import Records
     from frontier.testing.oracle import Entry, RequestLog
+    from tests.chaos.records import Records
 
 
 class Wrong(StrEnum):
@@ -28,7 +28,7 @@ class Wrong(StrEnum):
     STRANGE = "strange"
     """Something was fetched that a crawl of the site does not meet."""
     EXTRA = "extra"
-    """A page was fetched again, and was not in flight at a blow."""
+    """A page was fetched again, and was not in flight at an injected fault."""
     OVERLAP = "overlap"
     """Two nodes had requests to one host at the same time."""
     HASTE = "haste"
@@ -66,7 +66,7 @@ class Facts:
     """The URLs that a crawl of the site must fetch, each once."""
     log: RequestLog
     in_flight: Mapping[str, int]
-    """How many more fetches of a URL the blows excuse."""
+    """How many more fetches of a URL the injected faults excuse."""
     records: Records | None = None
     """What the archive has; ``None`` if the crawler keeps none."""
     finished: float | None = None
@@ -77,7 +77,7 @@ class Facts:
     """By how much the server may see them closer together than they were sent."""
     dead: tuple[str, ...] = ()
     crashed: tuple[str, ...] = field(default=())
-    """Nodes that ended with an error and without a blow."""
+    """Nodes that ended with an error and without an injected fault."""
     errors: tuple[str, ...] = ()
     """Nodes that logged a traceback."""
     ends: bool = True
@@ -90,7 +90,7 @@ def judge(facts: Facts) -> list[Fault]:
 
 
 def extra_fetches(facts: Facts) -> Counter[str]:
-    """How often each URL was fetched beyond once and what the blows excuse."""
+    """How often each URL was fetched beyond once and what the faults excuse."""
     return Counter(
         {
             url: extra

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from benchmarks.chaos.durable import newest_file, transaction
-from benchmarks.chaos.plan import Way
-from benchmarks.chaos.wire import REPLICA, Wire
-from benchmarks.topologies import (
+from frontier.store.client import BlockingStore, Call
+from tests.chaos.durable import newest_file, transaction
+from tests.chaos.plan import Way
+from tests.chaos.wire import REPLICA, Wire
+from tests.topologies import (
     HOST,
     SERVICE,
     ClusterServers,
@@ -32,13 +33,12 @@ from benchmarks.topologies import (
     SentinelServers,
     slot_of,
 )
-from frontier.store.client import BlockingStore, Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from benchmarks.chaos.durable import Command
+    from tests.chaos.durable import Command
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 CAREFUL = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "5")

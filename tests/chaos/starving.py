@@ -1,4 +1,4 @@
-"""Whether the machine is too busy for a trial: who waits for a processor.
+"""Whether the machine is too busy for a trial: who waits for a CPU.
 
 A node that gets none for as long as a lease loses it, as one that is frozen does,
 and what it had in flight is fetched again. The kernel tells how long a process was
@@ -20,7 +20,7 @@ SHARE = 0.5
 
 
 def waited(pid: int) -> float | None:
-    """Seconds for which the first thread of *pid* has waited for a processor."""
+    """Seconds for which the first thread of *pid* has waited for a CPU."""
     try:
         text = Path(f"/proc/{pid}/schedstat").read_text("ascii")
     except OSError:  # it has ended, or this is no Linux

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.plan import Way
-from benchmarks.chaos.several import DurableCluster, DurableService
-from benchmarks.chaos.stage import Stage
+from tests.chaos.plan import Way
+from tests.chaos.several import DurableCluster, DurableService
+from tests.chaos.stage import Stage
 
 if TYPE_CHECKING:
-    from benchmarks.chaos.plan import Event, Plan
     from frontier.testing.oracle import RequestLog
+    from tests.chaos.plan import Event, Plan
 
 EXTRA_DELAY = 0.1
 """Seconds by which a slow wire makes bytes late, in each direction."""
@@ -28,14 +28,14 @@ NOTICED = 2.0
 """Seconds after a promotion by which all nodes have left a primary that lives on."""
 
 
-class StoreBlows(Stage):
+class StoreFaults(Stage):
     """Has a method for each kind of event that is not a node's."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._forgotten: list[tuple[float, float, frozenset[str]]] = []
-        """Blows to the store: from when to when what was fetched may have been in
-        flight, in seconds of the epoch; and what was reserved then."""
+        """Faults injected into the store: from when to when what was fetched may
+        have been in flight, in seconds of the epoch; and what was reserved then."""
         self._asked = 0.0
         self._lately: deque[tuple[float, frozenset[str]]] = deque(maxlen=100)
         """What was reserved when, where a replica may be behind."""
@@ -60,7 +60,7 @@ class StoreBlows(Stage):
             return
         self._note(f"kill the store for {event.seconds:.2f} s")
         self._store.kill(event.pick)
-        self._note_blow()
+        self._note_fault()
 
         def start() -> None:
             self._store.revive(event.pick)
@@ -73,7 +73,7 @@ class StoreBlows(Stage):
             return
         self._note(f"pause the store for {event.seconds:.2f} s")
         self._store.signal(signal.SIGSTOP, event.pick)
-        self._note_blow()
+        self._note_fault()
 
         def resume() -> None:
             self._store.signal(signal.SIGCONT, event.pick)
@@ -165,7 +165,7 @@ class StoreBlows(Stage):
         self._reserved_before = self._witness.reserved()
         self._in_flight.update(itertools.chain(*self._reserved_before.values()))
         self._away += 1
-        self._graves.forget()  # an outage prolongs a recovery, and rightly
+        self._takeovers.forget()  # an outage prolongs a recovery, and rightly
         return True
 
     def _note_failover(self, failed: float, lasts: float) -> None:
@@ -178,7 +178,7 @@ class StoreBlows(Stage):
         self._in_flight.update(before - reserved)  # the others are excused already
         self._forgotten.append((since, time.time() + lasts, reserved | before))
 
-    def _note_blow(self) -> None:
+    def _note_fault(self) -> None:
         """What was fetched since the store was looked at was in flight as well."""
         reserved = frozenset(itertools.chain(*self._reserved_before.values()))
         self._forgotten.append((self._looked, time.time(), reserved))
@@ -189,7 +189,7 @@ class StoreBlows(Stage):
         self._note("the store is back")
 
     def _excuse_forgotten(self, log: RequestLog) -> None:
-        """What was in flight at a blow to the store may be fetched once more.
+        """What was in flight at a fault of the store may be fetched once more.
 
         And what was done, but not copied at a failover. What was reserved is excused
         already.

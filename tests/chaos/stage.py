@@ -1,6 +1,6 @@
 """Where a plan happens: the store, the nodes, and what is to happen later.
 
-`blows` and `trial` are what happens there.
+`store_faults` and `trial` are what happens there.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 import redis
 
-from benchmarks.chaos.durable import DurableStore
-from benchmarks.chaos.graves import Graves
-from benchmarks.chaos.outcome import Outcome
-from benchmarks.chaos.plan import StoreKind
-from benchmarks.chaos.several import DurableCluster, DurableService
 from frontier.errors import StoreError
+from tests.chaos.durable import DurableStore
+from tests.chaos.outcome import Outcome
+from tests.chaos.plan import StoreKind
+from tests.chaos.several import DurableCluster, DurableService
+from tests.chaos.takeover_time import Takeovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from benchmarks.chaos.durable import Backend, Witness
-    from benchmarks.chaos.nodes import Process
-    from benchmarks.chaos.plan import Plan
+    from tests.chaos.durable import Backend, Witness
+    from tests.chaos.nodes import Process
+    from tests.chaos.plan import Plan
 
 VARIABLE = "CHAOS_LEASE"
 """Of the environment: how many seconds a lease lasts."""
@@ -55,7 +55,7 @@ class Stage:
         self._begin = time.monotonic()
         self._later: list[tuple[float, int, Callable[[], None], bool]] = []
         self._serial = itertools.count()
-        self._graves = Graves()
+        self._takeovers = Takeovers()
         self._in_flight: Counter[str] = Counter()
         self._away = 0
         """How many reasons there are for the store not to answer."""

@@ -2,8 +2,8 @@
 
 1.  Everything is real: processes are killed, the store is killed, connections
     are cut. Each node speaks to the store through a `Wire`, this module directly.
-2.  What a blow may cost is read from the store at the blow: URLs that were
-    reserved by the node that was hit, or by all if the store was.
+2.  What an injected fault may cost is read from the store when it happens: URLs that
+    were reserved by the node that was hit, or by all if the store was.
 3.  Nothing outlives a trial but its directory, and that only if it failed.
 """
 
@@ -18,27 +18,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.blows import EXTRA_DELAY, StoreBlows
-from benchmarks.chaos.durable import Witness
-from benchmarks.chaos.nodes import Process, prepare
-from benchmarks.chaos.oracle import Facts, extra_fetches, judge
-from benchmarks.chaos.plan import StoreKind
-from benchmarks.chaos.records import Records, read_archive
-from benchmarks.chaos.several import DurableCluster
-from benchmarks.chaos.stage import LEASE, NO_ANSWER, PARTITIONS
-from benchmarks.chaos.starving import Starving
 from frontier.errors import UnknownNode
 from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.chaos.durable import Witness
+from tests.chaos.nodes import Process, prepare
+from tests.chaos.oracle import Facts, extra_fetches, judge
+from tests.chaos.plan import StoreKind
+from tests.chaos.records import Records, read_archive
+from tests.chaos.several import DurableCluster
+from tests.chaos.stage import LEASE, NO_ANSWER, PARTITIONS
+from tests.chaos.starving import Starving
+from tests.chaos.store_faults import EXTRA_DELAY, StoreFaults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.chaos.durable import Lease
-    from benchmarks.chaos.outcome import Outcome
-    from benchmarks.chaos.plan import Event, Plan
+    from tests.chaos.durable import Lease
+    from tests.chaos.outcome import Outcome
+    from tests.chaos.plan import Event, Plan
 
 CRAWL = "chaos"
 URLS = 240
@@ -59,7 +59,7 @@ STRAIN = 0.5
 """Seconds for which a node has a slow wire before it is killed, if it has."""
 
 
-class Trial(StoreBlows):
+class Trial(StoreFaults):
     """Makes *plan* happen to a crawl, once."""
 
     _command: Sequence[str] = ("crawl", "site")
@@ -145,7 +145,7 @@ class Trial(StoreBlows):
         except NO_ANSWER as error:
             self._note(f"the store does not answer: {error}")
             return
-        for name, seconds in self._graves.healed(leases):
+        for name, seconds in self._takeovers.healed(leases):
             self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
             self._outcome.recovery = max(self._outcome.recovery, seconds)
 
@@ -218,7 +218,7 @@ class Trial(StoreBlows):
         self._outcome.kills += 1
         self._note(f"kill {node.name}")
         self._excuse(node.node_id)
-        self._graves.add(node.name, since, held)
+        self._takeovers.add(node.name, since, held)
         self._when_the_store_is_back(lambda: self._start(successor))
 
     def _held_by(self, node_id: str) -> list[Lease]:

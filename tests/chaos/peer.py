@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.oracle import Facts
-from benchmarks.chaos.trial import DELAY, SLACK, Trial
 from frontier.testing.oracle import RequestLog
+from tests.chaos.oracle import Facts
+from tests.chaos.trial import DELAY, SLACK, Trial
 
 if TYPE_CHECKING:
-    from benchmarks.chaos.durable import Lease
+    from tests.chaos.durable import Lease
 
 
 class PeerTrial(Trial):
@@ -17,13 +17,13 @@ class PeerTrial(Trial):
 
     _command = ("runspider", "benchmarks/chaos/peer_spider.py")
 
-    def _settings(self, node_id: str) -> dict[str, object]:  # noqa: ARG002
+    def _settings(self, node_id: str) -> dict[str, object]:
         return {"SCHEDULER_PERSIST": True}
 
     def _sample(self) -> None:
         pass
 
-    def _held_by(self, node_id: str) -> list[Lease]:  # noqa: ARG002
+    def _held_by(self, node_id: str) -> list[Lease]:
         return []
 
     def _excuse(self, node_id: str) -> None:

@@ -1,7 +1,7 @@
 """Nodes: real ``scrapy crawl`` processes, one log file each.
 
 They are forked from a server that has imported what they need, as five of them
-are started in ten seconds on two processors. Apart from that each does what
+are started in ten seconds on two CPUs. Apart from that each does what
 ``python -m scrapy`` does.
 """
 
@@ -15,7 +15,7 @@ from multiprocessing import forkserver, get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.stamp import VARIABLE
+from tests.chaos.stamp import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ REFUSED = "this crawl is finished"
 """What a node says that comes after the end."""
 
 _context = get_context("forkserver")
-_context.set_forkserver_preload(["benchmarks.chaos.preload"])
+_context.set_forkserver_preload(["tests.chaos.preload"])
 
 
 def prepare() -> None:
@@ -64,7 +64,7 @@ class Process:
         """Whether it was killed or told to leave."""
         self.frozen = False
         self.log = directory / f"{name}.log"
-        stamp = json.dumps({"benchmarks.chaos.stamp.StampMiddleware": 10_000})
+        stamp = json.dumps({"tests.chaos.stamp.StampMiddleware": 10_000})
         chosen = {"DOWNLOADER_MIDDLEWARES": stamp, **settings}
         words = [*command, *(f"-s{key}={value}" for key, value in chosen.items())]
         self._process = _context.Process(target=_crawl, args=(name, words, self.log))

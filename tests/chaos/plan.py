@@ -2,7 +2,7 @@
 
 1.  The same seed draws the same plan from the same kinds, in their order.
 2.  A kind is a member of `Kind` and a method of its name, after ``_``, of
-    `benchmarks.chaos.trial.Trial`. `KINDS` says which are drawn on which store.
+    `tests.chaos.trial.Trial`. `KINDS` says which are drawn on which store.
 3.  Every plan kills at least one node. Every plan on a cluster moves slots, every
     one with a Sentinel has a failover.
 4.  Of five successive seeds three have a single server, one has a cluster and one

@@ -1,6 +1,6 @@
 """Every revisit of a crawl whose nodes are killed leads to stored bytes.
 
-``python -m benchmarks.chaos.resolve [--urls N] [--nodes N] [--kills N]`` crawls the
+``python -m tests.chaos.resolve [--urls N] [--nodes N] [--kills N]`` crawls the
 built-in site, kills nodes with SIGKILL at even steps of the crawl and starts others
 in their place, then reads the files and computes each digest again. It prints one
 JSON object and exits with 1 if a revisit leads nowhere.
@@ -176,7 +176,7 @@ def run(directory: Path, urls: int, nodes: int, kills: int) -> dict[str, object]
 
 def main() -> int:
     """Run it as the options say."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos.resolve")
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.resolve")
     parser.add_argument("--urls", type=int, default=10_000)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--kills", type=int, default=2)

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.plan import StoreKind
 from frontier.errors import CodecError
 from frontier.queue.item import decode
 from frontier.store.scripts import QUEUE_ACK, QUEUE_PUSH
+from tests.chaos.plan import StoreKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from benchmarks.chaos.wire import Wire
+    from tests.chaos.wire import Wire
 
 PUSH, ACK = QUEUE_PUSH.sha.encode(), QUEUE_ACK.sha.encode()
 RARE = b"calendar"

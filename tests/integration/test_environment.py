@@ -1,0 +1,99 @@
+"""``REDIS_URL`` in the environment names the server for nodes and commands alike."""
+
+import json
+
+import pytest
+from conftest import Cluster
+from scrapy.settings import Settings
+
+from frontier.session.launch import server_of
+from tests.rawsite import RawSite
+
+NOBODY = "redis://127.0.0.1:1/0"
+SETTINGS = """
+ADDONS = {"frontier.addon.Addon": 100}
+SPIDER_MODULES = ["one"]
+ROBOTSTXT_OBEY = False
+"""
+SPIDER = """
+import scrapy
+
+
+class One(scrapy.Spider):
+    name = "one"
+"""
+
+
+@pytest.fixture
+def site():
+    made = RawSite({"/": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def nodes(tmp_path, site, monkeypatch, unique):
+    """Nodes of a project, which are told of no server but by the environment."""
+
+    def made(*settings, url):
+        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
+        (tmp_path / "mine.py").write_text(SETTINGS + "\n".join(settings))
+        start = f"    start_urls = [{site.url('/')!r}]\n"
+        (tmp_path / "one.py").write_text(SPIDER + start)
+        monkeypatch.setenv("REDIS_URL", url)
+        monkeypatch.setenv("FRONTIER_NAMESPACE", unique)
+        return nodes
+
+    def start(**settings):
+        settings = {"FRONTIER_NAMESPACE": unique, **settings}
+        nodes.start("a", spider="one", cwd=tmp_path, **settings)
+
+    nodes = Cluster(tmp_path)
+    nodes.run = start
+    nodes.made = made
+    yield nodes
+    for process in nodes.nodes.values():
+        process.kill()
+        process.wait()
+
+
+def test_a_node_and_a_command_find_the_same_store(nodes, servers, monkeypatch):
+    nodes.made(url=servers("any").url).run()
+
+    assert nodes.wait() == [0]
+    assert "is used" not in nodes.text_of("a")
+    assert not nodes.store_dir.exists()
+    found = json.loads(nodes.ask("crawl", "status", "--json").stdout)
+    assert (found["crawl_id"], found["state"]) == ("one-1", "finished")
+
+
+def test_it_stands_above_the_settings_of_a_project_with_a_line(nodes, servers):
+    nodes.made(f"REDIS_URL = {NOBODY!r}", url=servers("any").url).run()
+
+    assert nodes.wait() == [0]
+    line = "the server of the environment's REDIS_URL is used, "
+    assert line + servers("any").url in nodes.text_of("a")
+
+
+def test_the_command_line_stands_above_it(nodes, servers):
+    nodes.made(url=NOBODY).run(REDIS_URL=servers("any").url)
+
+    assert nodes.wait() == [0]
+    assert "is used" not in nodes.text_of("a")
+
+
+@pytest.mark.parametrize(
+    ("priority", "name", "found"),
+    [
+        ("project", "REDIS_URL", NOBODY),
+        ("spider", "REDIS_HOST", NOBODY),
+        ("cmdline", "REDIS_URL", ""),
+        ("cmdline", "REDIS_HOST", ""),
+    ],
+)
+def test_only_the_command_line_is_above_the_environment(priority, name, found):
+    settings = Settings()
+    settings.set(name, "other", priority)
+
+    assert server_of(settings, {"REDIS_URL": NOBODY}) == found
+    assert server_of(settings, {}) == ""

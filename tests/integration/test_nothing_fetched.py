@@ -1,0 +1,138 @@
+"""A crawl that has ended without one page does not look like one that went well."""
+
+import json
+import threading
+
+import pytest
+from conftest import DEADLINE, until
+
+from frontier.status.snapshot import snapshot
+from tests.rawsite import RawSite
+
+QUICK = {"RETRY_ENABLED": "False"}
+IS_IN = "is in crawl site-1"
+
+
+def said(body, *headers, status="200 OK"):
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+PAGE = said(b"<p>", "Content-Type: text/html")
+ROBOTS = said(b"User-agent: *\nDisallow: /", "Content-Type: text/plain")
+
+
+@pytest.fixture
+def sites():
+    """Sites by their answers."""
+    made = []
+
+    def site(answers):
+        made.append(RawSite(answers))
+        return made[-1]
+
+    yield site
+    for each in made:
+        each.close()
+
+
+class Held:
+    """Answers when it is told to: with *answer*, or by hanging up."""
+
+    def __init__(self, answer=b""):
+        self.answer = answer
+        self.go = threading.Event()
+
+    def __call__(self, connection):
+        self.go.wait(DEADLINE)
+        connection.sendall(self.answer)
+
+    def until_all_are_in(self, cluster):
+        """Answer when all nodes are in the crawl: it cannot end before."""
+        for node in cluster.nodes:
+            until(lambda node=node: IS_IN in cluster.text_of(node), "a node is in")
+        self.go.set()
+
+
+def start(cluster, *seeds, nodes=("node-1",), **settings):
+    for node in nodes:
+        cluster.start(node, "-a", f"seeds={','.join(seeds)}", **{**QUICK, **settings})
+
+
+def look(cluster):
+    return snapshot(cluster.store, "frontier", "site-1")
+
+
+@pytest.mark.parametrize("obeys", ["True", "False"])
+def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites, obeys):
+    held = Held()
+    site = sites(dict.fromkeys(("/robots.txt", "/1", "/2", "/3"), held))
+    seeds = [site.url(path) for path in ("/1", "/2", "/3")]
+    both = ("node-1", "node-2")
+    start(cluster, *seeds, nodes=both, ROBOTSTXT_OBEY=obeys)
+    held.until_all_are_in(cluster)
+
+    assert cluster.wait() == [1, 1]
+    for node in both:
+        text = cluster.text_of(node)
+        assert "the crawl site-1 has ended without one page: of 3 requests" in text
+        assert "Spider closed (frontier_nothing_fetched)" in text
+    seen = look(cluster)
+    assert (seen.state, seen.fetched, seen.queue.pushed) == ("finished", False, 3)
+    report = cluster.ask("crawl", "status").stdout
+    assert "It has fetched nothing: 3 requests" in report
+    told = json.loads(cluster.ask("crawl", "status", "--json").stdout)
+    assert told["fetched"] is False
+
+
+def test_a_site_that_forbids_all_is_no_success(cluster, sites):
+    site = sites({"/robots.txt": ROBOTS, "/": PAGE})
+    start(cluster, site.url("/"))
+
+    assert cluster.wait() == [1]
+    assert "has ended without one page: of 1 request" in cluster.text_of("node-1")
+    report = cluster.ask("crawl", "status").stdout
+    assert "It has fetched nothing: 1 request, 1 disallowed by robots.txt" in report
+    # It is closed: who starts again when the rules have changed gets a new crawl.
+    site.pages["/robots.txt"] = said(b"")
+    start(cluster, site.url("/"), nodes=["node-2"])
+    assert cluster.wait("node-2") == [0]
+    assert "is in crawl site-2" in cluster.text_of("node-2")
+
+
+def test_a_seed_that_redirects_out_of_scope_is_no_success(cluster, sites):
+    other = sites({"/": PAGE})
+    there = said(b"", f"Location: {other.url('/')}", status="302 Found")
+    site = sites({"/": there})
+    start(cluster, site.url("/"))
+
+    assert cluster.wait() == [1]
+    assert other.requests == {}
+    report = cluster.ask("crawl", "status").stdout
+    assert "1 out of scope or at addresses not allowed" in report
+
+
+def test_one_answer_is_enough_also_for_a_node_that_got_none(cluster, sites):
+    held = Held(said(b"", status="404 Not Found"))
+    site = sites({"/": held})
+    both = ("node-1", "node-2")
+    start(cluster, site.url("/"), nodes=both, FRONTIER_WARC_ENABLED="False")
+    held.until_all_are_in(cluster)
+
+    assert cluster.wait() == [0, 0]
+    assert look(cluster).fetched
+    assert "fetched nothing" not in cluster.ask("crawl", "status").stdout
+
+
+def test_a_spider_that_asks_for_nothing_says_so_and_has_not_failed(cluster, tmp_path):
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
+    (tmp_path / "mine.py").write_text(
+        'ADDONS = {"frontier.addon.Addon": 100}\nSPIDER_MODULES = ["idle"]\n'
+    )
+    (tmp_path / "idle.py").write_text(
+        "import scrapy\n\n\nclass Idle(scrapy.Spider):\n    name = 'idle'\n"
+    )
+    cluster.start("node-1", spider="idle", cwd=tmp_path)
+
+    assert cluster.wait() == [0]
+    assert "idle-1 has ended and had nothing to fetch" in cluster.text_of("node-1")

@@ -1,0 +1,101 @@
+"""What a repair makes of the counts of a partition: kept, or said to begin anew."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from frontier.cluster import crawls
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.queue.reserve import Scan, scan_call
+from frontier.settings.config import Config
+from frontier.store.keys import CrawlKeys
+
+CONFIG = Config.from_settings({"FRONTIER_PARTITIONS": 2, "FRONTIER_BLOOM_NATIVE": "no"})
+COUNTS = {"born": "x", "ready": 1, "pushed": 10, "acked": 5, "dead": 1, "skipped": 3}
+"""Ten were queued: one waits, one was given up, three skipped, five are done."""
+
+
+class Damaged:
+    """A crawl of which one partition's counts are damaged."""
+
+    def __init__(self, store, db, server, namespace):
+        self.store, self.db, self.server = store, db, server
+        self.keys = CrawlKeys(namespace, "site-1", "x")
+        self.part = self.keys.partition(0)
+        shape = json.dumps(dict(crawl_settings(CONFIG)))
+        store.call(crawls.open_call(self.keys, shape, "site"))
+        db("RPUSH", self.part.ready("0:a"), b"0item")
+        db("ZADD", self.part.queues, 0, "0:a")
+        db("RPUSH", self.part.dead, b"why\n0:a\n0item")
+
+    def repair(self, **counts):
+        self.db("HSET", self.part.counts, *sum({**COUNTS, **counts}.items(), ()))
+        return self.run()
+
+    def run(self):
+        words = [
+            "crawl",
+            "repair",
+            "--crawl=site-1",
+            f"--namespace={self.keys.namespace}",
+        ]
+        words += ["--redis-url", self.server.url, "--json"]
+        return CliRunner().invoke(app, words)
+
+    def scan(self):
+        return Scan(*self.store.call(scan_call(self.part))[:-1])
+
+
+@pytest.fixture
+def damaged(blocking, db, server, unique):
+    return Damaged(blocking(), db, server, unique)
+
+
+@pytest.mark.parametrize("field", ["ready", "pushed", "acked", "dead", "skipped"])
+def test_one_count_follows_from_the_others(damaged, field):
+    done = damaged.repair(**{field: "abc"})
+
+    assert done.exit_code == ExitCode.OK, done.output
+    said = json.loads(done.stdout)
+    assert (said["lost"], said["anew"]) == ([], [])
+    assert list(said["partitions"]) == ["0"]
+    scan = damaged.scan()
+    found = (scan.ready, scan.pushed, scan.acked, scan.dead, scan.skipped)
+    assert found == (1, 10, 5, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "left"),
+    [
+        ({"pushed": "abc", "acked": "abc"}, (5, 0, 3)),
+        ({"acked": "abc", "skipped": "abc"}, (10, 8, 0)),
+        ({"pushed": "abc", "skipped": "abc"}, (7, 5, 0)),
+    ],
+)
+def test_counts_that_follow_from_nothing_begin_anew_and_are_told(damaged, counts, left):
+    done = damaged.repair(**counts)
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    said = json.loads(done.stdout)
+    assert said["lost"] == []
+    (line,) = said["anew"]
+    assert line in done.stderr.replace("\n", " ")
+    assert line.startswith(
+        "partition 0: how many of its requests were done is not known"
+    )
+    scan = damaged.scan()
+    assert (scan.pushed, scan.acked, scan.skipped) == left
+
+
+def test_counts_of_another_type_begin_anew_and_are_told(damaged, db):
+    db("SET", damaged.part.counts, "abc")
+    done = damaged.run()
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    said = json.loads(done.stdout)
+    assert [key for key, _ in said["removed"]] == ["0:counts"]
+    assert len(said["anew"]) == 1
+    assert (damaged.scan().pushed, damaged.scan().ready) == (2, 1)

@@ -1,0 +1,54 @@
+"""`import frontier` gives the public names, sorted, and imports none before its use."""
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+import frontier
+
+
+def test_the_public_names_are_sorted():
+    assert frontier.__all__ == sorted(frontier.__all__)
+
+
+def test_nothing_else_is_public():
+    others = {"TYPE_CHECKING", "Any", "annotations", "import_module", "metadata"}
+    code = "import frontier; print(*(n for n in vars(frontier) if n[0] != '_'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert set(done.stdout.split()) - others == set(), done.stderr
+    assert set(frontier.__all__) <= set(dir(frontier))
+
+
+@pytest.mark.parametrize("name", frontier.__all__)
+def test_each_public_name_is_there(name):
+    assert getattr(frontier, name)
+
+
+@pytest.mark.parametrize("name", sorted(set(frontier.__all__) - {"__version__"}))
+def test_each_public_class_is_the_one_of_its_module(name):
+    there = getattr(frontier, name)
+
+    assert getattr(sys.modules[there.__module__], name) is there
+    assert there.__doc__
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert frontier.__version__ == metadata.version("frontier-crawl")
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(AttributeError, match="no attribute 'Adon'"):
+        frontier.Adon  # noqa: B018 (that is the test)
+
+
+def test_importing_the_package_imports_none_of_its_modules():
+    code = (
+        "import sys, frontier;"
+        "print(sorted(name for name in sys.modules if name.startswith('frontier.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,89 @@
+import ast
+import textwrap
+
+from tests.mutants.__main__ import (
+    Covered,
+    chosen_for,
+    difference,
+    drawn,
+    excuses,
+    stale,
+)
+from tests.mutants.mutations import mutants_of
+
+SOURCE = textwrap.dedent(
+    '''\
+    """What it does."""
+    from typing import TYPE_CHECKING
+    if TYPE_CHECKING:
+        LATER = 1 < 2
+    LIMIT = 10
+
+    def f(x: int = 3) -> int:
+        """A page of 7."""
+        logger.info("%d", x + 1)
+        if x < LIMIT and ready(x):
+            start(x)
+            return x + 1
+        raise ValueError(x - 1)
+    '''
+)
+
+
+def changes():
+    return [(mutant.was, mutant.becomes) for mutant in mutants_of("m.py", SOURCE)]
+
+
+def test_what_is_run_is_mutated_and_messages_types_and_constants_are_not():
+    assert sorted(changes()) == sorted(
+        [
+            ("3", "(4)"),
+            ("x < LIMIT and ready(x)", "(not (x < LIMIT and ready(x)))"),
+            ("x < LIMIT and ready(x)", "(x < LIMIT or ready(x))"),
+            ("x < LIMIT", "(x <= LIMIT)"),
+            ("start(x)", "pass"),
+            ("return x + 1", "return None"),
+            ("x + 1", "(x - 1)"),
+            ("1", "(2)"),
+            ("raise ValueError(x - 1)", "pass"),
+        ]
+    )
+
+
+def test_every_mutant_of_the_sample_is_python_and_differs():
+    sample = drawn(50, seed=1)
+
+    assert sample == drawn(50, seed=1) != drawn(50, seed=2)
+    for mutant in sample:
+        ast.parse(mutant.source)
+        assert mutant.was != mutant.becomes
+
+
+def test_the_quickest_tests_that_run_the_change_are_chosen():
+    mutant = next(m for m in mutants_of("m.py", SOURCE) if m.was == "start(x)")
+    tests = [
+        Covered(name, seconds, {"m.py": frozenset(lines)})
+        for name, seconds, lines in (
+            ("slow", 5.0, {11}),
+            ("quick[a]", 1.0, {11}),
+            ("quick[b]", 1.1, {11}),
+            ("elsewhere", 0.1, {12}),
+            ("endless", 50.0, {11}),
+        )
+    ]
+
+    chosen = [test.name for test in chosen_for(mutant, tests)]
+    assert chosen == ["quick[a]", "slow", "quick[b]"]
+
+
+def test_a_difference_is_the_lines_that_changed():
+    mutant = next(m for m in mutants_of("m.py", SOURCE) if m.was == "start(x)")
+
+    assert difference(mutant, SOURCE) == "-        start(x)\n+        pass"
+
+
+def test_every_excuse_has_a_reason_and_fits_a_mutant():
+    known = excuses()
+
+    assert stale(known) == []
+    assert all(len(reason) > 10 for reason in known.values())
