@@ -15,13 +15,16 @@ class RawSite:
     A value may be a function of the connection, which sends what it likes. The
     connection is closed after each answer. *requests* has what was received,
     path to bytes, and *times* when. With *answer* that function of the connection
-    and of what was received answers whatever is not in *pages*.
+    and of what was received answers whatever is not in *pages*. Nothing is answered
+    while *open* is clear.
     """
 
     def __init__(self, pages, tls=None, address="127.0.0.1", answer=None):
         self.pages = pages
         self.requests = {}
         self.times = {}
+        self.open = threading.Event()
+        self.open.set()
         self._tls = tls
         self._answer = answer
         self._listener = socket.create_server((address, 0))
@@ -63,6 +66,7 @@ class RawSite:
             path = head.split(b" ")[1].decode()
             self.times[path] = time.time()
             self.requests[path] = head + b"\r\n\r\n" + body
+            self.open.wait()
             missing = b"HTTP/1.1 404 Nope\r\nContent-Length: 0\r\n\r\n"
             answer = self.pages.get(path, missing)
             if self._answer and path not in self.pages:

@@ -49,6 +49,9 @@ class Renewer(Protocol):
     def deadline(self, partition: int, token: int) -> float:
         """Until when it has renewed that lease, on our clock; 0 if it has not."""
 
+    def hold(self) -> None:
+        """Learn which leases are held: there are others than before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
@@ -152,7 +155,11 @@ class Leases:
                 self._held[partition] = lease
                 taken.append(Acquired(lease, ready, reserved))
 
-        await _each(take, _batches(partitions), lambda: taken)
+        try:
+            await _each(take, _batches(partitions), lambda: taken)
+        finally:  # before anything is reserved: the first page may end this process
+            if taken and self.renewer is not None:
+                self.renewer.hold()
         return taken
 
     async def kept(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:

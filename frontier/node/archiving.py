@@ -453,10 +453,12 @@ class Archive:
 
     async def close(self) -> None:
         """Finish, if that was not done, send the files that are left, disconnect."""
-        await self.finish()
-        if self._uploader is not None:  # not in `finish`: nobody waits for it there
-            uploader, self._uploader = self._uploader, None
-            await asyncio.to_thread(uploader.close)
-        self._store.close()
-        if self._indexed is not self._store:
-            self._indexed.close()
+        try:
+            await self.finish()
+            if self._uploader is not None:  # not in `finish`: nobody waits for it there
+                uploader, self._uploader = self._uploader, None
+                await asyncio.to_thread(uploader.close)
+        finally:
+            self._store.close()
+            if self._indexed is not self._store:
+                self._indexed.close()

@@ -207,6 +207,8 @@ class Node:
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await parts.heartbeat.beat()
+        if parts.watchdog is not None:
+            await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
         logger.info(
@@ -384,6 +386,12 @@ class Node:
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave."""
+        try:
+            await self._end()
+        finally:
+            await self._opened.aclose()
+
+    async def _end(self) -> None:
         self.inbox.stopped = True
         silent = False
         try:
@@ -406,6 +414,9 @@ class Node:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
                     self._on_failure(error)
+                except StoreRefused as error:
+                    if not reason:  # else a loop has told it
+                        self._on_failure(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
                 logger.error(  # noqa: TRY400 (all is said)
@@ -420,7 +431,6 @@ class Node:
                 await self.archive.package()
             if not self.config.keep_frontier:
                 await self._remove_frontier()
-        await self._opened.aclose()
 
     async def _store_all(self) -> None:
         if self._ending is not None:

@@ -79,6 +79,19 @@ _FORBIDDEN = re.compile(
 MAX_KEYS = 5
 """Keys of a script that a message names."""
 CHANGED = "another server answers, or it was started again"
+_REFUSED_TLS = re.compile(
+    r"alert handshake failure|certificate required|reset by peer|broken pipe|"
+    r"EOF occurred|connection (lost|closed)|not connected",
+    re.IGNORECASE,
+)
+"""How a client without a certificate learns that a server wants one: in the handshake
+of TLS 1.2; after that of 1.3, or only that the connection has ended, in any way."""
+WANTED = (
+    "; it may want a certificate of its clients: ssl_certfile and ssl_keyfile in "
+    "REDIS_PARAMS, or in the URL"
+)
+CLOSED = "this node has closed its connections"
+_TLS = (redis.connection.SSLConnection, redis.asyncio.connection.SSLConnection)
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
 PULSE = 0.25
@@ -104,6 +117,7 @@ class Store:
         self._silent: dict[Server, float] = {}
         self._deaf: dict[Server, asyncio.Future[None]] = {}
         self._left: set[asyncio.Task[Outcome]] = set()
+        self._closed = False
         servers.check = self._check
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
@@ -273,7 +287,11 @@ class Store:
         return f"{what} said nothing for {waited:.1f} s"
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; there are no others from now on.
+
+        A call that is under way fails, also one that is about to connect.
+        """
+        self._closed = True
         for client in self._servers.clients:
             await client.aclose()
 
@@ -282,6 +300,8 @@ class Store:
 
         A call that began before another task found that out is not sent either.
         """
+        if self._closed:  # meanwhile: redis-py closes the connection, then
+            raise redis.exceptions.ConnectionError(CLOSED)
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         info = await connection.read_response()
@@ -328,7 +348,7 @@ class Store:
         try:
             replies = list(await pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
-            return _located(error, batch.server)
+            return _located(self._servers.explained(error), batch.server)
         if waits and (lacking := self.copies.lacking(replies.pop())):
             return _located(redis.exceptions.ConnectionError(lacking), batch.server)
         return replies
@@ -451,7 +471,7 @@ class BlockingStore:
         try:
             replies = list(pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
-            return _located(error, batch.server)
+            return _located(self._servers.explained(error), batch.server)
         if waits and (lacking := self.copies.lacking(replies.pop())):
             return _located(redis.exceptions.ConnectionError(lacking), batch.server)
         return replies
@@ -487,6 +507,7 @@ class _Servers:
         self.check: Callable[[Server, Any], Awaitable[None]] | None = None
         """Called with each new connection; for the event loop only."""
         self._sentinels: list[Any] = []
+        self._has_connected = False
         clustered = address.kind == CLUSTER
         self.router = Router(
             address.servers if clustered else [HERE], alone=not clustered
@@ -496,6 +517,10 @@ class _Servers:
         except (TypeError, ValueError, AttributeError) as error:
             raise malformed(address.url, str(error)) from error
         self.where = address.where or _where(first)
+        pool = first.connection_pool
+        self._may_lack_certificate = issubclass(
+            pool.connection_class, _TLS
+        ) and not pool.connection_kwargs.get("ssl_certfile")
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""
@@ -513,6 +538,13 @@ class _Servers:
         """All clients, those of the sentinels too."""
         return [*self._made.values(), *self._sentinels]
 
+    def explained(self, error: BaseException) -> BaseException:
+        """*error*, which says what a server that never let us in may want."""
+        lacks = self._may_lack_certificate and not self._has_connected
+        if lacks and _REFUSED_TLS.search(str(error)):
+            return redis.exceptions.ConnectionError(f"{error}{WANTED}")
+        return error
+
     def _make(self, address: Address, server: Server) -> Any:
         params = {**address.params, **self._chosen}
         if self._cls is redis.asyncio.Redis:
@@ -522,8 +554,16 @@ class _Servers:
                     await connection.on_connect()
                 else:
                     await self.check(server, connection)
+                self._has_connected = True
 
             params["redis_connect_func"] = connected
+        else:
+
+            def connected_here(connection: Any) -> None:
+                connection.on_connect()
+                self._has_connected = True
+
+            params["redis_connect_func"] = connected_here
         if address.kind == SENTINEL:
             client, self._sentinels = primary_of(address, params, self._cls)
             return client

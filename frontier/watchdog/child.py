@@ -6,6 +6,8 @@ What always holds:
     released the lease is refused, as any other.
 2.  The process has this node's store and its password by a pipe, never as arguments.
 3.  A watchdog that has ended is said to have, once, and started again.
+4.  Nothing is reserved before the process is there and knows of the lease, so that
+    it can note what ran however soon that ends the node.
 """
 
 from __future__ import annotations
@@ -91,6 +93,7 @@ class Watchdog:
             "address": asdict(address),
             "timeout": timeout,
         }
+        self._given = b""
         self._child: subprocess.Popen[bytes] | None = None
         self._held = b""
         self._said: Any = None
@@ -101,10 +104,10 @@ class Watchdog:
         """Seconds of the longest of these."""
         leases.renewer = self
 
-    async def run(self) -> None:
-        """Have a watchdog, and show it that the loop turns, until cancelled."""
+    async def start(self) -> None:
+        """Have a process, if it can be told what it has to know."""
         try:
-            given = json.dumps(self._settings).encode() + b"\n"
+            self._given = json.dumps(self._settings).encode() + b"\n"
         except TypeError:
             logger.warning(
                 "REDIS_PARAMS has what cannot be told to another process: this node "
@@ -112,11 +115,20 @@ class Watchdog:
                 "lease costs it its hosts"
             )
             return
+        await asyncio.to_thread(self._start)
+
+    async def run(self) -> None:
+        """Show the process that the loop turns, and have another if it ends.
+
+        Until cancelled.
+        """
+        if not self._given:
+            return
         turn, again = min(LONGEST_TURN, self._ttl / 16), 0.0
         try:
             while True:
                 if self._child is None:
-                    await asyncio.to_thread(self._start, given)
+                    await asyncio.to_thread(self._start)
                 elif self._child.poll() is not None and time.monotonic() >= again:
                     if again:
                         self._reap()
@@ -132,9 +144,12 @@ class Watchdog:
                 self._tell()
                 await asyncio.sleep(turn)
         finally:
-            with self._starting:
-                self._closed = True
-                self._reap()
+            self._end()
+
+    def _end(self) -> None:
+        with self._starting:
+            self._closed = True
+            self._reap()
 
     def _reap(self) -> None:
         """End the process, which has nothing to do any more."""
@@ -148,15 +163,16 @@ class Watchdog:
             child.wait(PARTING)
 
     def close(self) -> None:
-        """Let go of the memory, once `run` has ended."""
+        """Let go of the memory, once `run` has ended or never began."""
+        self._end()
         self._memory.close()
 
-    def _start(self, given: bytes) -> None:
+    def _start(self) -> None:
         with self._starting:
             if not self._closed:
-                self._child = self._started(given)
+                self._child = self._started()
 
-    def _started(self, given: bytes) -> subprocess.Popen[bytes]:
+    def _started(self) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).parents[2])
         path = json.dumps([*dict.fromkeys([root, *filter(None, sys.path)])])
         child = subprocess.Popen(  # noqa: S603 (our own)
@@ -168,7 +184,7 @@ class Watchdog:
         )
         if child.stdin is not None:
             with contextlib.suppress(OSError):
-                child.stdin.write(given)
+                child.stdin.write(self._given)
         return child
 
     def _tell(self) -> None:

@@ -243,28 +243,40 @@ class Watch:
         running = self._memory.running
         if self._over or running is None or running.partition < 0:
             return
-        say(f"node {self._node_id} has ended in {self._what(running)}")
-        limit = time.monotonic() + self._ttl
-        while time.monotonic() < limit:  # afterwards others have the leases
+        told = f"node {self._node_id} has ended in {self._what(running)}"
+        limit = time.monotonic() + self._ttl  # afterwards others have the leases
+        why = "the store did not answer"
+        while time.monotonic() < limit:
             try:
-                self._note(running)
+                why = self._note(running)
+                break
             except _errors():
                 time.sleep(RETRY)
-            else:
-                return
+        if why:
+            told = f"{told}; {why}: all that it had started counts as delivered"
+        say(told)
 
-    def _note(self, running: Running) -> None:
-        """Have what was beside *running* not count as delivered by it."""
+    def _note(self, running: Running) -> str:
+        """Have what was beside *running* not count as delivered by it.
+
+        Returns why *running* itself could not be noted; empty if it is.
+        """
         from frontier.queue.reserve import ended_call
 
+        own = running[:2]
+        leases = [own, *(lease for lease in self._memory.held if lease != own)]
         calls = [
             ended_call(
                 self._keys.partition(lease[0]), lease, running[:3], self._node_id
             )
-            for lease in self._memory.held
+            for lease in leases
         ]
+        replies: list[Any] = []
         for first in range(0, len(calls), BATCH):
-            self._at_store(calls[first : first + BATCH])
+            replies += self._at_store(calls[first : first + BATCH])
+        if isinstance(replies[0], Exception):  # a damaged key
+            return str(replies[0])
+        return "" if replies[0] else "another node had its lease before it was noted"
 
     @property
     def _keys(self) -> CrawlKeys:
@@ -303,7 +315,10 @@ def main() -> NoReturn:
     """Watch the node that has started this process, until one of them ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the node decides when both end
-    settings = json.loads(sys.stdin.buffer.readline())
+    given = sys.stdin.buffer.readline()
+    if not given.endswith(b"\n"):  # the node has ended before it could tell
+        sys.exit(0)
+    settings = json.loads(given)
     watch = Watch(Memory(int(settings["file"])), settings)
     if float(settings["ttl"]) < SHORT:
         connect(settings)

@@ -1,5 +1,6 @@
 """Has inputs run, one after the other or on several processors."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,9 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
+import redis
+
 from tests.hostile.corpus import load
 
 ROOT = Path(__file__).parents[2]
+DATABASES = 15
+"""Of a server, beside the one that other tests use: each input has one to itself."""
 WORDS = [sys.executable, "-W", "ignore", "-m", "tests.hostile.child"]
 
 
@@ -21,11 +26,11 @@ class Runner:
 
     *modules* have inputs beside those of the corpus.
 
-    *url* is the server for inputs that need a store.
+    *url* is the server for inputs that need a store: each finds *database* empty.
     """
 
-    def __init__(self, url, modules=()):
-        self._url = url
+    def __init__(self, url, modules=(), database=1):
+        self._url = f"{url}?db={database}"
         self._modules = modules
         self._process = None
         self._count = 0
@@ -56,6 +61,8 @@ class Runner:
         return came
 
     def _try(self, name, only=None):
+        with contextlib.closing(redis.Redis.from_url(self._url)) as client:
+            client.flushdb()
         if self._process is None:
             self._process = subprocess.Popen(
                 [*WORDS, *self._modules],
@@ -85,9 +92,9 @@ class Runner:
 
 def run_all(names, url):
     """What came of each of *names*, on all processors."""
-    at_once = os.cpu_count() or 1
+    at_once = min(os.cpu_count() or 1, DATABASES)
     free = SimpleQueue()
-    runners = [Runner(url) for _ in range(at_once)]
+    runners = [Runner(url, database=1 + n) for n in range(at_once)]
     for runner in runners:
         free.put(runner.__enter__())
 

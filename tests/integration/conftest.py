@@ -8,20 +8,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 import warm
 
-from frontier.errors import FrontierError
+from frontier.cluster.ring import Ring
+from frontier.errors import FrontierError, UnknownCrawl
+from frontier.model import Member
 from frontier.queue.item import decode
+from frontier.requests.stored_request import queue_key
+from frontier.settings.config import Config
+from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore, Call
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from frontier.urls.seen_hash import partition_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 90.0
@@ -32,6 +39,12 @@ On a busy machine a living node may be, too; other tests may not see that.
 """
 LAST_LINES = 60
 """Of each node's log, in the report of a test that failed."""
+HELD = 3600.0
+"""The delay of a site that answers nothing before a test sets another.
+
+Nodes that are to share a crawl have joined it then: one that comes when the others
+have done everything begins the next.
+"""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 
 
@@ -42,6 +55,17 @@ def until(condition, what, deadline=DEADLINE):
         assert time.monotonic() < limit, f"{what} did not happen in {deadline:g} s"
         time.sleep(0.005)
     return value
+
+
+def owned(partitions, nodes):
+    """How many of *partitions* each of *nodes* will have, when all are there."""
+    ring = Ring([Member(node, 1) for node in nodes], Config().partitions)
+    return Counter(map(ring.owner, partitions))
+
+
+def home_of(url):
+    """The partition of the host of *url*, by the default settings."""
+    return partition_of(queue_key(url, "host"), Config().partitions)
 
 
 class Cluster:
@@ -81,6 +105,33 @@ class Cluster:
         )
         log.close()
         return self.nodes[node_id]
+
+    def join(self, *node_ids):
+        """Return when these nodes, or all, take part in their crawl."""
+        for node_id in node_ids or list(self.nodes):
+            until(partial(self._takes_part, node_id), f"{node_id} takes part")
+
+    def _takes_part(self, node_id):
+        text = self.text_of(node_id)
+        assert self.nodes[node_id].poll() is None, text[-2000:]
+        return " is in crawl " in text
+
+    def held(self, crawl_id):
+        """How many partitions each live node of a crawl holds."""
+        if not self.has_store:
+            return {}
+        with contextlib.suppress(UnknownCrawl):
+            seen = snapshot(self.store, "frontier", crawl_id)
+            return {n.node_id: n.held for n in seen.nodes if n.state == "live"}
+        return {}
+
+    def share(self, crawl_id):
+        """Return when all nodes that were started hold some partitions each."""
+        until(partial(self._share, crawl_id), "a share for each node")
+
+    def _share(self, crawl_id):
+        held = self.held(crawl_id)
+        return held.keys() == self.nodes.keys() and all(held.values())
 
     @property
     def where(self):
@@ -253,10 +304,13 @@ def cluster(tmp_path, chosen):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serve a site; the result has ``seeds`` and ``requests`` for its log."""
+    """Serve a site; the result has ``seeds`` and ``requests`` for its log.
+
+    With *nodes* its ports are such that each of them will have *least* hosts.
+    """
     with contextlib.ExitStack() as stack:
 
-        def start(log="requests.jsonl", port=0, **options):
+        def start(log="requests.jsonl", port=0, nodes=(), least=2, **options):
             delays = {
                 name: options.pop(name)
                 for name in ("delay", "host_delays")
@@ -265,8 +319,12 @@ def serve(tmp_path):
             options.setdefault("slow_seconds", 0.2)
             site = Site(**options)
             path = tmp_path / log
-            server = SiteServer(site, log=path, port=port, **delays)
-            stack.enter_context(server)
+            while True:
+                server = SiteServer(site, log=path, port=port, **delays)
+                stack.enter_context(server)
+                hosts = owned(map(home_of, server.seeds), nodes) if nodes else {}
+                if all(hosts[node] >= least for node in nodes):
+                    break
             server.requests = lambda: RequestLog.read(path) if path.exists() else None
             server.expected = expected_urls(server.site)
             return server

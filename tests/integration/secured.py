@@ -25,7 +25,7 @@ class SecuredServer(Process):
     With *mutual* it asks clients for a certificate of that one's, too; `client` is one.
     """
 
-    def __init__(self, binary, *, mutual=False):
+    def __init__(self, binary, *options, mutual=False):
         self._home = home = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
         (port,) = free_ports(1)
         pem = certify(home)
@@ -43,7 +43,7 @@ class SecuredServer(Process):
             "--tls-cert-file", str(pem), "--tls-key-file", str(home / "key.pem"),
             "--tls-ca-cert-file", str(pem),
             "--user", USER, "on", f">{SECRET}", "~*", "&*", "+@all",
-            "--user", "default", "off",
+            "--user", "default", "off", *options,
         )  # fmt: skip
 
     def ask(self, *command):

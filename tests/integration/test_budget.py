@@ -1,12 +1,14 @@
 """A crawl whose set outgrows its memory budget."""
 
+from conftest import HELD
+
 from frontier.status.snapshot import snapshot
 
 SEEDS = "seeds={}"
 
 
 def test_a_crawl_over_its_budget_loses_next_to_nothing_and_says_so(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
     store = cluster.store  # the embedded one stays when the nodes are gone
     for node in ("node-1", "node-2"):
         cluster.start(
@@ -16,6 +18,8 @@ def test_a_crawl_over_its_budget_loses_next_to_nothing_and_says_so(serve, cluste
             FRONTIER_SEEN_SET_MAX_BYTES="1",
             FRONTIER_BLOOM_ERROR_RATE="1e-9",
         )
+    cluster.join()
+    server.delay = 0.02
 
     assert cluster.wait() == [0, 0]
     log = server.requests()

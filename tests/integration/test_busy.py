@@ -6,6 +6,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,10 @@ def busy_line(shown):
     return next((line for line in shown.splitlines() if "has been busy" in line), "")
 
 
+def has_ended(cluster, node):
+    return f"node {node} has ended in the callback of" in cluster.text_of(node)
+
+
 def lives(process_id):
     return Path(f"/proc/{process_id}").exists()
 
@@ -277,7 +282,7 @@ def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
     run.start("node-2")
     assert cluster.wait("node-2") == [0]
     assert set(run.site.counts) == run.site.every
-    assert "node-1 has ended in the callback of" in cluster.text_of("node-1")
+    assert has_ended(cluster, "node-1")
     assert run.letters() == {}
 
 
@@ -304,6 +309,10 @@ def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
     for number in range(1, 4):
         node = run.start(f"node-{number}", CONCURRENT_REQUESTS_PER_DOMAIN="16")
         assert node.wait(90) == -signal.SIGKILL
+        until(
+            partial(has_ended, cluster, f"node-{number}"),
+            "what its watchdog says once it has noted what ran",
+        )
     run.site.neighbours.set()
     run.start("node-4")
 

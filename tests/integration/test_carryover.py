@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from conftest import SHORT, until
+from conftest import HELD, SHORT, until
 
 SPIDER = """
 import asyncio
@@ -69,11 +69,13 @@ def fetched(server, since=0):
 def test_two_nodes_fetch_each_seed_once_and_nothing_that_was_seen(
     serve, cluster, frontier, tmp_path, tiers
 ):
-    server = serve(urls=150, hosts=3, calendar_months=6)
+    server = serve(urls=150, hosts=3, calendar_months=6, delay=HELD)
     seeds = ("-a", "seeds=" + ",".join(server.seeds))
     settings = {"FRONTIER_SEEN_TIERS": tiers, "FRONTIER_BLOOM_NATIVE": "no"}
     for node in ("a", "b"):
         cluster.start(node, *seeds, **settings)
+    cluster.join()
+    server.delay = 0
     assert cluster.wait() == [0, 0]
     assert server.requests().missing(server.expected) == set()
     before = len(server.requests().entries)
@@ -83,8 +85,11 @@ def test_two_nodes_fetch_each_seed_once_and_nothing_that_was_seen(
     ]
     assert "forget" not in said[1].stderr
     settings["FRONTIER_CRAWL_ID"] = "two"
+    server.delay = HELD
     for node in ("c", "d"):
         cluster.start(node, *seeds, **settings)
+    cluster.join("c", "d")
+    server.delay = 0
 
     assert cluster.wait("c", "d") == [0, 0]
     assert fetched(server, before) == Counter(server.seeds)

@@ -6,13 +6,12 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import SHORT, Cluster, until
+from conftest import SHORT, Cluster, home_of, owned, until
 
-from frontier.errors import UnknownCrawl
 from frontier.status.snapshot import snapshot
 
 SITES = 12
-"""So many that two nodes have some each, and that a login of one is for the other."""
+"""So many that a login of one node is for another."""
 PAGES = 25
 SPIDER = """
 import asyncio
@@ -108,14 +107,9 @@ class Login:
     def go(self):
         (self.root / "go").touch()
 
-    def nodes(self):
-        """The partitions of each live node."""
-        if not self.cluster.has_store:
-            return {}
-        with contextlib.suppress(UnknownCrawl):
-            crawl = snapshot(self.cluster.store, "frontier", "login-1")
-            return {n.node_id: n.held for n in crawl.nodes if n.state == "live"}
-        return {}
+    def share(self):
+        """Return when each node has its share of the hosts."""
+        self.cluster.share("login-1")
 
     def pages(self):
         return [entry for entry in self.server.asked if "/page/" in entry[2]]
@@ -125,9 +119,25 @@ class Login:
         return [e for e in self.pages() if e[3] != f"session={e[2].split('/')[2]}"]
 
 
+def is_divided(port):
+    """Whether each node will have some hosts of either kind."""
+    nodes = ("node-1", "node-2")
+    shares = [
+        owned(
+            (home_of(f"http://{kind}.site{n}.test:{port}") for n in range(SITES)), nodes
+        )
+        for kind in ("accounts", "www")
+    ]
+    return all(share[node] >= 3 for share in shares for node in nodes)
+
+
 @pytest.fixture
 def login(tmp_path, cluster):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Members)
+    with contextlib.ExitStack() as others:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Members)
+        while not is_divided(server.server_port):
+            others.callback(server.server_close)
+            server = ThreadingHTTPServer(("127.0.0.1", 0), Members)
     server.daemon_threads = True
     server.asked = []
     server.open = threading.Event()
@@ -146,7 +156,10 @@ def test_a_node_that_joins_is_logged_in_where_the_first_has_logged_in(login, clu
     login.go()
     login.start("node-1", DOWNLOAD_DELAY="0.25")
     until(lambda: len(login.pages()) >= 3 * SITES, "pages")
+    login.server.open.clear()
     login.start("node-2", DOWNLOAD_DELAY="0.25")
+    login.share()
+    login.server.open.set()
 
     assert cluster.wait() == [0, 0]
     assert login.logged_out() == []
@@ -161,7 +174,7 @@ def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster)
     login.project([("a", "alice"), (2, "bob")], 2)
     for node in ("node-1", "node-2"):
         login.start(node, **SHORT)
-    until(lambda: len(login.nodes()) == 2 and all(login.nodes().values()), "shares")
+    login.share()
     login.go()
     until(lambda: acked(cluster) == 2 * SITES, "acks of the logins")
     by = {host: node for node, host, path, _ in login.server.asked if "/login" in path}
@@ -196,8 +209,7 @@ def test_a_store_that_is_frozen_and_one_that_starts_again_lose_no_login(
     try:
         for node in ("node-1", "node-2"):
             login.start(node, DOWNLOAD_DELAY="0.25", **SHORT)
-        held = login.nodes
-        until(lambda: len(held()) == 2 and all(held().values()), "shares")
+        login.share()
         login.go()
         more_pages()
         own_server.pause()

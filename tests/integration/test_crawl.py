@@ -1,19 +1,24 @@
 """Two nodes and a third: one crawl, one archive."""
 
-from conftest import until
+from conftest import HELD, until
 
 from frontier.testing.oracle import RequestLog
 
 
 def test_two_nodes_and_a_late_third_fetch_every_url_once(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.03)
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")
+    cluster.join()
+    server.delay = 0.03
     until(
         lambda: (log := server.requests()) and len(log.entries) > 50, "half the crawl"
     )
+    server.delay = HELD
     cluster.start("node-3", "-a", f"seeds={seeds}")
+    cluster.join("node-3")
+    server.delay = 0.03
 
     assert cluster.wait() == [0, 0, 0]
     log = server.requests()

@@ -10,7 +10,7 @@ import random
 import re
 
 import pytest
-from conftest import DEADLINE, until
+from conftest import DEADLINE, HELD, until
 
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
@@ -32,7 +32,7 @@ def crawling(cluster, serve):
     """Begin a crawl with two nodes, and return its site and what starts a node."""
 
     def crawling(pages=40, **settings):
-        site = serve(urls=300, hosts=8, calendar_months=6, delay=0.03)
+        site = serve(urls=300, hosts=8, calendar_months=6, delay=HELD)
         seeds = ",".join(site.seeds)
 
         def start(*node_ids):
@@ -41,6 +41,8 @@ def crawling(cluster, serve):
                 cluster.start(node_id, "-a", f"seeds={seeds}", **chosen)
 
         start("node-1", "node-2")
+        cluster.join()
+        site.delay = 0.03
         until(served(site, pages), "some pages")
         return site, start
 

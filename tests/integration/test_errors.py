@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from conftest import SHORT, until
+from conftest import HELD, SHORT, until
 
 from frontier.store.client import Call
 
@@ -47,13 +47,15 @@ def test_what_cannot_work_is_one_message_and_a_failed_start(
 
 
 def test_other_partitions_than_the_crawls_are_refused(serve, cluster):
-    server = serve(urls=130, hosts=2, calendar_months=12, delay=0.1)
+    server = serve(urls=130, hosts=2, calendar_months=12, delay=HELD)
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
-    until(lambda: (log := server.requests()) and log.entries, "the first request")
+    cluster.join()
     cluster.start("node-2", "-a", f"seeds={seeds}", FRONTIER_PARTITIONS=512)
 
-    assert cluster.wait("node-2", "node-1") == [1, 0]
+    assert cluster.wait("node-2") == [1]
+    server.delay = 0
+    assert cluster.wait("node-1") == [0]
     (message,) = complaints(cluster.text_of("node-2"))
     assert "FRONTIER_PARTITIONS = 512, but the crawl site-1" in message
     assert not server.requests().missing(server.expected)
@@ -151,13 +153,13 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
 
 @pytest.mark.one_server("it is the embedded one that nodes start again")
 def test_the_store_may_die_and_come_back(serve, cluster):
-    server = serve(urls=200, hosts=3, calendar_months=12, delay=0.03)
+    server = serve(urls=200, hosts=3, calendar_months=12, delay=HELD)
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")
+    cluster.join()  # one that is still starting would rightly give up
+    server.delay = 0.03
     until(lambda: (log := server.requests()) and len(log.entries) > 40, "some pages")
-    for node in cluster.nodes:  # one that is still starting would rightly give up
-        until(lambda n=node: " is in crawl " in cluster.text_of(n), "both nodes")
     (info,) = cluster.store.run([Call.command("INFO", "server")])
     subprocess.run(["kill", "-9", str(info["process_id"])], check=True)
 

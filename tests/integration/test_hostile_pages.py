@@ -42,6 +42,7 @@ def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cl
     pages["/"] = linking([*HOSTILE, "/much", *PAGES])
     pages["/much"] = answer(TOO_MUCH)
     site = RawSite({**pages, **HOSTILE})
+    site.open.clear()
     for node_id in ("node-1", "node-2"):
         cluster.start(
             node_id,
@@ -49,6 +50,8 @@ def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cl
             ROBOTSTXT_OBEY="False",
             FRONTIER_WORKER_SECONDS="0.2",
         )
+    cluster.join()
+    site.open.set()
 
     assert cluster.wait() == [0, 0]
     text = cluster.text_of("node-1") + cluster.text_of("node-2")

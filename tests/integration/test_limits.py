@@ -3,7 +3,7 @@
 from collections import Counter
 from urllib.parse import urlsplit
 
-from conftest import FAST, SHORT, until
+from conftest import FAST, HELD, SHORT, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -33,8 +33,10 @@ def start(cluster, server, *nodes, **settings):
 
 
 def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
     start(cluster, server, "node-1", "node-2", CLOSESPIDER_PAGECOUNT="40")
+    cluster.join()
+    server.delay = 0.02
 
     assert cluster.wait() == [0, 0]
     assert pages(server) == 40
@@ -55,9 +57,11 @@ def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
 
 
 def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.05)
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
     limit = {"CLOSESPIDER_PAGECOUNT": "100", **SHORT}
     start(cluster, server, "node-1", "node-2", **limit)
+    cluster.join()
+    server.delay = 0.05
     until(lambda: server.requests() and spent(cluster) > 20, "pages")
     cluster.kill("node-1")
     cluster.nodes["node-2"].terminate()
@@ -75,9 +79,11 @@ def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
 
 
 def test_two_nodes_make_little_more_items_than_the_crawl_may_have(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=0.02)
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
     few = {"CLOSESPIDER_ITEMCOUNT": "20", "CONCURRENT_REQUESTS": "2"}
     start(cluster, server, "node-1", "node-2", **few)
+    cluster.join()
+    server.delay = 0.02
 
     assert cluster.wait() == [0, 0]
     seen = look(cluster)
@@ -132,11 +138,11 @@ def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster)
 
 
 def test_the_depth_of_a_page_travels_with_it(serve, cluster):
-    server = serve(urls=300, hosts=12, calendar_months=12, delay=3600.0)
-    start(cluster, server, "node-1", "node-2", DEPTH_LIMIT="1")
-    joined = Call.command("HLEN", KEYS.nodes())
-    until(lambda: cluster.has_store and cluster.store.call(joined) == 2, "two nodes")
-    server.delay = 0.02  # nothing is answered before both are there
+    nodes = ("node-1", "node-2")
+    server = serve(urls=300, hosts=12, calendar_months=12, nodes=nodes, delay=HELD)
+    start(cluster, server, *nodes, DEPTH_LIMIT="1")
+    cluster.share("site-1")
+    server.delay = 0.02
     assert cluster.wait() == [0, 0]
     assert set(server.requests().by_node()) == {"node-1", "node-2"}
     two = {e.url for e in server.requests().entries}

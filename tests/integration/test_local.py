@@ -6,7 +6,7 @@ import textwrap
 from functools import partial
 
 import pytest
-from conftest import SHORT, until
+from conftest import HELD, SHORT, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -111,9 +111,11 @@ def gaps(log):
 
 
 def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, crawl):
-    made = crawl(urls=172)
+    made = crawl(urls=172, nodes=("node-1", "node-2"), delay=HELD)
     for node in ("node-1", "node-2"):
         made.start(node, **POLITE)
+    cluster.share("local-1")
+    made.server.delay = 0
 
     assert cluster.wait() == [0, 0]
     log = made.complete()

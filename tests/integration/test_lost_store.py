@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import Cluster, until
+from conftest import HELD, Cluster, until
 
 from frontier.store.client import Call
 from tests.topologies import ClusterServers, slot_of
@@ -26,12 +26,14 @@ def says_lost(text):
 
 @pytest.mark.one_server("the embedded one is emptied")
 def test_an_emptied_store_ends_the_nodes_with_1(serve, cluster, tmp_path):
-    site = serve(urls=300, hosts=4, calendar_months=6, delay=0.05)
+    site = serve(urls=300, hosts=4, calendar_months=6, delay=HELD)
     seeds = ",".join(site.seeds)
     journals = tmp_path / "journals"
     given = {**SETTINGS, "FRONTIER_JOURNAL_DIR": journals}
     for node in ("node-1", "node-2"):
         cluster.start(node, "-a", f"seeds={seeds}", **given)
+    cluster.join()
+    site.delay = 0.05
     until(served(site, 60), "some pages")
     cluster.store.call(Call.command("FLUSHALL"))
 
@@ -59,12 +61,14 @@ def test_an_emptied_primary_of_a_cluster_ends_the_nodes_with_1(serve, tmp_path):
     try:
         servers.start()
         nodes = Cluster(tmp_path, servers)
-        site = serve(urls=300, hosts=12, calendar_months=6, delay=0.05)
+        site = serve(urls=300, hosts=12, calendar_months=6, delay=HELD)
         seeds = ",".join(site.seeds)
         journals = tmp_path / "journals"
         given = {**SETTINGS, "FRONTIER_JOURNAL_DIR": journals}
         for node in ("node-1", "node-2"):
             nodes.start(node, "-a", f"seeds={seeds}", **given)
+        nodes.join()
+        site.delay = 0.05
         until(served(site, 60), "some pages")
         home = servers.owner(slot_of("{frontier:site-1}:meta"))
         emptied = next(one for one in servers.primaries if one is not home)

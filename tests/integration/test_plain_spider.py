@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 import warm
+from conftest import HELD
 
 from tests.warc.judges import read_warcio
 
@@ -126,6 +127,7 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
 
     with (project / "shop" / "settings.py").open("a") as settings:
         settings.write('ADDONS = {"frontier.addon.Addon": 100}\n')
+    server.delay = HELD
     outputs = [tmp_path / f"{node}.jsonl" for node in ("node-1", "node-2")]
     for output in outputs:
         cluster.start(
@@ -134,6 +136,8 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
             spider="plain",
             cwd=project,
         )
+    cluster.join()
+    server.delay = 0
 
     assert cluster.wait() == [0, 0]
     assert items(*outputs) == items(alone)

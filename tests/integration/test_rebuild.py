@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from conftest import SHORT, until
+from conftest import HELD, SHORT, until
 from test_kill import served
 
 from frontier.cli.output import ExitCode
@@ -22,15 +22,15 @@ def rebuild(cluster, *journals, **options):
 
 @pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.chaos)])
 def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
-    server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
+    server = serve(urls=300, hosts=4, calendar_months=12, delay=HELD)
     seeds = ",".join(server.seeds)
     journals = [tmp_path / "j1", tmp_path / "j2"]
     for node, journal in zip(("node-1", "node-2"), journals, strict=True):
         # Nobody has to wait for the end of a lease; nobody is to lose one.
         given = {"FRONTIER_JOURNAL_DIR": journal, "FRONTIER_LEASE_TTL": "60"}
         cluster.start(node, "-a", f"seeds={seeds}", **given)
-    for node in cluster.nodes:
-        until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
+    cluster.join()
+    server.delay = 0.02
     until(served(server, count), "the middle of the crawl")
     # The last acks are not in the journal yet: their pages are fetched again.
     known = until(lambda: acked(*journals, least=count // 3), "acks in the journals")
@@ -57,15 +57,15 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
 
 
 def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_path):
-    server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
+    server = serve(urls=300, hosts=4, calendar_months=12, delay=HELD)
     seeds = ",".join(server.seeds)
     journal = tmp_path / "j"  # of all nodes of this machine
     for node in ("node-1", "node-2"):
         cluster.start(
             node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **SHORT
         )
-    for node in cluster.nodes:
-        until(lambda n=node: "is in crawl" in cluster.text_of(n), "both take part")
+    cluster.join()
+    server.delay = 0.02
     until(served(server, 60), "a beginning")
     cluster.kill("node-1")
     until(served(server, 160), "the middle of the crawl")

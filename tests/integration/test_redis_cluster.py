@@ -4,7 +4,7 @@ import itertools
 import json
 
 import pytest
-from conftest import Cluster, until
+from conftest import HELD, Cluster, until
 from typer.testing import CliRunner
 
 from frontier.cli import app
@@ -29,9 +29,11 @@ def shared(request, tmp_path):
 @pytest.mark.parametrize("shared", [ClusterServers], indirect=True)
 def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
     servers, nodes = shared
-    site = serve(urls=120, hosts=3, calendar_months=6, delay=0.02)
+    site = serve(urls=120, hosts=3, calendar_months=6, delay=HELD)
     for node in ("node-1", "node-2"):
         nodes.start(node, "-a", f"seeds={','.join(site.seeds)}", FRONTIER_PARTITIONS=16)
+    nodes.join()
+    site.delay = 0.02
     until(lambda: (log := site.requests()) and len(log.entries) > 20, "some pages")
     tags = [f"{{frontier:site-1:{n}}}" for n in range(16)] + ["{frontier:site-1}"]
     turns = itertools.cycle(servers.primaries)
@@ -56,11 +58,11 @@ def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
 @pytest.mark.parametrize("shared", [SentinelServers], indirect=True)
 def test_a_failover_during_a_crawl_is_lived_through(serve, shared):
     servers, nodes = shared
-    site = serve(urls=120, hosts=3, calendar_months=6, delay=0.03)
+    site = serve(urls=120, hosts=3, calendar_months=6, delay=HELD)
     for node in ("node-1", "node-2"):
         nodes.start(node, "-a", f"seeds={','.join(site.seeds)}")
-    for node in nodes.nodes:
-        until(lambda n=node: "is in crawl" in nodes.text_of(n), "that it takes part")
+    nodes.join()
+    site.delay = 0.03
     until(lambda: (log := site.requests()) and len(log.entries) > 30, "some pages")
     servers.fail_over()
 

@@ -90,6 +90,7 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
         ask("LPUSH", KEY, json.dumps({"url": seed, "meta": {"job": 1}}))
     for node in ("node-1", "node-2"):
         start(node, DOWNLOAD_DELAY="0.05")
+    cluster.join()
     until(lambda: len(scraped(ask)) > 20, "the first pages")
     for node in ("node-1", "node-2"):
         cluster.nodes[node].terminate()

@@ -17,9 +17,9 @@ from collections import Counter
 
 import pytest
 import warm
-from conftest import SHORT, Cluster, until
+from conftest import SHORT, Cluster, home_of, owned, until
 
-from frontier.errors import UnknownCrawl
+from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.testing.oracle import RequestLog
@@ -348,7 +348,11 @@ def shop(tmp_path, request):
     """A server of the shop."""
     log = tmp_path / "requests.jsonl"
     site = getattr(request, "param", Shop)(hosts=HOSTS)
-    with SiteServer(site, log=log, delay=0.02) as server:
+    with contextlib.ExitStack() as stack:
+        shares = {}
+        while not all(shares.get(node) for node in NODES):
+            server = stack.enter_context(SiteServer(site, log=log, delay=0.02))
+            shares = owned(map(home_of, server.seeds), NODES)
         server.requests = lambda: RequestLog.read(log) if log.exists() else None
         yield server
 
@@ -393,16 +397,13 @@ class Crawls:
 
     def open(self, count):
         """Have spiders start when so many nodes have their shares."""
-        until(lambda: self.cluster.has_store and self.shared(count), "the nodes")
+        until(lambda: self.shared(count), "the nodes")
         (self.root / "go").touch()
 
     def shared(self, count):
         """Whether so many nodes hold all partitions."""
-        with contextlib.suppress(UnknownCrawl):
-            crawl = snapshot(self.cluster.store, "frontier", "shop-1")
-            held = [node.held for node in crawl.nodes if node.state == "live"]
-            return len(held) == count and sum(held) == crawl.partitions and all(held)
-        return False
+        held = self.cluster.held("shop-1").values()
+        return len(held) == count and sum(held) == Config().partitions and all(held)
 
     @property
     def _bases(self):

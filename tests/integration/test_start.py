@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import HELD
 
 SPIDER = """
 import scrapy
@@ -45,6 +46,9 @@ def crawl(cluster, project, server, nodes, fails=""):
         output = str(cluster.directory / f"{node}.jsonl")
         arguments = ("-a", f"base={base}", "-a", f"fails={fails}", "-o", output)
         cluster.start(node, *arguments, spider="start", cwd=project)
+    if server.delay:
+        cluster.join(*nodes)
+        server.delay = 0
     codes = cluster.wait(*nodes)
     lines = [
         json.loads(line)["from"]
@@ -55,7 +59,7 @@ def crawl(cluster, project, server, nodes, fails=""):
 
 
 def test_start_runs_on_one_node_and_its_items_come_once(serve, cluster, project):
-    server = serve(urls=130, hosts=3, calendar_months=12)
+    server = serve(urls=130, hosts=3, calendar_months=12, delay=HELD)
     codes, items = crawl(cluster, project, server, ["node-1", "node-2"])
     pages = [
         seed.rstrip("/") + path

@@ -83,6 +83,7 @@ def fetched(feed):
 
 
 def stop(cluster, *nodes):
+    cluster.join(*nodes)
     for node in nodes:
         cluster.nodes[node].terminate()
     assert cluster.wait(*nodes) == [0] * len(nodes)

@@ -108,6 +108,8 @@ def test_what_a_directory_may_have_is_counted_over_all_nodes(cluster):
     ]
     seeds = cluster.directory / "seeds.txt"
     seeds.write_text("".join(f"{hub.url('/')}\n" for hub in hubs))
+    for hub in hubs:
+        hub.open.clear()
     for node_id in ("node-1", "node-2"):
         cluster.start(
             node_id,
@@ -116,6 +118,9 @@ def test_what_a_directory_may_have_is_counted_over_all_nodes(cluster):
             FRONTIER_TRAP_HOPS="0",
             FRONTIER_TRAP_DIRECTORY_URLS="100",
         )
+    cluster.join()
+    for hub in hubs:
+        hub.open.set()
 
     assert cluster.wait() == [0, 0]
     assert 100 <= len(flood.requests) < 120  # each alone would have let all 160 in

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CHOSEN, Cluster, until
+from conftest import CHOSEN, HELD, Cluster, until
 from fastwarc.cli import main as fastwarc
 from warcio.archiveiterator import ArchiveIterator
 
@@ -95,11 +95,13 @@ def crawled(tmp_path_factory, servers):
     cluster = Cluster(directory, servers(CHOSEN) if CHOSEN else None)
     waczs = directory / "waczs"
     with contextlib.closing(cluster):
-        with SiteServer(Site(urls=130, **SITE)) as server:
+        with SiteServer(Site(urls=130, **SITE), delay=HELD) as server:
             seeds = ",".join(server.seeds)
             about = server.site.resource(0, "GET", "/about", b"").body
             for node in ("node-1", "node-2"):
                 cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_WACZ_DIR=waczs)
+            cluster.join()
+            server.delay = 0
             assert cluster.wait() == [0, 0], cluster.text_of("node-1")
         # It holds a payload that the second crawl needs, but of another URL.
         writer = WarcWriter(directory / "x", "x-1", "n", 10**9, {}, lambda: 1.7e9)

@@ -23,10 +23,6 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CollectionKeys, CrawlKeys, PartitionKeys, RegistryKeys
 from tests.test_docs import headings, patterns_of_keys
 
-# A node that its store has failed leaves a connection to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
 PAGES = 150
 BEFORE = 25
 """Pages that are fetched before anything is written."""

@@ -138,6 +138,15 @@ async def test_a_call_whose_reply_is_lost_is_sent_once(
         assert await store.call(increment(unique)) == 3
 
 
+async def test_a_closed_store_makes_no_connection(connect, server):
+    store = connect(server)
+    await store.call(Call.command("PING"))
+    await store.close()
+
+    with pytest.raises(StoreUnavailable, match="has closed its connections"):
+        await store.call(Call.command("PING"))
+
+
 async def test_a_server_without_memory_is_waited_for(connect, own_server, unique):
     store = connect(own_server)
     await store.call(Call.command("CONFIG", "SET", "maxmemory", "1"))

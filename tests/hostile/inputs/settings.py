@@ -53,6 +53,7 @@ def _(given, name, value):
 
 
 USAGE = {
+    "an-empty-name-of-a-crawl": ["crawl", "status", "--crawl", ""],
     "a-crawl-with-an-escape": ["crawl", "status", "--crawl", "\x1b[31m"],
     "a-crawl-of-a-megabyte": ["crawl", "status", "--crawl", "x" * 10**5],
     "a-surrogate": ["crawl", "status", "--crawl", "\udcff"],
