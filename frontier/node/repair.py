@@ -101,8 +101,8 @@ class Repaired:
     """Keys that were removed, and what that costs."""
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
-    again: list[str] = field(default_factory=list)
-    """Figures that begin again, a line each: no URL is lost with them."""
+    anew: list[str] = field(default_factory=list)
+    """Figures that begin anew, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -225,9 +225,9 @@ class Repair:
         while True:
             ready, reserved, _, lost = self._count(keys, lists)
             if lost:
-                self.outcome.again.append(
+                self.outcome.anew.append(
                     f"partition {number}: how many of its requests were done is not "
-                    "known any more; the report counts them again"
+                    "known any more; the report counts them anew"
                 )
             if not self._queue_held(keys):
                 break

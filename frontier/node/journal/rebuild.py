@@ -71,8 +71,8 @@ MAX_WAITING = 20_000
 
 
 ANEW = (
-    "pages, bytes, statuses and errors of the report, and of each node, begin again",
-    "limits of the crawl, and quotas of its hosts, count again",
+    "pages, bytes, statuses and errors of the report, and of each node, begin anew",
+    "limits of the crawl, and quotas of its hosts, count anew",
 )
 """What a crawl that was rebuilt has lost, whatever its journals say."""
 _START = b"is_start_request"
@@ -106,8 +106,8 @@ class Outcome:
     """A line about each of these partitions, which are set aside."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
-    again: list[str] = field(default_factory=lambda: list(ANEW))
-    """What begins again, a line each: no journal has it."""
+    anew: list[str] = field(default_factory=lambda: list(ANEW))
+    """What begins anew, a line each: no journal has it."""
     torn: list[Bad] = field(default_factory=list)
     """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 
