@@ -4,6 +4,7 @@ FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
 │   ├── CannotCarry         what the crawl saw cannot leave it, or enter it
 │   ├── CannotForget        a Bloom filter decides what this crawl has seen
+│   ├── OtherSchema         another version of this package made the crawl
 │   ├── RulesBroken         a rule file has a wrong step, expression or span
 │   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
 │   └── SeenFileMismatch    it was made by other rules than those it is to serve
@@ -57,6 +58,20 @@ class FrontierError(Exception):
 
 class ConfigurationError(FrontierError):
     """A setting, an argument or a file given by the operator cannot work."""
+
+
+class OtherSchema(ConfigurationError):
+    """The keys of a crawl are those of another version of this package."""
+
+    def __init__(self, crawl_id: str, has: str, ours: int) -> None:
+        super().__init__(
+            f"the crawl {crawl_id} has schema version {has}, and this version of "
+            f"frontier reads and writes {ours}; use the frontier that made it, or set "
+            "FRONTIER_CRAWL_ID to begin another crawl"
+        )
+        self.crawl_id = crawl_id
+        self.has = has
+        self.ours = ours
 
 
 class RulesBroken(ConfigurationError):

@@ -62,7 +62,7 @@ class ItemOriginMiddleware:
 class WarcPipeline:
     """Gives items file, offset, record id, digest, original or revisit.
 
-    They are a dict in the field ``FRONTIER_WARC_FIELD``, set where the item
+    They are a dict in the field ``FRONTIER_WARC_ITEM_FIELD``, set where the item
     has such a field or takes any. It must come before pipelines that replace
     items, and it waits until the record is on disk.
     """
@@ -71,7 +71,7 @@ class WarcPipeline:
         self._session = session_of(crawler)
         self._origins = origins_of(crawler)
         self._origins.wanted = True
-        self._field = self._session.config.warc_field
+        self._field = self._session.config.warc_item_field
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -315,7 +315,7 @@ class Scheduler(BaseScheduler):
         if self._held_back and self._node.outbox.pending <= MAX_PENDING:
             self._held_back = False
             self._session.wake_engine()
-        if self._session.carried:
+        if self._session.start_salt:
             pushes, verdicts = _queued(pushes, verdicts)
         if self._node.claims.waiting:
             self._keeping.on_verdicts(pushes, verdicts)

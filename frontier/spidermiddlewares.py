@@ -83,10 +83,10 @@ class StartMiddleware:
             return
         pause = min(1.0, session.config.lease_ttl / 5)
         while (state := await lock.acquire()) == "taken":
-            session.carried = lock.carried
+            session.start_salt = lock.start_salt
             session.knows_start.set()
             await asyncio.sleep(pause)
-        session.carried = lock.carried
+        session.start_salt = lock.start_salt
         session.knows_start.set()
         if state == "done":
             session.starting = False

@@ -21,7 +21,7 @@ from frontier.errors import StoreUnavailable
 from frontier.seen.blocking_test import BlockingSeenTest
 from frontier.session.session import session_of
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
 
 PATH = "frontier.dupefilter.RedisDupeFilter"
@@ -358,7 +358,7 @@ def test_a_crawl_that_is_queued_by_host_is_not_joined(
     made = crawler()
     shape = json.dumps(crawl_settings(session_of(made).config))
     keys = CrawlKeys("frontier", unique)
-    blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo", "", ""]))
+    blocking().call(Call.to(CRAWL_OPEN, [keys.meta()], [shape, "foo", "", "", SCHEMA]))
 
     said = refusal(RedisDupeFilter.from_crawler(made), caplog)
     assert "FRONTIER_QUEUE_KEY = 'fingerprint', but the crawl" in said

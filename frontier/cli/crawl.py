@@ -25,8 +25,8 @@ from frontier.cli.options import (
 from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeds import seed
-from frontier.errors import ConfigurationError, CrawlLost
-from frontier.store.keys import CrawlKeys
+from frontier.errors import ConfigurationError, CrawlLost, OtherSchema
+from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +186,10 @@ def list_all(
             "is damaged: delete it; frontier crawl rebuild then makes the crawl again "
             "from journals, and frontier crawl close ends it"
         )
-    if damaged:
+    others = [crawl for crawl in crawls if crawl.schema not in {"", f"{SCHEMA}"}]
+    for crawl in others:
+        complain(str(OtherSchema(crawl.crawl_id, crawl.schema, SCHEMA)))
+    if damaged or others:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 

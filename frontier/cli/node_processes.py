@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.cli.output import complain, say
 from frontier.files import FILE_MODE, creating
 from frontier.status.validate import printable
 
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILLS = 3
 """Which signal kills the nodes; Scrapy has a use for the first and the second."""
+STOPPING = {
+    1: "the nodes finish what is in flight, and stop; again: they stop at once",
+    2: "the nodes stop at once; again: they are killed, also where a callback hangs",
+}
+"""What is said of the signals before."""
 PACE = 0.1
 """Seconds between looks at whether nodes still run."""
 MAX_ERRORS = 3
@@ -99,8 +105,14 @@ class Nodes:
     def __init__(self, mode: int = FILE_MODE) -> None:
         self._mode = mode
         self.every: list[NodeProcess] = []
-        self.interrupted = False
+        self._heard = self._told = 0
+        """Signals that came, and those of them that were told of."""
+        self._killed: list[str] = []
+
+    @property
+    def interrupted(self) -> bool:
         """Whether a signal was passed on to them."""
+        return self._heard > 0
 
     def start(
         self,
@@ -137,12 +149,26 @@ class Nodes:
         try:
             while any(node.exit_code is None for node in self.every):
                 meanwhile()
+                self._tell()
                 time.sleep(PACE)
+            self._tell()
         except BaseException:
             self.signal(signal.SIGTERM)
             for node in self.every:
                 node.process.wait()
             raise
+
+    def _tell(self) -> None:
+        """Say what became of the signals that came: a handler may not print."""
+        while self._told < min(self._heard, KILLS):
+            self._told += 1
+            if self._told == KILLS and self._killed:
+                complain(
+                    f"killed {', '.join(self._killed)}: what was in flight there is "
+                    "fetched again when the crawl goes on, and nothing is lost"
+                )
+            elif self._told < KILLS:
+                say(STOPPING[self._told])
 
     def signal(self, number: int) -> None:
         """Send signal *number* to all that run."""
@@ -156,13 +182,15 @@ class Nodes:
 
         The third signal kills them: a node whose callback hangs hears no other.
         """
-        heard = 0
 
         def pass_on(number: int, _: object) -> None:
-            nonlocal heard
-            heard += 1
-            self.interrupted = True
-            self.signal(number if heard < KILLS else signal.SIGKILL)
+            self._heard += 1
+            if self._heard < KILLS:
+                self.signal(number)
+                return
+            running = [each for each in self.every if each.exit_code is None]
+            self._killed += [each.node_id for each in running]
+            self.signal(signal.SIGKILL)
 
         before = {
             number: signal.signal(number, pass_on)

@@ -33,6 +33,7 @@ COLUMNS = (
     "new URLs",
     "errors",
 )
+ERRORS = "errors: requests without an answer, and answers 429 and 5xx; each try counts"
 MAX_SHARES = 4
 """Hosts, and media types, that are named."""
 
@@ -75,6 +76,8 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         yield Text(f"It has fetched nothing: {_unfetched(seen)}")
     yield Text()
     yield node_table(seen)
+    if seen.totals.errors:
+        yield Text(ERRORS)
     yield from busy_nodes(seen)
     yield Text()
     yield facts(

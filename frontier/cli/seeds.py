@@ -183,7 +183,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
     from frontier.urls.canon.rulesets import SCRAPY
     from frontier.urls.partition import QueueAddresses
 
-    salt = store.call(Call.command("HGET", crawl.keys.meta(), "carried"))
+    salt = store.call(Call.command("HGET", crawl.keys.meta(), "start_salt"))
     return SeedPushes(
         QueueAddresses(crawl.config, BlockingAddresses(store, crawl.keys).find),
         identities.fingerprint,

@@ -18,9 +18,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.set_aside import INCOMPLETE
-from frontier.errors import ConfigurationError, CrawlLost, KeyDamaged, RunOver
+from frontier.errors import (
+    ConfigurationError,
+    CrawlLost,
+    KeyDamaged,
+    RunOver,
+)
 from frontier.store.client import Argument, Call
-from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys, check_schema
 from frontier.store.scripts import (
     CRAWL_ALLOT,
     CRAWL_CANCEL,
@@ -48,6 +53,8 @@ LIMIT = "limit"
 """The state of a crawl that ended because a limit of all of it was reached."""
 STATES = (b"open", b"finished", b"canceled", b"limit", b"incomplete", b"rebuilding")
 """All that ``state`` can be."""
+ENDED = (b"finished", b"canceled", b"limit")
+"""Those in which no node takes part any more."""
 BATCH = 256
 """Partitions per round trip."""
 BY_FINGERPRINT = "fingerprint"
@@ -77,6 +84,7 @@ async def enter(
         KeyDamaged: What it was created with, or its state, cannot be read.
         CrawlLost: The store has lost a part of it, or all but a part.
         RunOver: A node of the run was in it, and it has ended.
+        OtherSchema: It has not ended, and another version of this package made it.
     """
     registry = RegistryKeys(namespace)
     run_id, start_id = run_of
@@ -101,9 +109,11 @@ async def enter(
             await retire(run, namespace, spider, chosen)
             continue
         opened = open_call(keys, json.dumps(shape), spider)
-        state, stored, born, marked = (
+        state, stored, born, marked, schema = (
             await run([opened, Call.command("SADD", registry.crawls(), chosen)])
         )[0]
+        if state not in ENDED:
+            check_schema(chosen, schema)
         if state == b"open":
             _compare(chosen, shape, _shape(keys, stored))
             keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
@@ -131,7 +141,7 @@ def open_call(keys: CrawlKeys, shape: str, spider: str) -> Call:
     *shape* is JSON. The crawl gets the mark of *keys*, or a random one.
     """
     born = keys.born or secrets.token_hex(8)
-    return Call.to(CRAWL_OPEN, [keys.meta()], [shape, spider, born, ""])
+    return Call.to(CRAWL_OPEN, [keys.meta()], [shape, spider, born, "", SCHEMA])
 
 
 async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
@@ -152,7 +162,7 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
         marks = await run([Call.command("HGET", key, "born") for key in old])
         if any(mark != keys.born.encode() for mark in marks):
             raise CrawlLost(keys.crawl_id)
-    await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born])])
+    await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA])])
 
 
 def mark_now(
@@ -169,7 +179,7 @@ def mark_now(
         calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
         replies = zip(numbers, store.run(calls, tolerant=True), strict=True)
         damaged |= {n: one for n, one in replies if isinstance(one, KeyDamaged)}
-    store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born]))
+    store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA]))
     return damaged
 
 
@@ -233,7 +243,7 @@ def carry_call(keys: CrawlKeys) -> Call:
     what is stored is the salt of the marks that see to that. It is random, so
     that these marks mean nothing to a crawl that they are carried over to.
     """
-    return Call.command("HSETNX", keys.meta(), "carried", secrets.token_hex(8))
+    return Call.command("HSETNX", keys.meta(), "start_salt", secrets.token_hex(8))
 
 
 class StartLock:
@@ -243,12 +253,12 @@ class StartLock:
         self, run: Run, keys: CrawlKeys, start_id: str, node_id: str, *, ttl: float
     ) -> None:
         self._run = run
-        self._names = [keys.starts(), keys.start_lock(start_id), keys.meta()]
+        self._names = [keys.seed_lists(), keys.start_lock(start_id), keys.meta()]
         self._crawl_id, self._born = keys.crawl_id, keys.born
         self._start_id = start_id
         self._node_id = node_id
         self._ttl_ms = int(ttl * 1000)
-        self.carried = b""
+        self.start_salt = b""
         """The salt of `carry_call`, once it was asked; empty for other crawls."""
 
     async def acquire(self) -> str:
@@ -260,11 +270,11 @@ class StartLock:
         args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
         args.append(self._born)
         take = Call.to(START_ACQUIRE, self._names, args)
-        salt = Call.command("HGET", self._names[2], "carried")
+        salt = Call.command("HGET", self._names[2], "start_salt")
         reply, carried = await self._run([take, salt])
         if reply == b"lost":
             raise CrawlLost(self._crawl_id)
-        self.carried = carried or b""
+        self.start_salt = carried or b""
         return str(reply.decode())
 
     async def done(self) -> None:

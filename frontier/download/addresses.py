@@ -203,11 +203,15 @@ async def look_before_handler(crawler: Crawler, hops: Hops, request: Request) ->
     """
     parts = urlparse_cached(request)
     host = parts.hostname or ""
-    if parts.scheme not in NETWORK or request.meta.get("proxy"):
+    if parts.scheme not in NETWORK:
+        return
+    handler = handler_for(crawler, parts.scheme)
+    if getattr(handler, "checks_addresses", False):
+        return
+    hops.tell_of(type(handler), parts.scheme)
+    if request.meta.get("proxy"):
         return
     if class_of_host(host) is not None:  # was decided before
-        return
-    if getattr(handler_for(crawler, parts.scheme), "checks_addresses", False):
         return
     from twisted.internet import reactor
 

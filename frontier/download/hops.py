@@ -63,6 +63,7 @@ class Hops:
         self._crawler = crawler
         self._session = session_of(crawler)
         self._refused = self._session.refused
+        self._handlers: set[type] = set()
         self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
@@ -171,6 +172,19 @@ class Hops:
                 "the crawl, make it a seed",
                 request.url[:200],
                 hop,
+            )
+
+    def tell_of(self, handler: type, scheme: str) -> None:
+        """Say once what is not checked of what *handler* sends, which is not ours."""
+        if handler not in self._handlers:
+            self._handlers.add(handler)
+            logger.warning(
+                "%s.%s sends %s requests: it resolves names again after their "
+                "addresses were judged (FRONTIER_ALLOW_ADDRESSES), and leases are "
+                "looked at when it is called, not when it sends",
+                handler.__module__,
+                handler.__qualname__,
+                scheme,
             )
 
     def tell(self) -> None:

@@ -220,7 +220,7 @@ class Archive:
             config.collection,
             crawl_id,
             revisits=config.revisit_enabled,
-            filter_bytes=config.revisit_filter_bytes,
+            filter_bytes=config.revisit_committed_filter_bytes,
         )
         directory = config.warc_dir
         rules = named(config.canon_rules)

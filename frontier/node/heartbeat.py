@@ -127,6 +127,7 @@ class Heartbeat:
         self._deaths = Deaths(context.outage_retry, context.ttl, on_death)
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
+        self._took = asyncio.Event()
         self._stopped = False
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, context.ttl / 5)
@@ -157,7 +158,7 @@ class Heartbeat:
         """Renew the leases until cancelled."""
         due = time.monotonic() + self._ttl / 3
         while True:
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await self._wait_until(due)
             began = time.monotonic()
             try:
                 await self._renew()
@@ -167,6 +168,20 @@ class Heartbeat:
                 # A renewal tells what is ready, where hints cannot.
                 often = self._beat if self._inbox.deaf else self._ttl
                 due = began + min(self._ttl / 3, often)
+
+    async def _wait_until(self, due: float) -> None:
+        """Wait until *due*, or for a moment after partitions were taken.
+
+        By then all nodes know that they are here. What they pushed before, they told
+        others of.
+        """
+        while (now := time.monotonic()) < due:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(due - now):
+                    await self._took.wait()
+            if self._took.is_set():
+                self._took.clear()
+                due = min(due, time.monotonic() + 2 * self._beat)
 
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
@@ -240,6 +255,8 @@ class Heartbeat:
                 len(surplus),
                 len(self._leases.held),
             )
+        if acquired:
+            self._took.set()
         await self._take_over(acquired, staying)
         # What is set aside is asked for with each beat: it may have been repaired.
         has_all = wanted - self._leases.aside == set(self._leases.held)

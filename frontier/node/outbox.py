@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from frontier.cluster.ring import Ring
-    from frontier.queue.push import Plan, Push
+    from frontier.queue.push import Push
     from frontier.seen.config import SeenConfig
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
@@ -362,18 +362,8 @@ class Outbox:
 
     def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
         """The calls that push *batches*, in their order, few of them."""
-        calls: list[Call] = []
-        plans: list[Plan] = []
-        urls = 0
-        for partition, pushes in batches:
-            full = urls + len(pushes) > MAX_URLS or not self._outage_retry.alone
-            if plans and full:
-                calls.append(joined(plans))
-                plans, urls = [], 0
-            plans.append(self.pusher.plan(partition, pushes))
-            urls += len(pushes)
-        calls.append(joined(plans))
-        return calls
+        plans = [self.pusher.plan(partition, pushes) for partition, pushes in batches]
+        return joined(plans, alone=self._outage_retry.alone)
 
 
 def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

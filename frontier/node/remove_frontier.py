@@ -113,7 +113,7 @@ def _seen_names(
 
 
 def _rest(keys: PartitionKeys) -> list[str]:
-    names = [keys.reserved, keys.started, keys.polite, keys.pushers]
+    names = [keys.reserved, keys.started, keys.next_allowed, keys.pushers]
     return [*names, keys.groups, keys.spent, keys.claimed, keys.seen]
 
 

@@ -31,7 +31,7 @@ from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
-from frontier.queue.push import push_call, pushed, split_call, unheld
+from frontier.queue.push import grow_call, push_call, pushed, unheld
 from frontier.queue.reserve import read_reserved, split_name
 from frontier.queue.spill_blocks import count_of
 from frontier.queue.spill_files import is_address, sizes_of
@@ -62,7 +62,7 @@ LOST: dict[str, str] = {
     "fence": "",
     "lease": "",
     "started": "",
-    "polite": "",
+    "next_allowed": "",
     "claimed": "requests of one process that wait for it may be made twice",
     "pushers": "",
 }
@@ -71,7 +71,7 @@ OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "epoch": "",
     "reports": "the figures of its nodes begin again",
-    "starts": "seeds are tested again",
+    "seed_lists": "seeds are tested again",
     "start": "",
     "hints": "",
     "order": "",
@@ -352,7 +352,7 @@ class Repair:
         """Have as many buckets as so many URLs are to have."""
         wanted = self._shape.space.wanted(layout.count)
         if self._shape.has_set and wanted > layout.buckets:
-            self._store.call(split_call(keys, self._shape, layout, wanted))
+            self._store.call(grow_call(keys, self._shape, layout, wanted))
 
     def _queue_held(self, keys: PartitionKeys) -> bool:
         """Queue what is held, and return the partition; whether something was held."""

@@ -56,7 +56,7 @@ def look(
     layout of the seen-set is compared with it.
     """
     fixed = (
-        *("lease", "fence", "counts", "queues", "reserved", "started", "polite"),
+        *("lease", "fence", "counts", "queues", "reserved", "started", "next_allowed"),
         *("spent", "dead", "seen", "claimed", "pushers"),
     )
     names = {what: str(getattr(keys, what)) for what in fixed}

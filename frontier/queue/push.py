@@ -8,7 +8,9 @@ What always holds:
 2.  The keys of a push are computed from the `SeenLayout` of the partition's
     seen-set. The script does nothing if that is not the current one, or if
     others have pushed so much since that there is no room for this push; the
-    caller tries again with the layout that it returned.
+    caller tries again with the layout that it returned. Where a push needs more
+    room than there is, the seen-set grows by a script of its own first, which
+    queues and marks nothing.
 3.  Any node may push to any partition; no lease is needed.
 4.  A push that has a `Turn` is done once, however often it is sent, and not at all
     where the store has forgotten an earlier one of the same process.
@@ -23,15 +25,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier.errors import CrawlLost, KeyDamaged, PushForgotten
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_PUSH
+from frontier.store.scripts import QUEUE_PUSH, SEEN_GROW
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.seen.config import SeenConfig
     from frontier.store.keys import PartitionKeys
+    from frontier.store.scripts import Script
 
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
@@ -99,11 +102,14 @@ class Turn(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A push to one partition, for the script."""
+    """A push to one partition, or what makes room for it there, for a script."""
 
+    script: Script
     names: list[str]
     """Its keys."""
     packed: bytes
+    urls: int
+    """How many it pushes, or makes room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +132,11 @@ def push_call(
 ) -> Call:
     """The call that pushes *pushes*, at most `MAX_URLS`, to one partition.
 
-    Without a *turn* it may be done twice if it is sent twice.
+    Or that makes room for them, where there is none: see `push_plan`. Without a *turn*
+    it may be done twice if it is sent twice.
     """
-    return joined([push_plan(keys, shape, layout, pushes, turn)])
+    (call,) = joined([push_plan(keys, shape, layout, pushes, turn)], alone=False)
+    return call
 
 
 def push_plan(
@@ -138,108 +146,144 @@ def push_plan(
     pushes: Sequence[Push],
     turn: Turn | None = None,
 ) -> Plan:
-    """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition."""
+    """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition.
+
+    Where a seen-set of *layout* has no room for them, it is what `joined` needs to make
+    it grow. Its reply has the layout that the push is then to be planned with, as that
+    of a push that was planned with another than the current one.
+    """
     modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
-    made = _Planner(keys, shape, layout, len(marks), turn)
+    space, urls = shape.space, len(marks)
+    total = layout.buckets or space.groups
+    wanted = space.wanted(layout.count + urls) if shape.has_set else total
+    begins = shape.has_bloom and shape.is_full(layout, urls)
+    if wanted > total or begins:
+        return grow_plan(keys, shape, layout, wanted, urls, begins=begins)
+    made = _Keys(keys, layout.era)
+    filters = shape.filters(layout)
+    made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
+    made.names += [keys.bloom(number) for number in range(len(filters))]
     texts: Sequence[str] = ()
     members: Sequence[str] = ()
     places: Sequence[int] = ()
+    room = [NO_LIMIT, NO_LIMIT]
     if shape.has_set:
-        space = shape.space
-        total = made.grow(space.wanted(layout.count + len(marks)))
-        places = made.places(space.numbers(marks, total))
+        room[0] = space.room(total)
+        places = made.buckets(space.numbers(marks, total))
         if shape.set_bits != 64:
             members = [str(space.member(space.entry(mark))) for mark in marks]
+    if filters and not shape.native:
+        room[1] = shape.generation(layout.blooms - 1).capacity
     if shape.has_set or shape.has_bloom:
         texts = [str(mark) for mark in marks]
-    targets = made.targets(queues, priorities)
-    return made.done(
-        "".join(modes), texts, members, places, targets, items if targets else ()
-    )
+    lists, targets = made.lists(queues, priorities)
+    known = (total, layout.blooms, layout.era)
+    head = (len(made.names), keys.born, turn or (), known, space.groups, room)
+    columns = ("".join(modes), texts, members, places, targets)
+    packed = _pack((*head, filters, lists, *columns, items if targets else ()))
+    return Plan(QUEUE_PUSH, made.names, packed, urls)
 
 
-def split_call(
+def grow_plan(
+    keys: PartitionKeys,
+    shape: SeenConfig,
+    layout: SeenLayout,
+    total: int,
+    urls: int = 0,
+    *,
+    begins: bool = False,
+) -> Plan:
+    """What `joined` needs to give a set *total* buckets, for *urls* more URLs.
+
+    If it *begins* a Bloom generation, that is for more URLs, too. The reply is for
+    `grown`.
+    """
+    made, space = _Keys(keys, layout.era), shape.space
+    known = layout.buckets or space.groups
+    made.names += [keys.counts, keys.seen]
+    splits = [
+        (*made.buckets((split.source, split.target)), str(split.threshold))
+        for split in (space.splits(known, total) if total > known else ())
+    ]
+    generation: Sequence[float] = ()
+    if begins:
+        made.names.append(keys.bloom(layout.blooms))
+        # A filter of the server's grows by itself: each part has half the error
+        # of the one before, and the first has half of what is asked.
+        generation = (0, shape.first, shape.error_rate)
+        if not shape.native:
+            generation = (shape.generation(layout.blooms).bits,)
+    at = (known, layout.blooms, layout.era)
+    head = (len(made.names), keys.born, at, space.groups)
+    return Plan(SEEN_GROW, made.names, _pack((*head, splits, generation)), urls)
+
+
+def grow_call(
     keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, total: int
 ) -> Call:
-    """The call that gives a partition's set *total* buckets, and pushes nothing."""
-    made = _Planner(keys, shape, layout, 0)
-    made.grow(total)
-    return joined([made.done("", (), (), (), (), ())])
+    """The call that gives a partition's set *total* buckets; see `grown`."""
+    (call,) = joined([grow_plan(keys, shape, layout, total)], alone=False)
+    return call
 
 
-def joined(plans: Sequence[Plan]) -> Call:
-    """One call for *plans*, of different partitions; its reply has one for each.
+def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
+    """Few calls for *plans*, of different partitions.
 
-    Of several partitions only where the store takes keys of several slots.
+    All their replies, one after the other, have one for each plan. A call is of one
+    partition, unless the store is *alone*: takes keys of several slots.
     """
-    names = [name for plan in plans for name in plan.names]
-    return Call.to(QUEUE_PUSH, names, [plan.packed for plan in plans])
+    groups: list[list[Plan]] = []
+    for plan in plans:
+        last = groups[-1] if groups and alone else []
+        fits = sum(one.urls for one in last) + plan.urls <= MAX_URLS
+        if last and fits and last[0].script is plan.script:
+            last.append(plan)
+        else:
+            groups.append([plan])
+    return [
+        Call.to(
+            group[0].script,
+            [name for one in group for name in one.names],
+            [one.packed for one in group],
+        )
+        for group in groups
+    ]
 
 
-class _Planner:
-    """Puts together what a push tells the script, and the keys that it names."""
+class _Keys:
+    """The keys of a plan, and where in them those of its buckets and lists are."""
 
-    def __init__(
-        self,
-        keys: PartitionKeys,
-        shape: SeenConfig,
-        layout: SeenLayout,
-        adding: int,
-        turn: Turn | None = None,
-    ) -> None:
-        self._turn = turn or ()
-        self._keys, self._layout, self._space = keys, layout, shape.space
-        made = list(shape.filters(layout, adding)) if adding else []
-        self._names = [keys.counts, keys.queues, keys.seen, keys.pushers]
-        self._names.append(keys.claimed)
-        self._names += [keys.bloom(number) for number in range(len(made))]
-        self._room = [NO_LIMIT, NO_LIMIT]
-        if made and len(made) == layout.blooms and not shape.native:
-            self._room[1] = shape.generation(layout.blooms - 1).capacity
-        self._known = layout.buckets or self._space.groups
-        self._made, self._splits, self._lists = made, list[Any](), list[Any]()
+    def __init__(self, keys: PartitionKeys, era: int) -> None:
+        self.names: list[str] = []
+        self._keys = keys
+        self._era = era
         self._places: dict[int, int] = {}
 
-    def grow(self, wanted: int) -> int:
-        """Split buckets until there are *wanted*; return how many there will be."""
-        total = max(self._known, wanted)
-        self._room[0] = self._space.room(total)
-        if total > self._known:
-            for split in self._space.splits(self._known, total):
-                ends = self.places((split.source, split.target))
-                self._splits.append((*ends, str(split.threshold)))
-        return total
-
-    def places(self, numbers: Sequence[int]) -> list[int]:
-        """Where the keys of buckets are."""
-        places, names, found = self._places, self._names, []
+    def buckets(self, numbers: Sequence[int]) -> list[int]:
+        """Where the keys of buckets are, from 1."""
+        places, names, found = self._places, self.names, []
         for number in numbers:
             place = places.get(number)
             if place is None:
-                names.append(self._keys.bucket(self._layout.era, number))
+                names.append(self._keys.bucket(self._era, number))
                 place = places[number] = len(names)
             found.append(place)
         return found
 
-    def targets(self, queues: Sequence[str], priorities: Sequence[int]) -> list[int]:
-        """Which of the ready lists each URL goes to, from 1; 0 is none."""
+    def lists(
+        self, queues: Sequence[str], priorities: Sequence[int]
+    ) -> tuple[list[tuple[int, str, int]], list[int]]:
+        """The ready lists, and which of them each URL goes to, from 1; 0 is none."""
         known, found = {"": 0}, []
+        lists: list[tuple[int, str, int]] = []
         for queue, priority in zip(queues, priorities, strict=True):
             target = known.get(queue)
             if target is None:
-                self._names.append(self._keys.ready(queue))
-                self._lists.append((len(self._names), queue, -priority))
-                target = known[queue] = len(self._lists)
+                self.names.append(self._keys.ready(queue))
+                lists.append((len(self.names), queue, -priority))
+                target = known[queue] = len(lists)
             found.append(target)
-        return found if self._lists else []
-
-    def done(self, modes: str, *urls: Sequence[Any]) -> Plan:
-        """The plan, given *modes* and the other columns of its URLs."""
-        layout = (self._known, self._layout.blooms, self._layout.era)
-        tiers = (self._space.groups, self._room, self._made, self._splits)
-        head = (len(self._names), self._keys.born, self._turn, layout)
-        plan = (*head, *tiers, self._lists, modes, *urls)
-        return Plan(self._names, _pack(plan))
+        return lists, found if lists else []
 
 
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
@@ -256,11 +300,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
 def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What the reply to one of several plans says; raises as `pushed` does."""
-    if reply[0] == -2:
-        raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
-    if reply[0] < 0:
-        raise CrawlLost
-    layout = SeenLayout(*reply[1:6])
+    layout = _layout(reply)
     if reply[0] == 0:
         raise LayoutStale(layout)
     if reply[0] == 2:
@@ -270,3 +310,21 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))
         risen = tuple(queues[number - 1] for number in reply[7])
     return Pushed(layout, reply[6].decode("ascii"), risen)
+
+
+def grown(reply: list[Any]) -> SeenLayout:
+    """The layout after the call of `grow_call`, as its *reply* says.
+
+    Raises:
+        CrawlLost: The store has lost what was in the partition.
+        KeyDamaged: A value in the partition is none that can be.
+    """
+    return _layout(reply[0])
+
+
+def _layout(reply: list[Any]) -> SeenLayout:
+    if reply[0] == -2:
+        raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
+    if reply[0] < 0:
+        raise CrawlLost
+    return SeenLayout(*reply[1:6])

@@ -17,7 +17,6 @@ What always holds:
 
 from __future__ import annotations
 
-import itertools
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from frontier.queue.damage import is_number
 from frontier.queue.push import Turn, push_plan, pushed_one
 from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.store.client import Call
+from frontier.store.scripts import QUEUE_PUSH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,19 +59,22 @@ class Pusher:
         self._shape = shape
         self._clock = clock
         self._layouts: dict[int, SeenLayout] = {}
-        self._numbers = itertools.count(1)
+        self._last = 0
         self._sent: dict[int, Turn] = {}
         self._confirmed: dict[int, tuple[int, float]] = {}
         self.process = process or new_pusher()
         """What the store knows this process by."""
 
     def plan(self, partition: int, pushes: Sequence[Push]) -> Plan:
-        """What pushes *pushes*, with the next number."""
+        """What pushes *pushes*, with the next number; or makes room for them."""
         before = self.confirmed(partition)
-        turn = self._sent[partition] = Turn(self.process, next(self._numbers), before)
+        turn = Turn(self.process, self._last + 1, before)
         layout = self._layouts.get(partition, EMPTY)
         keys = self._keys.partition(partition)
-        return push_plan(keys, self._shape, layout, pushes, turn)
+        plan = push_plan(keys, self._shape, layout, pushes, turn)
+        if plan.script is QUEUE_PUSH:
+            self._sent[partition], self._last = turn, turn.number
+        return plan
 
     def pushed(
         self, partition: int, reply: list[Any], pushes: Sequence[Push]

@@ -141,7 +141,7 @@ def reserve_call(
     keys: PartitionKeys, lease: Lease, order: Order, wanted: Mapping[str, int]
 ) -> Call:
     """The call that takes up to *wanted* items from each queue."""
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.polite]
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.next_allowed]
     args: list[Argument] = [lease.token, "LPOP" if order is Order.BFS else "RPOP"]
     for queue, count in wanted.items():
         names.append(keys.ready(queue))
@@ -178,7 +178,7 @@ def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> C
     args: list[Argument] = [token]
     for queue_key, delay in delays.items():
         args += (queue_key, math.ceil(delay * 1000))
-    return Call.to(QUEUE_SENT, [keys.polite, keys.fence], args)
+    return Call.to(QUEUE_SENT, [keys.next_allowed, keys.fence], args)
 
 
 def ack_calls(

@@ -31,7 +31,7 @@ class SeenModes:
         """The mode of *request*."""
         if self.is_start(request):
             # every node has the seeds, whatever dont_filter says
-            config, carried = self._session.config, self._session.carried
+            config, carried = self._session.config, self._session.start_salt
             return ONCE if carried or not config.seen_start else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
@@ -44,7 +44,7 @@ class SeenModes:
 
     def start_fingerprint(self, fingerprint: bytes) -> bytes:
         """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
-        salt = self._session.carried or START_SALT
+        salt = self._session.start_salt or START_SALT
         return hashlib.sha256(fingerprint + salt).digest()
 
     def is_start(self, request: Request) -> bool:
@@ -54,7 +54,7 @@ class SeenModes:
     def _is_carried_start(self, request: Request) -> bool:
         """Whether a start request led to *request* that others may have seen."""
         is_start = request.meta.get("is_start_request")  # Scrapy says so
-        return bool(self._session.carried and is_start)
+        return bool(self._session.start_salt and is_start)
 
     def _same_page(self, request: Request, source: str) -> bool:
         """Whether a redirect leads to another spelling of where it came from.

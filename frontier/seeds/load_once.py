@@ -35,7 +35,7 @@ from frontier.store.scripts import SEED_DONE, SEED_HOLD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frontier.queue.push import Plan, Push
+    from frontier.queue.push import Push
     from frontier.seen.config import SeenConfig
     from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CrawlKeys
@@ -60,7 +60,7 @@ class SeedLock:
     ) -> None:
         self._store = store
         self._crawl_id = keys.crawl_id
-        self._names = [keys.meta(), keys.starts(), keys.start_lock(list_id)]
+        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
         self._list_id = list_id
         self._holder = holder
 
@@ -144,7 +144,8 @@ class Seeder:
     ) -> list[tuple[int, str]]:
         """Push *batches*; what has to be tried again is put back to *waiting*."""
         risen: list[tuple[int, str]] = []
-        replies = self._store.run(self._calls(batches))
+        plans = [self._pusher.plan(partition, pushes) for partition, pushes in batches]
+        replies = self._store.run(joined(plans, alone=self._store.alone))
         every = [one for reply in replies for one in reply]
         for (partition, pushes), reply in zip(batches, every, strict=True):
             try:
@@ -162,18 +163,6 @@ class Seeder:
                     self.queued += verdict == NEW
                     self.seen += verdict in ARE_SEEN
         return risen
-
-    def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
-        calls: list[Call] = []
-        plans: list[Plan] = []
-        urls = 0
-        for partition, pushes in batches:
-            if plans and (urls + len(pushes) > MAX_URLS or not self._store.alone):
-                calls.append(joined(plans))
-                plans, urls = [], 0
-            plans.append(self._pusher.plan(partition, pushes))
-            urls += len(pushes)
-        return [*calls, joined(plans)]
 
 
 def tell_holders(

@@ -71,7 +71,7 @@ class StartFeed:
             self._kind = "zset"
         keys = node.keys
         self._list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        self._names = [keys.meta(), keys.starts(), keys.start_lock(self._list_id)]
+        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(self._list_id)]
         self._me = node.config.node_id
         self._stopped = asyncio.Event()
         self._task = asyncio.create_task(self._run())

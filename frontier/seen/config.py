@@ -13,14 +13,10 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from frontier.errors import StoreError
 from frontier.seen import bloom, intset
 from frontier.seen.intset import LEVELS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
@@ -91,18 +87,18 @@ class SeenConfig:
         """Bloom generation *number* of a partition, from 0."""
         return bloom.generation(number, self.first, self.error_rate)
 
-    def filters(self, layout: SeenLayout, adding: int) -> Iterator[Any]:
-        """What the script must know of each Bloom generation, and of one to be made."""
+    def filters(self, layout: SeenLayout) -> list[tuple[int, ...]]:
+        """What the script must know of each Bloom generation."""
         if self.native:
-            # A filter of the server's grows by itself: each part has half the error
-            # of the one before, and the first has half of what is asked.
-            yield (0, self.first, self.error_rate)
-        elif self.has_bloom:
-            for number in range(layout.blooms + self._must_grow(layout, adding)):
-                made = self.generation(number)
-                yield (made.bits, made.hashes)
+            return [(0,)]
+        numbers = range(layout.blooms if self.has_bloom else 0)
+        return [(made.bits, made.hashes) for made in map(self.generation, numbers)]
 
-    def _must_grow(self, layout: SeenLayout, adding: int) -> bool:
-        if layout.blooms == 0:
-            return True
+    def is_full(self, layout: SeenLayout, adding: int) -> bool:
+        """Whether the last Bloom generation has no room for so many, or there is none.
+
+        A filter of the server's own grows by itself.
+        """
+        if layout.blooms == 0 or self.native:
+            return layout.blooms == 0
         return layout.last + adding > self.generation(layout.blooms - 1).capacity

@@ -20,7 +20,7 @@ from frontier.seen.capacity_plan import error_after
 from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CrawlKeys, check_schema
 from frontier.store.scripts import SEEN_FORGET
 
 if TYPE_CHECKING:
@@ -96,15 +96,17 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
 
     Raises:
         UnknownCrawl: There is none.
-        CodecError: It was created by another version.
+        OtherSchema: It was created by another version.
+        CodecError: What it was created with cannot be read.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    names = ("state", "spider", "shape", "removed_ms", "born")
-    state, spider, text, removed, born = store.call(
+    names = ("state", "spider", "shape", "removed_ms", "born", "schema")
+    state, spider, text, removed, born, schema = store.call(
         Call.command("HMGET", keys.meta(), *names)
     )
     if state is None:
         raise UnknownCrawl(namespace, crawl_id)
+    check_schema(crawl_id, schema)
     try:
         shape = json.loads(text or b"")
         config = checked_shape(shape)

@@ -148,7 +148,7 @@ class Session:
         self._components: dict[Any, Any] = {}
         self.requests = RequestStates()
         """What is known of each request."""
-        self.carried = b""
+        self.start_salt = b""
         """Not empty if the crawl began with what others saw; see `carry_call`."""
         self.browser: BrowserRecorder | None = None
         """Where a browser may fetch pages."""

@@ -136,6 +136,8 @@ class Config:
     """CDX servers that are asked for what the collections do not have."""
     revisit_cdx_timeout: float = _setting(2.0, parsers.real(0.0, 300.0))
     """Seconds that one of them may take for an answer."""
+    revisit_committed_filter_bytes: int = _setting(0, parsers.whole(0, 2**33))
+    """Memory for a filter of what committed crawls have; 0 for none."""
     revisit_conditional_get: bool = _setting(False, parsers.boolean)
     """Whether servers are asked if what is stored has changed."""
     revisit_digests: str = _setting(
@@ -144,8 +146,6 @@ class Config:
     """Further algorithms of digests by which originals are looked up."""
     revisit_enabled: bool = _setting(True, parsers.boolean)
     """Whether payloads that are in the index become revisit records."""
-    revisit_filter_bytes: int = _setting(0, parsers.whole(0, 2**33))
-    """Memory for a filter of what committed crawls have; 0 for none."""
     revisit_match: str = _setting(
         "digest",
         parsers.choice("digest", "url+digest", "canonical+digest", "digest+same-url"),
@@ -223,7 +223,7 @@ class Config:
     """Whether exchanges are written to WARC files."""
     warc_exclude: tuple[str, ...] = _setting((), parsers.archive_rules)
     """Exchanges that are not archived, as rules ``mime:``, ``status:``, ``url:``."""
-    warc_field: str = _setting("warc", parsers.name)
+    warc_item_field: str = _setting("warc", parsers.name)
     """Field of an item that `WarcPipeline` fills."""
     warc_fsync: str = _setting("batch", parsers.choice("record", "batch", "close"))
     """When records are forced to disk: each, before acks, or at the file's end."""

@@ -35,7 +35,7 @@ from frontier.status.views import (
     NodeView,
 )
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema, schema_said
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -130,6 +130,7 @@ def snapshot(
 
     Raises:
         UnknownCrawl: There is no such crawl.
+        OtherSchema: Another version of this package made it.
         CodecError: Its number of partitions cannot be read.
         StoreError: The store does not answer, or with an error.
     """
@@ -153,6 +154,7 @@ def snapshot(
     reports = {} if isinstance(reports, KeyDamaged) else reports
     if meta[0] is None:
         raise UnknownCrawl(namespace, crawl_id)
+    check_schema(printable(crawl_id), meta[-1])
     summary = _summary(crawl_id, meta, nodes)
     taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
     settings, partitions = _shape(crawl_id, shape)
@@ -200,7 +202,7 @@ def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
 
 
 def _summary_calls(keys: CrawlKeys) -> list[Call]:
-    names = ("state", "spider", "created_ms", "finished_ms", "shape")
+    names = ("state", "spider", "created_ms", "finished_ms", "shape", "schema")
     return [
         Call.command("HMGET", keys.meta(), *names),
         Call.command("HLEN", keys.nodes()),
@@ -212,7 +214,7 @@ def _summary(
 ) -> CrawlSummary:
     if isinstance(meta, KeyDamaged):
         return CrawlSummary(printable(crawl_id), "", DAMAGED, 0, 0, 0)
-    state, spider, created, finished, shape = meta
+    state, spider, created, finished, shape, schema = meta
     is_alone = mapping(shape).get("FRONTIER_QUEUE_KEY") == BY_FINGERPRINT
     return CrawlSummary(
         crawl_id=printable(crawl_id),
@@ -222,6 +224,7 @@ def _summary(
         finished_ms=whole(finished),
         nodes=0 if isinstance(nodes, KeyDamaged) else whole(nodes),
         kind="dupefilter" if is_alone else "crawl",
+        schema=schema_said(schema),
     )
 
 

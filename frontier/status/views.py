@@ -33,6 +33,8 @@ class CrawlSummary:
     """Nodes on the membership map."""
     kind: str = "crawl"
     """``crawl``, or ``dupefilter``: what a duplicate filter alone has seen."""
+    schema: str = ""
+    """The version of its keys; empty if it is damaged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.errors import OtherSchema
+
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
+
+SCHEMA = 2
+"""The version of a crawl's keys and of what is in them. It goes up with each change
+that nodes of two versions cannot both work with. Crawls from before there was one
+count as 1."""
 
 _COUNTS = ":counts"
 
@@ -32,6 +39,25 @@ def names_a_crawl(text: str) -> bool:
     that would name the counts of another crawl, and a purge would delete them.
     """
     return 0 < len(text) <= 2_000 and text.isprintable() and not text.endswith(_COUNTS)
+
+
+def check_schema(crawl_id: str, stored: bytes | None) -> None:
+    """Refuse a crawl that another version of this package made.
+
+    *stored* is the ``schema`` in its `meta`.
+
+    Raises:
+        OtherSchema: It is not ours.
+    """
+    if stored != b"%d" % SCHEMA:
+        raise OtherSchema(crawl_id, schema_said(stored), SCHEMA)
+
+
+def schema_said(stored: bytes | None) -> str:
+    """The schema version *stored*, of unknown origin, as a person reads it."""
+    return (
+        "1" if stored is None else ascii(stored[:20].decode("utf-8", "replace"))[1:-1]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +104,9 @@ class CrawlKeys:
         """Hash: node id to the JSON of its last report. Nodes that left stay."""
         return f"{self._tag()}:reports"
 
-    def starts(self) -> str:
+    def seed_lists(self) -> str:
         """Hash: digest of a seed list to ``done``, or to how many lines of it are."""
-        return f"{self._tag()}:starts"
+        return f"{self._tag()}:seed_lists"
 
     def start_lock(self, start_id: str) -> str:
         """String: the node that loads this seed list; expires with its lease."""
@@ -196,9 +222,9 @@ class PartitionKeys:
         return f"{self.tag}:started"
 
     @property
-    def polite(self) -> str:
+    def next_allowed(self) -> str:
         """Hash: queue key to ``<token> <time, ms> <delay, ms>``, when to ask it."""
-        return f"{self.tag}:polite"
+        return f"{self.tag}:next_allowed"
 
     @property
     def spent(self) -> str:

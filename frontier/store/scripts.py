@@ -1,12 +1,16 @@
 """Every Lua script, by name.
 
 A script is a file in ``lua/``; its header declares its keys, its arguments and
-its result, and a test compares both with its body.
+its result, and a test compares both with its body. What several scripts need, or one
+that would be too long to read, is in *fragments*, files in ``lua/fragments/``: the line
+``-- include: <fragment> ...`` of a header puts their code, in that order, in front of
+the script's own. The server gets one script.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -21,8 +25,31 @@ class Script:
     """SHA-1 of the source in hex, as EVALSHA wants it."""
 
 
+_LUA = files("frontier.store") / "lua"
+_HEADER = re.compile(r"(?:--.*\n)+")
+_INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
+
+
+def included(source: str) -> list[str]:
+    """The fragments that the script or fragment *source* includes, in their order."""
+    return " ".join(_INCLUDE.findall(source)).split()
+
+
+def fragment(name: str) -> str:
+    """The fragment *name*, with its header.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    return (_LUA / "fragments" / f"{name}.lua").read_text("utf-8")
+
+
 def _read(name: str) -> Script:
-    source = (files("frontier.store") / "lua" / f"{name}.lua").read_text("utf-8")
+    text = (_LUA / f"{name}.lua").read_text("utf-8")
+    header = _HEADER.match(text)
+    end = header.end() if header else 0
+    code = [_HEADER.sub("", fragment(one), count=1) for one in included(text)]
+    source = text[:end] + "".join(code) + text[end:]
     digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
     return Script(name, source, digest)
 
@@ -80,6 +107,7 @@ QUEUE_STARTED = _read("queue_started")
 QUEUE_UNSPILL = _read("queue_unspill")
 SEEN_FORGET = _read("seen_forget")
 SEEN_GIVE_UP = _read("seen_give_up")
+SEEN_GROW = _read("seen_grow")
 SEEN_READ = _read("seen_read")
 START_ACQUIRE = _read("start_acquire")
 START_DONE = _read("start_done")

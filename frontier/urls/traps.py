@@ -60,7 +60,7 @@ MAX_GROUPS = 100_000
 PORTIONS = 50
 """Into which a limit is divided for the counts that the store is told."""
 ON_FOR_SITE = {
-    "FRONTIER_TRAP_URL_LENGTH": 2083,  # UsableURI.MAX_URL_LENGTH
+    "FRONTIER_TRAP_URL_LENGTH": 2083,  # org.archive.url.UsableURI.MAX_URL_LENGTH
     "FRONTIER_TRAP_HOPS": 20,  # TooManyHopsDecideRule.maxHops
     "FRONTIER_TRAP_PATH_SEGMENTS": 20,  # TooManyPathSegmentsDecideRule.maxPathDepth
     "FRONTIER_TRAP_PATH_REPEATS": 2,  # PathologicalPathDecideRule.maxRepetitions

@@ -14,7 +14,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier.dedupe.digest import digest_of, parse
 from frontier.files import open_input
 from frontier.warc.file_rotation import OPEN, safe_name
-from frontier.warc.records import NOT_MODIFIED
+from frontier.warc.records import NOT_MODIFIED, OCTETS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(
     r"(?P<crawl>.+)-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz(?:\.open)?"
 )
+_STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])? ([0-9]{3})(?![0-9])")
 PASSING = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses after which Scrapy asks again: such a response ends nothing."""
 
@@ -65,18 +66,33 @@ def _stored(path: Path) -> Iterator[str]:
 
 def _asked(request: Any) -> str:
     """The URL of a GET; empty for all else."""
-    line = request.http_headers and request.http_headers.status_line
-    is_get = line and line.startswith("GET ")
+    if request.http_headers:
+        is_get = (request.http_headers.status_line or "").startswith("GET ")
+    else:
+        is_get = _begins(request).startswith(b"GET ")
     return (request.headers.get("WARC-Target-URI") or "") if is_get else ""
 
 
 def _answered(record: Any) -> str:
     """The URL of an answer that ends something."""
-    status = record.http_headers and record.http_headers.status_code
+    if record.http_headers:
+        status = record.http_headers.status_code
+    else:
+        line = _STATUS.match(_begins(record))
+        status = line and int(line[1])
     if record.headers.get("WARC-Profile") == NOT_MODIFIED:
         status = 304  # that block is empty
     url = record.headers.get("WARC-Target-URI") or ""
     return url if status and status not in PASSING else ""
+
+
+def _begins(record: Any) -> bytes:
+    """How the block of *record* begins, whose head is longer than others read.
+
+    Its type says nothing, so it was not parsed; see `frontier.warc.records.MAX_HEAD`.
+    """
+    is_octets = record.headers.get("Content-Type") == OCTETS
+    return bytes(record.reader.read(64)) if is_octets else b""
 
 
 LIMIT = 1 << 28

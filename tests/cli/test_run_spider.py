@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
@@ -240,3 +242,46 @@ def test_the_wheel_runs_a_spider_of_a_project(outside, project, site, log, tmp_p
     done = outside("frontier", "crawl", "run", "--seeds", site.seeds[0])
     assert done.returncode == 0, done.stdout + done.stderr
     assert "spider site: finished" in done.stdout
+
+
+HANGS = """
+import pathlib
+import scrapy
+
+
+class HangSpider(scrapy.Spider):
+    name = "hang"
+    start_urls = ["data:,x"]
+
+    def parse(self, response):
+        pathlib.Path("hangs").touch()
+        while True:
+            pass
+"""
+
+
+def test_a_third_signal_kills_a_node_that_hangs_and_each_says_what_it_did(
+    project, tmp_path
+):
+    (tmp_path / "mine" / "spiders" / "hang.py").write_text(HANGS)
+    words = [sys.executable, "-m", "frontier", "crawl", "run", "--spider", "hang"]
+    with subprocess.Popen(
+        [*words, "--nodes", "1"],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "REDIS_URL"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        while not (tmp_path / "hangs").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        for said in ("the nodes finish what is in flight", "the nodes stop at once"):
+            process.send_signal(signal.SIGTERM)
+            assert any(said in line for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130, out + err
+    line = "killed node-1: what was in flight there is fetched again when the crawl"
+    assert line in " ".join(err.split())

@@ -15,7 +15,7 @@ from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
 from frontier.urls.plain_fingerprint import of_plain_get
 from frontier.urls.seen_hash import partition_of, seen_hash
@@ -112,7 +112,7 @@ def open_crawl(blocking, unique):
         shape = json.dumps(crawl_settings(config))
         store.run(
             [
-                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", ""]),
+                Call.to(CRAWL_OPEN, [keys.meta()], [shape, "site", "", "", SCHEMA]),
                 Call.command("SADD", f"seen-{unique}:crawls", crawl_id),
             ]
         )

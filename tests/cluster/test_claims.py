@@ -10,7 +10,7 @@ from frontier.errors import ConfigurationError
 from frontier.node.archiving import claim
 from frontier.node.journal.rebuild import REBUILDING
 from frontier.settings.config import Config
-from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys, collection_keys
 
 SHAPE = {"FRONTIER_PARTITIONS": 64}
 
@@ -118,7 +118,7 @@ async def test_a_crawl_that_was_rebuilt_has_its_name_again(machine, db):
     for each in db("KEYS", f"*{keys.namespace}*"):  # the store is lost
         db("DEL", each)
     meta = CrawlKeys(keys.namespace, keys.crawl_id).meta()
-    facts = ("state", REBUILDING, "rebuilt", 1, "shape", "{}")
+    facts = ("state", REBUILDING, "rebuilt", 1, "schema", SCHEMA)
     db("HSET", meta, *facts)
     db("HSET", meta, "state", "open", "shape", '{"FRONTIER_PARTITIONS": 64}')
 

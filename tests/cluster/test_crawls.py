@@ -10,8 +10,9 @@ from frontier.cluster.crawls import (
     retire,
 )
 from frontier.cluster.membership import Membership
-from frontier.errors import ConfigurationError, RunOver
+from frontier.errors import ConfigurationError, OtherSchema, RunOver
 from frontier.model import Member
+from frontier.store.keys import SCHEMA
 
 SHAPE = {
     "FRONTIER_PARTITIONS": 64,
@@ -251,14 +252,14 @@ async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
 ):
     a, b = lock("a"), lock("b")
     await a.acquire()
-    assert a.carried == b""
+    assert a.start_salt == b""
 
     await store.run([carry_call(crawl)])
     await store.run([carry_call(crawl)])  # the first one holds
 
     assert (await a.acquire(), await b.acquire()) == ("yours", "taken")
-    assert a.carried == b.carried
-    assert len(a.carried) == 16
+    assert a.start_salt == b.start_salt
+    assert len(a.start_salt) == 16
 
 
 async def test_another_seed_list_is_another_lock(lock):
@@ -293,3 +294,39 @@ async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store):
     await end(store, keys)
 
     assert await store.run([cancel_call(keys, ttl=TTL)]) == [[0, 0]]
+
+
+@pytest.mark.parametrize("stored", [None, SCHEMA - 1, SCHEMA + 1, "x\n\x1b[1m"])
+@pytest.mark.parametrize("state", ["open", "incomplete", "unheard of"])
+async def test_a_crawl_of_another_version_is_refused_and_left_as_it_is(
+    open_crawl, db, state, stored
+):
+    keys = await open_crawl()
+    db("HSET", keys.meta(), "state", state)
+    if stored is None:
+        db("HDEL", keys.meta(), "schema")
+    else:
+        db("HSET", keys.meta(), "schema", stored)
+    before = db("HGETALL", keys.meta())
+
+    with pytest.raises(OtherSchema) as refused:
+        await open_crawl()
+
+    said = str(refused.value)
+    assert f"schema version {'1' if stored is None else str(stored)[:1]}" in said
+    assert f"writes {SCHEMA};" in said
+    assert "FRONTIER_CRAWL_ID" in said
+    assert said.isprintable()
+    assert db("HGETALL", keys.meta()) == before
+    assert (await open_crawl("another")).crawl_id == "another"
+
+
+async def test_a_crawl_of_another_version_that_has_ended_is_followed(
+    open_crawl, store, db
+):
+    keys = await open_crawl()
+    await end(store, keys)
+    db("HDEL", keys.meta(), "schema")
+    db("HSET", f"{keys.namespace}:spider:site", "open", "site-1")
+
+    assert (await open_crawl()).crawl_id == "site-2"

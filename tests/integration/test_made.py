@@ -149,6 +149,13 @@ def test_what_a_handler_made_is_a_resource(crawled):
     )
 
 
+def test_what_is_not_checked_of_a_foreign_handler_is_told_once(crawled):
+    _, captured = crawled
+    said = "sends https requests: it resolves names again after their addresses were"
+    assert captured.log.count(f"settings.Foreign {said}") == 1
+    assert "Rendering sends" not in captured.log
+
+
 def test_it_has_the_url_that_it_is_of(crawled):
     cluster, captured = crawled
 

@@ -129,7 +129,9 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("".join(f"http://h{n % 500}.example/{n}\n" for n in range(total)))
     first = cluster.command("crawl", "seed", str(seeds))
-    until(lambda: cluster.store.call(Call.command("HVALS", KEYS.starts())), "a batch")
+    until(
+        lambda: cluster.store.call(Call.command("HVALS", KEYS.seed_lists())), "a batch"
+    )
     first.kill()
     first.communicate()
     before = counts(cluster).pushed
@@ -143,7 +145,7 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     assert counts(cluster).pushed == total
     assert result["queued"] == total - before
     assert result["seen_already"] == before - result["done_before"]
-    assert cluster.store.call(Call.command("EXISTS", KEYS.starts())) == 0
+    assert cluster.store.call(Call.command("EXISTS", KEYS.seed_lists())) == 0
 
 
 def test_a_hundred_thousand_seeds_take_seconds(said, an_open_crawl, tmp_path):

@@ -292,6 +292,25 @@ async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
     assert a.finished.is_set()
 
 
+async def test_what_others_pushed_before_they_knew_who_has_it_is_found_soon(
+    parts, start, new_push, until, monkeypatch
+):
+    a, b = parts("a"), parts("b")
+    a.heartbeat._ttl, a.heartbeat._beat = 3_600.0, 0.01
+    start(b.outbox.run())
+    renew = a.leases.renew
+
+    async def pushed_before(*args):
+        await b.push(0, new_push(b"1"))  # whose hint goes to a former holder
+        return await renew(*args)
+
+    monkeypatch.setattr(a.leases, "renew", pushed_before)
+    start(a.heartbeat.renew())
+    await settle(a)
+
+    await until(lambda: a.inbox.knows(0))
+
+
 @pytest.mark.usefixtures("own_crawl")
 async def test_a_keeper_that_is_run_keeps_through_an_outage(
     parts_on, start, connect, own_server, until

@@ -393,7 +393,7 @@ def test_notes_of_hosts_go_by_themselves(client, grant):
     node = client()
     node.store.call(sent_call(node.keys, grant().token, {"a.example": 60.0}))
 
-    left = node.store.call(Call.command("PTTL", node.keys.polite))
+    left = node.store.call(Call.command("PTTL", node.keys.next_allowed))
     assert 60_000 < left <= 240_000
 
 
@@ -406,7 +406,7 @@ def test_a_clock_that_is_set_back_holds_no_host_for_longer_than_its_delay(
     node.store.call(sent_call(node.keys, first.token, {"a.example": 2.0}))
     now = int(node.store.call(Call.command("TIME"))[0]) * 1000
     ahead = b"%d %d 2000" % (first.token, now + 602_000)
-    node.store.call(Call.command("HSET", node.keys.polite, "a.example", ahead))
+    node.store.call(Call.command("HSET", node.keys.next_allowed, "a.example", ahead))
 
     second = grant()
     call = reserve_call(node.keys, second, Order.BFS, {A: 2})

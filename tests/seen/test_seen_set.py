@@ -17,6 +17,7 @@ from frontier.seen.seen_set import (
     stored_crawl,
 )
 from frontier.settings.config import Config
+from frontier.store.keys import SCHEMA
 from frontier.urls.seen_hash import seen_hash
 
 MARKS = [seen_hash(b"%d" % n) for n in range(3_000)]
@@ -36,7 +37,18 @@ def opened(db, crawl):
             }
         )
         shape = json.dumps(crawl_settings(config))
-        db("HSET", crawl.meta(), "state", "open", "spider", "s", "shape", shape)
+        db(
+            "HSET",
+            crawl.meta(),
+            "state",
+            "open",
+            "spider",
+            "s",
+            "shape",
+            shape,
+            "schema",
+            SCHEMA,
+        )
         return config
 
     return opened
@@ -50,13 +62,13 @@ def push(blocking, keys):
         verdicts = ""
         for i in range(0, len(marks), 500):
             made = [Push(TEST, m, "0:a.example", 0, b"") for m in marks[i : i + 500]]
-            call = push_call(keys, seen_config(config), layouts[keys], made)
-            try:
-                done = pushed(store.call(call), made)
-            except LayoutStale as error:
-                layouts[keys] = error.layout
+            done = None
+            while done is None:
                 call = push_call(keys, seen_config(config), layouts[keys], made)
-                done = pushed(store.call(call), made)
+                try:
+                    done = pushed(store.call(call), made)
+                except LayoutStale as error:
+                    layouts[keys] = error.layout
             layouts[keys] = done.layout
             verdicts += done.verdicts
         return verdicts
@@ -83,7 +95,7 @@ def test_a_crawl_that_is_not_there_is_unknown(blocking):
 
 @pytest.mark.parametrize("shape", ["", "[]", "{}", "{", '{"FRONTIER_PARTITIONS": 0}'])
 def test_a_crawl_of_another_version_is_refused(blocking, db, crawl, shape):
-    db("HSET", crawl.meta(), "state", "open", "shape", shape)
+    db("HSET", crawl.meta(), "state", "open", "shape", shape, "schema", SCHEMA)
 
     with pytest.raises(CodecError, match=crawl.crawl_id):
         stored_crawl(blocking(), "test", crawl.crawl_id)

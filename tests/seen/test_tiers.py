@@ -6,7 +6,7 @@ import pytest
 
 from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.settings.config import Config
 from frontier.status.seen_tiers import LATER, look_at_tiers
 from frontier.urls.seen_hash import seen_hash
@@ -32,8 +32,14 @@ def fill(blocking, crawl):
             pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in numbers]
             number = first // MAX_URLS % 3
             keys = crawl.partition(number)
-            reply = store.call(push_call(keys, shape, layouts[number], pushes))
-            layouts[number] = pushed(reply, pushes).layout
+            done = None
+            while done is None:
+                reply = store.call(push_call(keys, shape, layouts[number], pushes))
+                try:
+                    done = pushed(reply, pushes)
+                except LayoutStale as stale:
+                    layouts[number] = stale.layout
+            layouts[number] = done.layout
         return json.loads(json.dumps(crawl_settings(config)))
 
     return fill

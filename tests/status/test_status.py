@@ -23,7 +23,7 @@ from frontier.status.views import (
     SeenFigures,
     ShareFigures,
 )
-from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 
 REPORT = {
     "opened": 1000.0,
@@ -59,8 +59,8 @@ def create(db):
 
     def create(keys, created_ms=1000, shape='{"FRONTIER_PARTITIONS": 300}'):
         db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
-        fields = {"state": "open", "spider": "site", "created_ms": created_ms}
-        fields["shape"] = shape
+        fields = {"state": "open", "spider": "site", "schema": SCHEMA}
+        fields |= {"created_ms": created_ms, "shape": shape}
         db("HSET", keys.meta(), *(x for pair in fields.items() for x in pair))
 
     return create

@@ -5,19 +5,30 @@ from importlib.resources import files
 import pytest
 
 from frontier.store import scripts
-from frontier.store.scripts import SCRIPTS
+from frontier.store.scripts import SCRIPTS, fragment, included
 
-FILES = sorted(
-    path.name.removesuffix(".lua")
-    for path in (files("frontier.store") / "lua").iterdir()
-    if path.name.endswith(".lua")
-)
+LUA = files("frontier.store") / "lua"
+LONGEST = 60
+"""Lines of a script's own file, or of a fragment's, headers included."""
+
+
+def names_in(directory):
+    found = (path.name for path in directory.iterdir())
+    return sorted(name.removesuffix(".lua") for name in found if name.endswith(".lua"))
+
+
+FILES, FRAGMENTS = names_in(LUA), names_in(LUA / "fragments")
+in_each_fragment = pytest.mark.parametrize("name", FRAGMENTS)
 script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 
 
 def parts(script):
-    """The header of *script*, without its dashes, and its body."""
-    lines = script.source.splitlines()
+    """The header of *script*, without its dashes, and its code, fragments first."""
+    return split(script.source)
+
+
+def split(source):
+    lines = source.splitlines()
     length = next(n for n, line in enumerate(lines) if not line.startswith("--"))
     return "\n".join(line[3:] for line in lines[:length]), "\n".join(lines[length:])
 
@@ -26,6 +37,58 @@ def test_every_file_is_registered_and_every_registration_has_a_file():
     assert sorted(script.name for script in SCRIPTS) == FILES
     for each in SCRIPTS:
         assert getattr(scripts, each.name.upper()) is each
+
+
+@pytest.mark.parametrize(
+    "path",
+    [LUA / f"{name}.lua" for name in FILES]
+    + [LUA / "fragments" / f"{name}.lua" for name in FRAGMENTS],
+    ids=lambda path: path.name,
+)
+def test_a_script_and_a_fragment_can_be_read_at_once(path):
+    lines = path.read_text("utf-8").splitlines()
+
+    assert len(lines) <= LONGEST
+    assert [line for line in lines if len(line) > 100] == []
+
+
+def test_every_fragment_is_included_by_a_script_and_by_no_fragment():
+    used = {name for script in SCRIPTS for name in included(script.source)}
+
+    assert sorted(used) == FRAGMENTS
+    assert [name for name in FRAGMENTS if included(fragment(name))] == []
+
+
+@in_each_fragment
+def test_a_fragment_says_what_it_is_and_declares_what_it_uses(name):
+    header, code = split(fragment(name))
+
+    assert re.match(rf"{name}: \S.*\.$", header.splitlines()[0])
+    # a function that a script calls is told of
+    made = set(re.findall(r"^local function (\w+)", code, re.MULTILINE))
+    called = "\n".join(
+        text.replace(fragment(name).partition("\n\n")[2], "")
+        for text in (one.source for one in SCRIPTS)
+        if name in included(text)
+    )
+    for function in made:
+        if re.search(rf"\b{function}\(", re.sub(r"--.*", "", called)):
+            assert re.search(rf"\b{function}\(", header), function
+    used = sorted(set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", re.sub(r"--.*", "", code))))
+    declared = re.findall(r"^(?:KEYS|ARGV)\[\d+\](?=  \S)", header, re.MULTILINE)
+    assert sorted(declared) == used
+
+
+@in_each_fragment
+def test_a_fragment_calls_the_same_things_the_same(name):
+    header, _ = split(fragment(name))
+    own = re.findall(r"^((?:KEYS|ARGV)\[\d+\])  (\S+)", header, re.MULTILINE)
+
+    for each in (one for one in SCRIPTS if name in included(one.source)):
+        for declared, what in own:
+            assert re.search(
+                rf"^{re.escape(declared)}  {what}\b", parts(each)[0], re.MULTILINE
+            ), (each.name, declared, what)
 
 
 @script
@@ -90,3 +153,10 @@ def test_fenced_scripts_begin_with_the_fence():
         first = body.strip().splitlines()[0]
 
         assert first == "if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then"
+
+
+def test_a_seen_mark_and_its_place_in_a_queue_are_one_script():
+    (push,) = (each for each in SCRIPTS if each.name == "queue_push")
+
+    for command in ("SADD", "SETBIT", "BITFIELD", "RPUSH"):
+        assert f"redis.call('{command}'" in parts(push)[1]

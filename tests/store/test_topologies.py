@@ -83,7 +83,7 @@ async def test_a_key_that_is_gone_ahead_is_found(cluster, primaries, unique):
 
 
 async def test_keys_on_both_sides_are_waited_for(cluster, primaries, unique):
-    keys = [f"{{{unique}}}:starts", f"{{{unique}}}:lock", f"{{{unique}}}:meta"]
+    keys = [f"{{{unique}}}:seed_lists", f"{{{unique}}}:lock", f"{{{unique}}}:meta"]
     await cluster.call(Call.command("HSET", keys[2], "state", "open"))
     take = Call.to(START_ACQUIRE, keys, ["seeds", "me", 60_000, ""])
     assert await cluster.call(take) == b"yours"
@@ -118,14 +118,21 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
             Call.command("RPUSH", ready, "0one", "0two"),
             Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
             Call.command("RPUSH", keys.dead, "a letter"),
-            Call.command("HSET", keys.polite, "x", "5 0"),
+            Call.command("HSET", keys.next_allowed, "x", "5 0"),
         ]
     )
     slot = slot_of(ready)
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.polite, ready]
+    names = [
+        keys.lease,
+        keys.counts,
+        keys.queues,
+        keys.reserved,
+        keys.next_allowed,
+        ready,
+    ]
     taken = await cluster.call(Call.to(QUEUE_RESERVE, names, [5, "LPOP", "0:h", 9]))
     assert taken == [[0, b"8", b"0one", b"9", b"0two"]]
 

@@ -118,3 +118,19 @@ def test_what_a_server_has_not_modified_counts_as_answered(write, writer, tmp_pa
     writer.close()
 
     assert list(stored_urls(tmp_path, "crawl", ())) == [past.url, asked.url]
+
+
+@pytest.mark.parametrize("side", ["request_head", "response_head"])
+def test_an_exchange_with_a_head_that_tools_do_not_read_counts_too(
+    writer, tmp_path, side
+):
+    exchange = an_exchange(response_head=HEAD)
+    head = getattr(exchange, side).removesuffix(b"\r\n")
+    long = head + b"X-Long: " + b"x" * 40_000 + b"\r\n\r\n"
+    writer.append(replace(exchange, **{side: long}), DIGEST, None)
+    failed = an_exchange(1, response_head=long.replace(b"200 OK", b"503 Busy"))
+    if side == "response_head":
+        writer.append(replace(failed, status=503), DIGEST, None)
+    writer.close()
+
+    assert list(stored_urls(tmp_path, "crawl", ())) == [exchange.url]

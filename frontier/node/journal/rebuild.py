@@ -52,7 +52,7 @@ from frontier.queue.reserve import split_name
 from frontier.seen.config import MAX_URLS
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, RegistryKeys
+from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.warc.readback import stored_urls
 from frontier.warc.records import target_uri
@@ -228,8 +228,10 @@ class Rebuild:
         if self._shape.native:
             self._store.call(FILTER_PROBE)
         meta = self._keys.meta()
-        read = Call.command("HMGET", meta, "state", "born")
-        state, born = self._store.call(read)
+        read = Call.command("HMGET", meta, "state", "born", "schema")
+        state, born, schema = self._store.call(read)
+        if state is not None:
+            check_schema(self._keys.crawl_id, schema)
         # "rebuilt": its name in the collection is of the store that was lost.
         facts = ("state", REBUILDING, "rebuilt", 1)
         if state is None:
@@ -434,7 +436,7 @@ class _Sender:
     def _send(self, partition: int, pushes: list[Push]) -> None:
         done = None
         while done is None:
-            call = joined([self._pusher.plan(partition, pushes)])
+            (call,) = joined([self._pusher.plan(partition, pushes)], alone=False)
             (reply,) = self._store.call(call)
             try:
                 done = self._pusher.pushed(partition, reply, pushes)

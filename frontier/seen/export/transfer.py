@@ -35,7 +35,7 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.files import mode_of_environment
-from frontier.queue.push import NEW, TEST, Push, push_call, pushed, split_call
+from frontier.queue.push import NEW, TEST, Push, grow_call, grown, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.export.file import (
     BITS,
@@ -112,11 +112,8 @@ def reserve(
         total = shape.space.wanted(layout.count + count)
         if total <= now:
             break
-        call = split_call(keys, shape, layout, min(total, now + MAX_SPLITS))
-        try:
-            layout = pushed(store.call(call), ()).layout
-        except LayoutStale as stale:
-            layout = stale.layout
+        call = grow_call(keys, shape, layout, min(total, now + MAX_SPLITS))
+        layout = grown(store.call(call))
     return layout
 
 

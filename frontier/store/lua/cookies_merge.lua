@@ -29,9 +29,7 @@ local function sweep()
   local now, all = tonumber(redis.call('TIME')[1]), redis.call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
     local expires = tonumber(string.match(all[i + 1], '^(%d+) ') or 0)
-    if expires > 0 and expires < now then
-      redis.call('HDEL', KEYS[1], all[i])
-    end
+    if expires > 0 and expires < now then redis.call('HDEL', KEYS[1], all[i]) end
   end
 end
 
@@ -53,9 +51,7 @@ for i = 5, #ARGV, 2 do
     end
   end
 end
-if not changed then
-  return {before, before, refused}
-end
+if not changed then return {before, before, refused} end
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 local version = (tonumber(last) or 0) + 1
 redis.call('ZADD', KEYS[2], string.format('%.0f', version), ARGV[1])

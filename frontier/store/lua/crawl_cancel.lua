@@ -1,4 +1,5 @@
 -- crawl_cancel: end a crawl whatever is left in it; its nodes are told.
+-- include: clock
 --
 -- KEYS[1]  meta   hash {state, ...}
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
@@ -7,8 +8,6 @@
 -- Returns {done, live}: done is 1 if this call canceled it, 2 if it had been
 -- canceled before, 0 if it is not open; live is how many nodes have to leave.
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local live = 0
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   local beat = tonumber(string.match(value, '^(%d+)') or '0')
@@ -23,5 +22,5 @@ end
 if state ~= 'open' and state ~= 'incomplete' then
   return {0, live}
 end
-redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', string.format('%.0f', now))
+redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', now_text)
 return {1, live}

@@ -1,4 +1,5 @@
 -- crawl_close: end a crawl that no node runs, whatever is left in it.
+-- include: clock
 --
 -- KEYS[1]  meta   hash {state, seeding_ms, ...}
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
@@ -11,8 +12,6 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if state ~= 'open' and state ~= 'incomplete' then
   return 2
 end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
 if seeding > now and seeding <= now + 60000 then -- no lock lives longer
   return 0
@@ -23,5 +22,5 @@ for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
     return 0
   end
 end
-redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', string.format('%.0f', now))
+redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', now_text)
 return 1

@@ -1,4 +1,5 @@
 -- crawl_finish: end a crawl that has nothing left to do.
+-- include: clock
 --
 -- KEYS[1]  meta   hash {state, born, seeding_ms, swept_ms, resumed_ms, ...}
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
@@ -19,8 +20,6 @@ end
 if state ~= 'open' then
   return state == ARGV[3] and 2 or 3
 end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local ttl = tonumber(ARGV[1])
 swept = tonumber(swept or '')
 if swept and math.abs(now - swept) > ttl / 2 then
@@ -36,5 +35,5 @@ local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
 if seeding > now and seeding <= now + 60000 then -- no lock lives longer
   return 0
 end
-redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', string.format('%.0f', now))
+redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', now_text)
 return 1

@@ -1,25 +1,29 @@
 -- crawl_open: create a crawl, or learn what it was created with.
+-- include: clock
 --
 -- KEYS[1]  meta   hash {state, created_ms, born, marked, ...}
 -- ARGV[1]  shape  JSON of the settings that all nodes must share
 -- ARGV[2]  spider name of the spider
 -- ARGV[3]  born   what tells this crawl from others of its name, if it is created
 -- ARGV[4]  marked the same, if it is there by now that all partitions have it; or ''
+-- ARGV[5]  schema the version of keys and values that the caller reads and writes
 --
--- Returns {state, shape, born, marked} as they are now: the caller compares.
+-- Returns {state, shape, born, marked, schema} as they are now: the caller compares.
 -- *marked* is nil until somebody has marked all partitions (see lease_acquire).
+-- A crawl of another schema is not changed.
 
-if ARGV[4] ~= '' then
+local exists = redis.call('EXISTS', KEYS[1]) == 1
+if exists and redis.call('HGET', KEYS[1], 'schema') ~= ARGV[5] then
+  -- the caller refuses it
+elseif ARGV[4] ~= '' then
   if redis.call('HGET', KEYS[1], 'born') == ARGV[4] then
     redis.call('HSET', KEYS[1], 'marked', 1)
   end
 elseif redis.call('HGET', KEYS[1], 'state') == 'incomplete' then
   redis.call('HSET', KEYS[1], 'state', 'open') -- to go on with what was repaired
   redis.call('HDEL', KEYS[1], 'finished_ms')
-elseif redis.call('EXISTS', KEYS[1]) == 0 then
-  local time = redis.call('TIME')
-  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+elseif not exists then
   redis.call('HSET', KEYS[1], 'state', 'open', 'shape', ARGV[1], 'spider', ARGV[2],
-    'created_ms', string.format('%.0f', now), 'born', ARGV[3])
+    'created_ms', now_text, 'born', ARGV[3], 'schema', ARGV[5])
 end
-return redis.call('HMGET', KEYS[1], 'state', 'shape', 'born', 'marked')
+return redis.call('HMGET', KEYS[1], 'state', 'shape', 'born', 'marked', 'schema')

@@ -1,4 +1,5 @@
 -- crawl_remove: say that the frontier of a crawl that has ended is being removed.
+-- include: clock
 --
 -- KEYS[1]  meta  hash {state, ...}
 --
@@ -9,7 +10,5 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if state ~= 'finished' and state ~= 'canceled' and state ~= 'limit' then
   return 0
 end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-redis.call('HSETNX', KEYS[1], 'removed_ms', string.format('%.0f', now))
+redis.call('HSETNX', KEYS[1], 'removed_ms', now_text)
 return 1

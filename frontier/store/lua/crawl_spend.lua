@@ -1,4 +1,5 @@
 -- crawl_spend: count what a node did, and end the crawl that reaches a limit.
+-- include: clock allowance
 --
 -- KEYS[1]  meta        hash {state, limit, born, ...}
 -- KEYS[2]  spent       hash {pages, items, errors, bytes, active_ms, active_at}
@@ -33,32 +34,22 @@ for i, name in ipairs({'pages', 'items', 'errors', 'bytes'}) do
   if name == 'pages' then pages = total end
   if reached == '' and limit > 0 and total >= limit then reached = name end
 end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 if ARGV[8] ~= '0' then
   local since = now - (tonumber(redis.call('HGET', KEYS[2], 'active_at') or now) or now)
   if since < 0 or since > tonumber(ARGV[6]) then since = 0 end
   local active = redis.call('HINCRBY', KEYS[2], 'active_ms', since)
-  redis.call('HSET', KEYS[2], 'active_at', string.format('%.0f', now))
+  redis.call('HSET', KEYS[2], 'active_at', now_text)
   if reached == '' and active >= tonumber(ARGV[8]) then reached = 'time' end
 end
 if reached ~= '' and crawl[1] == 'open' then
   crawl = {'limit', reached .. ' ' .. limits[reached]}
   redis.call('HSET', KEYS[1], 'state', crawl[1], 'limit', crawl[2],
-    'finished_ms', string.format('%.0f', now))
+    'finished_ms', now_text)
 end
 
 local granted = 0
 if limits.pages ~= '0' and crawl[1] == 'open' then
-  local room = tonumber(limits.pages) - pages - tonumber(ARGV[4])
-  local share = math.max(1, redis.call('HLEN', KEYS[4]))
-  local held = redis.call('HGETALL', KEYS[3])
-  for i = 1, #held, 2 do
-    if held[i] ~= ARGV[1] and redis.call('HEXISTS', KEYS[4], held[i]) == 1 then
-      room = room - (tonumber(string.match(held[i + 1], '(%d+)$') or '') or 0)
-    end
-  end
-  granted = math.max(0, math.min(tonumber(ARGV[5]), room, math.ceil(room / share)))
+  granted = allowance(tonumber(limits.pages) - pages, tonumber(ARGV[4]), tonumber(ARGV[5]))
 end
 redis.call('HSET', KEYS[3], ARGV[1],
   table.concat({ARGV[2], ARGV[3], string.format('%.0f', ARGV[4] + granted)}, ' '))

@@ -1,4 +1,5 @@
 -- lease_acquire: take a partition that nobody holds.
+-- include: clock numbers
 --
 -- KEYS[1]  lease     hash {token, holder}, expires with the lease
 -- KEYS[2]  fence     integer, the last token issued
@@ -28,12 +29,8 @@ if (counts[1] or '') ~= ARGV[3] then
   end
   return -1
 end
-for i, name in ipairs(names) do
-  local value = counts[i + 1] or '0'
-  if not string.find(value, '^%d+$') or #value > 15 then
-    return redis.error_reply('BADKEY 3 its ' .. name .. ' is not a number')
-  end
-end
+local why = no_number(3, names, {unpack(counts, 2)})
+if why then return redis.error_reply(why) end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   local left = redis.call('PTTL', KEYS[1])
   if left < 0 or left > tonumber(ARGV[2]) then -- the clock was set back, or not ours
@@ -42,8 +39,6 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return nil
 end
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local last = redis.call('GET', KEYS[2]) or '0'
 if not string.find(last, '^%d+$') or #last > 15 then
   return redis.error_reply('BADKEY 2 it is not a token')

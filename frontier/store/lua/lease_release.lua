@@ -1,4 +1,5 @@
 -- lease_release: give a partition back before its lease ends.
+-- include: fence
 --
 -- KEYS[1]  lease  hash {token, holder}
 -- KEYS[2]  fence  integer, the last token issued
@@ -8,9 +9,6 @@
 -- repeated. The fence grows, so that a renewal that was sent before and arrives
 -- afterwards does not bring the lease back.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 redis.call('INCR', KEYS[2]) -- which fails before anything is written
 redis.call('DEL', KEYS[1])
 return 1

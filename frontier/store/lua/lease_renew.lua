@@ -1,4 +1,5 @@
 -- lease_renew: keep a partition that the caller holds.
+-- include: numbers
 --
 -- KEYS[1]  lease   hash {token, holder}
 -- KEYS[2]  fence   integer, the last token issued
@@ -20,7 +21,6 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('EXPIRE', KEYS[2], 86400)
 local ready = redis.call('HGET', KEYS[3], 'ready') or '0'
-if not string.find(ready, '^%d+$') or #ready > 15 then
-  return redis.error_reply('BADKEY 3 its ready is not a number')
-end
+local why = no_number(3, {'ready'}, {ready})
+if why then return redis.error_reply(why) end
 return tonumber(ready)

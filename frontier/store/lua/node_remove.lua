@@ -1,4 +1,5 @@
 -- node_remove: take a node off the membership map, whether it likes it or not.
+-- include: clock
 --
 -- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  epoch   integer
@@ -15,8 +16,6 @@ local value = redis.call('HGET', KEYS[1], ARGV[1])
 if not value then
   return 0
 end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local beat = tonumber(string.match(value, '^(%d+)') or '0')
 if ARGV[3] ~= '1' and math.abs(now - beat) <= tonumber(ARGV[2]) then
   return -1

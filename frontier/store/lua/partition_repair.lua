@@ -17,9 +17,7 @@
 -- of these keys has the right type. What was pushed, acked and skipped is kept where it
 -- is a number, else it follows from the rest; lost is 1 if it does not, and starts again at 0.
 
-if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then
-  return nil
-end
+if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then return nil end
 
 local function number(value)
   return value and #value <= 15 and string.find(value, '^%d+$') and tonumber(value)
@@ -34,9 +32,7 @@ for i = 7, #KEYS do
   ready = ready + redis.call('LLEN', KEYS[i])
   blocks = blocks + of_list
   if of_list > 0 then redis.call('LPUSH', KEYS[i], '*') end -- blocks are next, or last
-  if redis.call('LLEN', KEYS[i]) > 0 then
-    redis.call('ZADD', KEYS[3], ARGV[at + 1], ARGV[at])
-  end
+  if redis.call('LLEN', KEYS[i]) > 0 then redis.call('ZADD', KEYS[3], ARGV[at + 1], ARGV[at]) end
 end
 
 local old = redis.call('HMGET', KEYS[2], 'seq', 'pushed', 'acked', 'skipped', 'born')
@@ -61,7 +57,8 @@ local facts = {ready = ready, seq = seq, pushed = pushed, acked = acked, dead = 
   skipped = skipped, blocks = blocks, spilled = ARGV[2],
   spilled_bytes = ARGV[3], shelved_bytes = ARGV[4]}
 for name, value in pairs(facts) do
-  redis.call('HSET', KEYS[2], name, type(value) == 'number' and string.format('%.0f', value) or value)
+  if type(value) == 'number' then value = string.format('%.0f', value) end
+  redis.call('HSET', KEYS[2], name, value)
 end
 if ARGV[1] ~= '' then redis.call('HSET', KEYS[2], 'born', ARGV[1]) end
 redis.call('SET', KEYS[6], string.format('%.0f', token), 'EX', 86400)

@@ -1,4 +1,5 @@
 -- partition_scan: how much a partition still has to do.
+-- include: numbers
 --
 -- KEYS[1]  counts    hash {born, ready, pushed, seq, acked, dead, ...}
 -- KEYS[2]  reserved  hash of reservations
@@ -17,18 +18,11 @@ end
 local names = {'ready', 'pushed', 'acked', 'dead', 'spilled', 'spilled_bytes',
   'shelved_bytes', 'skipped', 'seq', 'blocks'}
 local counts = redis.call('HMGET', KEYS[1], 'born', unpack(names))
-local found = {}
-for i, name in ipairs(names) do
-  local value = counts[i + 1] or '0'
-  if not string.find(value, '^%d+$') or #value > 15 then
-    return redis.error_reply('BADKEY 1 its ' .. name .. ' is not a number')
-  end
-  found[name] = tonumber(value)
-end
 local seen = redis.call('HGET', KEYS[3], 'count') or '0'
-if not string.find(seen, '^%d+$') or #seen > 15 then
-  return redis.error_reply('BADKEY 3 its count is not a number')
-end
+local why = no_number(1, names, {unpack(counts, 2)}) or no_number(3, {'count'}, {seen})
+if why then return redis.error_reply(why) end
+local found = {}
+for i, name in ipairs(names) do found[name] = tonumber(counts[i + 1] or '0') end
 return {
   found.ready, redis.call('HLEN', KEYS[2]), found.pushed, found.acked, found.dead,
   tonumber(seen), found.spilled, found.spilled_bytes, found.shelved_bytes,

@@ -1,4 +1,5 @@
 -- queue_ack: end reservations whose links and records are stored.
+-- include: fence
 --
 -- KEYS[1]  lease     hash {token, holder}
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
@@ -10,9 +11,6 @@
 -- Returns how many ended, or nil if the token is not the current one. What a queue
 -- key has had is counted with the end of its reservation, and so only once.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 local ended = 0
 if #KEYS == 3 then
   ended = redis.call('HDEL', KEYS[3], unpack(ARGV, 2))

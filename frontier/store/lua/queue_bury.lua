@@ -1,4 +1,5 @@
 -- queue_bury: give up a reserved URL that no node can process.
+-- include: fence
 --
 -- KEYS[1]  lease     hash {token, holder}
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
@@ -11,9 +12,6 @@
 -- Returns 1, 0 if there is no such reservation, or nil if the token is not the
 -- current one.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 local value = redis.call('HGET', KEYS[3], ARGV[2])
 if not value then
   return 0

@@ -1,4 +1,5 @@
 -- queue_requeue: put reserved URLs back to the front of their queues.
+-- include: fence
 --
 -- KEYS[1]  lease     hash {token, holder}
 -- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
@@ -18,10 +19,6 @@
 -- Returns {requeued, dead}, or nil if the token is not the current one.
 -- An item begins with a digit: how often it was delivered without an ack, and three
 -- for each third of a delivery.
-
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 
 for i = 5, #KEYS do
   redis.call('LLEN', KEYS[i]) -- what fails, fails before anything is put back

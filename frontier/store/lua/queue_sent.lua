@@ -1,6 +1,7 @@
 -- queue_sent: note when hosts may be asked again.
+-- include: clock
 --
--- KEYS[1]  polite  hash: queue key to '<token> <time, ms> <delay, ms>'
+-- KEYS[1]  next_allowed  hash: queue key to '<token> <time, ms> <delay, ms>'
 -- KEYS[2]  fence   integer, the last token issued
 -- ARGV[1]  token   of the lease under which requests were sent
 -- ARGV[2...]       for each queue key: its name, and its delay in milliseconds
@@ -15,8 +16,6 @@ local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= 'hash' and kind ~= 'none' then
   redis.call('DEL', KEYS[1]) -- not ours
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local longest = 0
 for i = 2, #ARGV, 2 do
   local delay = tonumber(ARGV[i + 1])

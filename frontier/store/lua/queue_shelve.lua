@@ -1,4 +1,5 @@
 -- queue_shelve: let a block that is in a file have its address in its place.
+-- include: fence
 --
 -- KEYS[1]  lease    hash {token, holder}
 -- KEYS[2]  counts   hash {..., spilled, spilled_bytes, blocks, shelved_bytes}
@@ -11,9 +12,6 @@
 -- Returns 1, 0 if the block is not there any more, or nil if the token is not
 -- the current one.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 local block = redis.call('LINDEX', KEYS[3], ARGV[2])
 if not block or redis.sha1hex(block) ~= ARGV[3] then
   return 0

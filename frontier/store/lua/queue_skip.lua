@@ -1,4 +1,5 @@
 -- queue_skip: take ready URLs out of a queue whose host has used up its quota.
+-- include: fence block_mark
 --
 -- KEYS[1]  lease   hash {token, holder}
 -- KEYS[2]  counts  hash {ready, pushed, ..., skipped}
@@ -14,13 +15,8 @@
 -- counted as skipped, and stay seen. None is skipped, though some are left: the next
 -- are in a block (queue_spill).
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 local long, most = redis.call('LLEN', KEYS[4]), tonumber(ARGV[4])
-local oldest = ARGV[2] == 'LPOP'
-local mark = redis.call('LPOS', KEYS[4], '*', 'RANK', oldest and 1 or -1, 'MAXLEN', most)
-if mark then most = oldest and mark or long - mark - 1 end
+most = before_mark(KEYS[4], ARGV[2], most, long)
 local skipped = 0
 if most > 0 and long > 0 then
   skipped = #(redis.call(ARGV[2], KEYS[4], most) or {})

@@ -1,4 +1,5 @@
 -- queue_spill: put some cold URLs of a ready list into one compressed block.
+-- include: fence
 --
 -- KEYS[1]  lease    hash {token, holder}
 -- KEYS[2]  counts   hash {ready, pushed, seq, ..., spilled, spilled_bytes, blocks}
@@ -16,9 +17,6 @@
 -- with the first. Others are behind them: a list that has been emptied could not
 -- be filled again while slots move.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 if redis.call('LLEN', KEYS[4]) ~= tonumber(ARGV[2]) then
   return 0 -- the call came twice
 end

@@ -1,4 +1,5 @@
 -- queue_unspill: put the URLs of the next block back into their ready list.
+-- include: fence
 --
 -- KEYS[1]  lease    hash {token, holder}
 -- KEYS[2]  counts   hash {ready, ..., spilled, spilled_bytes, blocks, shelved_bytes}
@@ -17,9 +18,6 @@
 -- Returns 1, 0 if the block is not there any more, or nil if the token is not
 -- the current one. A block that cannot be read becomes a dead letter.
 
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
-  return nil
-end
 local oldest = ARGV[2] == 'LPOP'
 local blocks = redis.call('LLEN', KEYS[4])
 if blocks == 0 or blocks ~= tonumber(ARGV[3]) then
@@ -35,16 +33,10 @@ end
 local front = {}
 if oldest then
   local mark = redis.call('LPOS', KEYS[3], '*') or 0
-  if mark > 0 then
-    front = redis.call('LPOP', KEYS[3], mark)
-  end
+  if mark > 0 then front = redis.call('LPOP', KEYS[3], mark) end
 end
-if #ARGV > 7 then
-  redis.call('LPUSH', KEYS[3], unpack(ARGV, 8))
-end
-for i = #front, 1, -1 do
-  redis.call('LPUSH', KEYS[3], front[i])
-end
+if #ARGV > 7 then redis.call('LPUSH', KEYS[3], unpack(ARGV, 8)) end
+for i = #front, 1, -1 do redis.call('LPUSH', KEYS[3], front[i]) end
 if blocks == 1 or (not oldest and #ARGV > 7) then
   redis.call('LREM', KEYS[3], 1, '*')
 end

@@ -1,14 +1,15 @@
 -- seed_done: say that a seed list is in the store, and give its lock back.
+-- include: clock
 --
 -- KEYS[1]  meta      hash {state, seeding_ms, ...}
--- KEYS[2]  starts    hash: digest of a seed list to how many lines are done
+-- KEYS[2]  seed_lists  hash: digest of a seed list to how many lines are done
 -- KEYS[3]  lock      string: the command that loaded it
 -- ARGV[1]  list_id   digest of the seed list
 -- ARGV[2]  holder    name of the command
 -- ARGV[3]  grace_ms  how long the crawl stays open from now on
 --
--- Returns 1, or 0 if another command has the lock, or the crawl is not there. The list is forgotten: to
--- load it again is to test all of it again. Where several lists are loaded at
+-- Returns 1, or 0 if another command has the lock, or the crawl is not there. The list
+-- is forgotten: to load it again is to test all of it again. Where several lists are loaded at
 -- once, the one that ends first shortens the time that the others keep the
 -- crawl open only until they say again how far they are.
 
@@ -17,7 +18,5 @@ if redis.call('GET', KEYS[3]) ~= ARGV[2] or redis.call('EXISTS', KEYS[1]) == 0 t
 end
 redis.call('DEL', KEYS[3])
 redis.call('HDEL', KEYS[2], ARGV[1])
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', now + tonumber(ARGV[3])))
 return 1

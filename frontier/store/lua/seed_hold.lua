@@ -1,7 +1,8 @@
 -- seed_hold: be the one command that loads a seed list, and say how far it is.
+-- include: clock
 --
 -- KEYS[1]  meta      hash {state, seeding_ms, ...}
--- KEYS[2]  starts    hash: digest of a seed list to how many lines are done
+-- KEYS[2]  seed_lists  hash: digest of a seed list to how many lines are done
 -- KEYS[3]  lock      string: the command that loads it
 -- ARGV[1]  list_id   digest of the seed list
 -- ARGV[2]  holder    name of the command
@@ -19,13 +20,12 @@ local holder = redis.call('GET', KEYS[3])
 if holder and holder ~= ARGV[2] then
   return {'taken', 0}
 end
-local lines = math.max(tonumber(ARGV[4]), tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or '0') or 0)
+local known = redis.call('HGET', KEYS[2], ARGV[1])
+local lines = math.max(tonumber(ARGV[4]), tonumber(known or '0') or 0)
 if lines > 0 then
   redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', lines))
 end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local open_until = math.max(now + tonumber(ARGV[3]), math.min(now + 60000,
   tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0))
 redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', open_until))

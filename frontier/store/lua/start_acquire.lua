@@ -1,6 +1,6 @@
 -- start_acquire: become the one node that loads a seed list.
 --
--- KEYS[1]  starts    hash: digest of a seed list to 'done'
+-- KEYS[1]  seed_lists  hash: digest of a seed list to 'done'
 -- KEYS[2]  lock      string: the node that loads it
 -- KEYS[3]  meta      hash {state, born, ...}
 -- ARGV[1]  start_id  digest of the seed list
@@ -8,7 +8,8 @@
 -- ARGV[3]  ttl_ms    how long the lock lives
 -- ARGV[4]  born      of the crawl; '' if it has none
 --
--- Returns 'done', 'yours' or 'taken'; 'lost' if that crawl is not there. Also renews: the holder calls it again.
+-- Returns 'done', 'yours' or 'taken'; 'lost' if that crawl is not there. Also renews:
+-- the holder calls it again.
 
 local meta = redis.call('HMGET', KEYS[3], 'state', 'born')
 if not meta[1] or (meta[2] or '') ~= ARGV[4] then

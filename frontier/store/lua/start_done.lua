@@ -1,6 +1,6 @@
 -- start_done: say that a seed list is loaded; it is never loaded again.
 --
--- KEYS[1]  starts    hash: digest of a seed list to 'done'
+-- KEYS[1]  seed_lists  hash: digest of a seed list to 'done'
 -- KEYS[2]  lock      string: the node that loaded it
 -- KEYS[3]  meta      hash {state, born, ...}
 -- ARGV[1]  start_id  digest of the seed list

@@ -10,7 +10,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster.shared_settings import crawl_settings, seen_config
 from frontier.dedupe.digest import sha256_hex
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, OtherSchema
 from frontier.model import Exchange
 from frontier.node.journal.entries import Acked, Bad, Header, Pushed, digest_of, frame
 from frontier.node.journal.rebuild import REBUILDING, Rebuild
@@ -19,7 +19,7 @@ from frontier.queue.item import encode
 from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.seen_set import look
 from frontier.settings.config import Config
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.seen_hash import seen_hash
 from frontier.warc.file_rotation import WarcWriter
 
@@ -241,6 +241,17 @@ def test_a_crawl_that_is_there_is_not_rebuilt(lost):
 
     with pytest.raises(ConfigurationError, match="in the store already"):
         lost.rebuild()
+
+
+def test_a_crawl_of_another_version_is_not_rebuilt(lost, db):
+    lost.write("a", pushed("page"))
+    lost.rebuild()
+    db("HSET", lost.keys.meta(), "state", REBUILDING, "schema", SCHEMA + 1)
+    before = db("HGETALL", lost.keys.meta())
+
+    with pytest.raises(OtherSchema, match=f"site-7 has schema version {SCHEMA + 1},"):
+        lost.rebuild()
+    assert db("HGETALL", lost.keys.meta()) == before
 
 
 def test_a_rebuild_that_broke_off_is_made_again(lost, db):

@@ -12,7 +12,7 @@ from frontier.seen.export.transfer import Import, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import SEEN_GIVE_UP
 from frontier.urls.seen_hash import seen_hash
 
@@ -37,7 +37,7 @@ class Crawl:
         )
         self.shape = seen_config(config)
         stored = json.dumps(crawl_settings(config))
-        parts = ("state", "open", "spider", "s", "shape", stored)
+        parts = ("state", "open", "spider", "s", "shape", stored, "schema", SCHEMA)
         store.call(Call.command("HSET", self.keys.meta(), *parts))
 
     @property

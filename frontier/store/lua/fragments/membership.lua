@@ -1,0 +1,37 @@
+-- membership: the live nodes and the dead, as the membership map has them.
+--
+-- KEYS[1]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
+-- ARGV[1]  node   node id of the caller, which is in neither
+--
+-- read_map(ttl, resumed) returns {node, weight, node, weight, ...} and the ids of those
+-- that were silent for longer than the ttl, since resumed at least, in ms. An entry that
+-- cannot be is that of a dead node. Needs `clock`.
+-- drop(dead) takes these off the map.
+
+local function read_map(ttl, resumed)
+  local live, dead = {}, {}
+  local nodes = redis.call('HGETALL', KEYS[1])
+  for i = 1, #nodes, 2 do
+    local beat, weight, rest = string.match(nodes[i + 1], '^(%d+) (%d+)(.*)$')
+    local named = #nodes[i] <= 100 and string.find(nodes[i], '^%w[%w._-]*$')
+    if not beat or not named or #beat > 15 or #weight > 5 then beat = nil end
+    if beat and tonumber(beat) > now then -- the clock was set back since
+      beat = now_text
+      redis.call('HSET', KEYS[1], nodes[i], now_text .. ' ' .. weight .. rest)
+    end
+    if nodes[i] == ARGV[1] then
+      -- the caller sees to its own
+    elseif not beat or math.max(tonumber(beat), resumed) < now - ttl then
+      dead[#dead + 1] = nodes[i]
+    else
+      live[#live + 1], live[#live + 2] = nodes[i], weight
+    end
+  end
+  return live, dead
+end
+
+local function drop(dead)
+  for i = 1, #dead, 1000 do
+    redis.call('HDEL', KEYS[1], unpack(dead, i, math.min(#dead, i + 999)))
+  end
+end

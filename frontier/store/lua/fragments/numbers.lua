@@ -1,0 +1,14 @@
+-- numbers: find values that are no numbers, before a script computes with them.
+--
+-- no_number(key, names, values) is nil, or what is wrong if one of the values, those of
+-- the fields `names` of the hash that is the caller's key number `key`, is not one of at
+-- most 15 digits. What is missing is none. See `frontier.store.damage` for BADKEY.
+
+local function no_number(key, names, values)
+  for i = 1, #names do
+    local value = values[i]
+    if value and (#value > 15 or not value:find('^%d+$')) then
+      return 'BADKEY ' .. key .. ' its ' .. names[i] .. ' is not a number'
+    end
+  end
+end

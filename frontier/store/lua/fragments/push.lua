@@ -1,0 +1,53 @@
+-- push: do one plan of `queue_push`, which tells what a plan and its reply have.
+--
+-- push(keys, verdicts, ...) returns the reply to the plan; verdicts is filled as marks
+-- are written. unmark(keys, verdicts, ...) takes these out of the set again.
+
+-- Fails if what the push writes cannot be written: before it writes anything, but for
+-- sets and filters.
+local function check_lists(keys, lists)
+  if #lists > 0 then redis.call('ZCARD', keys[2]) end
+  for _, list in ipairs(lists) do redis.call('LLEN', keys[list[1]]) end
+end
+
+local function push(keys, verdicts, born, turn, known, base, room, made, lists, modes,
+    marks, members, places, targets, items)
+  local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed')
+  if not is_of(born, counts[1]) then return {-1} end
+  local why = no_number(1, {'ready', 'pushed'}, {counts[2], counts[3]})
+  if why then error(why) end
+  local layout = read_layout(keys, 3, base)
+  local number, earlier = last_push(keys, turn)
+  if turn[1] and number == turn[2] then
+    note_push(keys, turn, earlier, true) -- a write, for who waits until it is copied
+    local every = {}
+    for i = 1, #lists do every[i] = i end
+    return told(1, layout, earlier, every)
+  elseif turn[1] and number < turn[3] then
+    return told(2, layout)
+  end
+  local count, last = layout[2], layout[4]
+  if not is_at(layout, known) or count + #modes > room[1] or last + #modes > room[2] then
+    return told(0, layout)
+  end
+  check_lists(keys, lists)
+  if #members == 0 then members = marks end
+  local filters = {unpack(keys, 6, 5 + #made)}
+  local tries = seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places)
+  local risen = {}
+  if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts, tries) end
+  if count ~= layout[2] or last ~= layout[4] then
+    redis.call('HSET', keys[3], 'count', layout[2], 'last', layout[4])
+  end
+  local letters = table.concat(verdicts)
+  note_push(keys, turn, letters, number > 0)
+  return told(1, layout, letters, risen)
+end
+
+local function unmark(keys, verdicts, _, _, _, _, _, _, _, _, marks, members, places)
+  if #members == 0 then members = marks end
+  for i, verdict in ipairs(verdicts) do
+    local place = verdict == 'n' and places[i]
+    if place then redis.call('SREM', keys[place], members[i]) end
+  end
+end

@@ -1,0 +1,20 @@
+-- sweeps: which heartbeat looks for dead nodes, and from when their silence counts.
+--
+-- KEYS[4]  meta  hash {swept_ms, resumed_ms, ...} of the crawl
+--
+-- sweep(swept, resumed, ttl, begins) tells whether it is this one, by what is stored,
+-- and from when: by one beat in a second, else the cost of all beats grew with the
+-- square of the number of nodes. Where none did so for half of the ttl, the server was
+-- unreachable, or its clock was set: every node then has the ttl to beat again.
+-- A figure that cannot be is none. Needs `clock`.
+
+local function sweep(swept, resumed, ttl, begins)
+  swept, resumed = tonumber(swept or ''), math.min(tonumber(resumed or '') or 0, now)
+  local since = swept and math.abs(now - swept) or math.huge
+  if swept and since >= ttl / 2 and not begins then resumed = now end
+  local sweeps = since >= math.min(1000, ttl / 5)
+  if sweeps then
+    redis.call('HSET', KEYS[4], 'swept_ms', now_text, 'resumed_ms', string.format('%.0f', resumed))
+  end
+  return sweeps, resumed
+end
