@@ -1,14 +1,7 @@
 import ast
 import textwrap
 
-from tests.mutants.__main__ import (
-    Covered,
-    chosen_for,
-    difference,
-    drawn,
-    excuses,
-    stale,
-)
+from tests.mutants.__main__ import Covered, chosen_for, drawn, excuses, stale
 from tests.mutants.mutations import mutants_of
 
 SOURCE = textwrap.dedent(
@@ -79,7 +72,7 @@ def test_the_quickest_tests_that_run_the_change_are_chosen():
 def test_a_difference_is_the_lines_that_changed():
     mutant = next(m for m in mutants_of("m.py", SOURCE) if m.was == "start(x)")
 
-    assert difference(mutant, SOURCE) == "-        start(x)\n+        pass"
+    assert mutant.difference == "-        start(x)\n+        pass"
 
 
 def test_every_excuse_has_a_reason_and_fits_a_mutant():

@@ -119,7 +119,7 @@ def import_sources(
 
     A TARGET is a path or a URL of one, or of a manifest that lists WACZ files, or a
     directory of WARC and WACZ files.
-    What is in the index already is skipped; an import that was cut off goes
+    What is in the index already is skipped; an import that was interrupted goes
     on where it was. Without a TARGET, with what is queued.
     """
     from frontier.collection.import_ import Import

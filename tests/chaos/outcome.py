@@ -61,9 +61,7 @@ class Outcome:
             lines += [f"  FAULT {wrong}: {what}" for wrong, what in self.faults]
             lines.append(f"  logs: {self.directory}")
             aimed = " --aimed" if self.plan[0].startswith("aimed") else ""
-            lines.append(
-                f"  replay: python -m benchmarks chaos{aimed} --seed {self.seed}"
-            )
+            lines.append(f"  replay: python -m tests.chaos{aimed} --seed {self.seed}")
         return lines
 
     def as_dict(self) -> dict[str, Any]:

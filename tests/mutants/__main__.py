@@ -5,7 +5,8 @@ the repository, and the tests that run the changed lines are run there, the quic
 first, until one fails. A mutant that no test fails for *survives*: it is printed with
 its place and its difference, unless `excused.toml` says why no test could notice it.
 
-1.  The work tree is only read. What is tried is what git tracks, as it is now.
+1.  The work tree is only read. What is tried is what git tracks, as it is
+    at the beginning.
 2.  A test counts only if it passed in the same copy without a mutant.
 3.  A mutant whose tests hang, or whose module cannot be imported, is killed.
 
@@ -209,14 +210,13 @@ def tried(mutant: Mutant, tests: Sequence[Covered], copy: Copy) -> Outcome:
     """What *tests* say of *mutant* in *copy*."""
     if not tests:
         return Outcome(mutant, killed=False, tests=0)
-    original = (ROOT / mutant.path).read_text("utf-8")
     limit = HUNG + HUNG_FACTOR * sum(test.seconds for test in tests)
     words = [test.name for test in tests]
     copy.write(mutant.path, mutant.source)
     try:
         code = copy.test(words, limit=limit)
     finally:
-        copy.write(mutant.path, original)
+        copy.write(mutant.path, mutant.original)
     if code not in {None, 0, 1} and copy.test(words, limit=limit) not in {0, 1}:
         raise RuntimeError(f"pytest exits with {code} for {' '.join(words)}")
     return Outcome(mutant, code != 0, len(tests))
@@ -230,12 +230,6 @@ def excuses() -> dict[tuple[str, str], str]:
     return {(each["file"], each["diff"].strip()): each["reason"] for each in entries}
 
 
-def difference(mutant: Mutant, original: str) -> str:
-    """The lines of *mutant* that differ, without their numbers."""
-    lines = mutant.diff(original).splitlines()
-    return "\n".join(line for line in lines if not line.startswith("@@")).strip()
-
-
 def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Those of the excuses *known* that fit no mutant."""
     wanted: dict[str, set[str]] = defaultdict(set)
@@ -245,7 +239,7 @@ def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     for path, diffs in wanted.items():
         file = ROOT / path
         text = file.read_text("utf-8") if file.exists() else ""
-        there = {difference(mutant, text) for mutant in mutants_of(path, text)}
+        there = {mutant.difference for mutant in mutants_of(path, text)}
         left -= {(path, diff) for diff in diffs & there}
     return sorted(left)
 
@@ -313,14 +307,13 @@ def report(given: argparse.Namespace, count: int, outcomes: list[Outcome]) -> in
         if outcome.killed:
             continue
         mutant = outcome.mutant
-        original = (ROOT / mutant.path).read_text("utf-8")
-        if (mutant.path, difference(mutant, original)) in known:
+        if (mutant.path, mutant.difference) in known:
             excused += 1
             continue
         unexcused += 1
         said = f"{outcome.tests} tests run it" if outcome.tests else "no test runs it"
         print(f"{mutant.path}:{mutant.line}: survives; {said}")
-        print(difference(mutant, original), end="\n\n")
+        print(mutant.difference, end="\n\n")
     for path, diff in (old := stale(known)):
         print(f"{path}: an excuse fits no mutant:\n{diff}\n")
     sums = {

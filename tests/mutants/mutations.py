@@ -53,15 +53,19 @@ class Mutant:
     """The first line that is changed, from 1."""
     lines: frozenset[int]
     """Of what is changed; empty if it is done when the module is imported."""
+    original: str
+    """The whole file without the change."""
     source: str
-    """The whole file with the change."""
+    """The whole file with it."""
     was: str
     becomes: str
 
-    def diff(self, original: str) -> str:
-        """What is changed in *original*."""
-        old, new = original.splitlines(), self.source.splitlines()
-        return "\n".join(list(unified_diff(old, new, n=0, lineterm=""))[2:])
+    @property
+    def difference(self) -> str:
+        """The lines that differ, without their numbers."""
+        old, new = self.original.splitlines(), self.source.splitlines()
+        _, _, *lines = unified_diff(old, new, n=0, lineterm="")
+        return "\n".join(line for line in lines if not line.startswith("@@")).strip()
 
 
 def mutants_of(path: str, source: str) -> list[Mutant]:
@@ -129,6 +133,7 @@ class _Mutator:
             self._path,
             node.lineno,
             frozenset(there) if self._in_function else frozenset(),
+            self._source.decode(),
             changed.decode(),
             self._source[begin:end].decode(),
             new,
