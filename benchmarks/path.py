@@ -16,6 +16,7 @@ from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.lease import Leases
 from frontier.cluster.shared_settings import seen_config
+from frontier.node.context import NodeContext
 from frontier.node.crawl_limits import Portions
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims
@@ -184,25 +185,11 @@ class SeenPath:
         node = self._node
         outage_retry, keys, config = node._outage_retry, node.keys, node.config
         leases = Leases(outage_retry.once, keys, "bench", ttl=600.0)
-        inbox = Inbox(
-            outage_retry,
-            keys,
-            leases,
-            node_id="bench",
-            order=config.order,
-            size=1,
-            cap=lambda: 1,
-            on_ready=lambda: None,
+        context = NodeContext(
+            outage_retry, keys, leases, "bench", config.partitions, config.order, 600.0
         )
-        spilling = Spilling(
-            outage_retry,
-            keys,
-            leases,
-            inbox,
-            order=config.order,
-            partitions=config.partitions,
-            max_bytes=1,
-        )
+        inbox = Inbox(context, allowance=node.allowance, on_ready=lambda: None)
+        spilling = Spilling(context, inbox, max_bytes=1)
         await leases.acquire(range(config.partitions))
         await spilling.look()
         return spilling.spilled

@@ -577,10 +577,11 @@ class Scheduler(BaseScheduler):
                     "pages that are queued or under way elsewhere"
                 )
 
-    def report(self) -> dict[str, Any]:
-        """Figures of this node, for the crawl's report."""
+    def figures(self) -> dict[str, Any]:
+        """What Scrapy and its components have counted, for the crawl's report."""
         self.publish()
-        return self._session.report()
+        self._session.publish_archive()
+        return self._session.figures()
 
 
 def _without(request: Request, names: frozenset[str]) -> Request:

@@ -35,8 +35,8 @@ from frontier.store.scripts import QUEUE_STARTED
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from frontier.cluster.lease import Leases
     from frontier.model import Lease
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
     from frontier.queue.reserve import Reservation
@@ -123,9 +123,7 @@ class Acks:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
+        context: NodeContext,
         inbox: Inbox,
         outbox: Outbox,
         *,
@@ -133,18 +131,16 @@ class Acks:
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
         on_ended: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[[int, str, bytes], None] | None = None,
-        charge: Callable[[Reservation], str] | None = None,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
         self._on_acked = on_acked
         self._on_ended = on_ended
         self._journal = journal
-        self._charge = charge
         self._completed: list[Reservation] = []
         self._replaced: set[tuple[int, int, int]] = set()
         self._some = asyncio.Event()
@@ -195,13 +191,14 @@ class Acks:
             lease = reservation.lease
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
+        quotas = self._inbox.quotas
         asked: list[tuple[Lease, Call]] = []
         lost: set[tuple[int, int]] = set()
         for (partition, _), group in groups.items():
-            tell = self._charge or _id
+            tell = quotas.charge if quotas is not None else _id
             ids = [tell(reservation) for reservation in group]
             keys = self._keys.partition(partition)
-            charged = self._charge is not None
+            charged = quotas is not None
             calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:

@@ -26,6 +26,7 @@ from frontier.files import mode_of
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.address_classes import AddressClasses
+from frontier.node.context import NodeContext, Reporting
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
@@ -107,8 +108,13 @@ class NodeServer:
             await asyncio.to_thread(self._embedded.leave)
 
 
-class Whole(Protocol):
+class Whole(Reporting, Protocol):
     """What the parts ask of the node, or tell it."""
+
+    config: Config
+    keys: CrawlKeys
+    limits: Limits
+    allowance: HostConcurrency
 
     async def archived(self) -> None:
         """Return when what was handed over is on disk, and in the journal."""
@@ -122,20 +128,22 @@ class Whole(Protocol):
     def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
         """Calls that announce queues that have just become non-empty."""
 
-    def on_finished(self) -> None:
-        """The crawl is over on every node."""
-
     def on_aside(self) -> None:
         """A partition was set aside, so the crawl is not going to be whole."""
 
     def on_incomplete(self, found: dict[int, bytes]) -> None:
         """The crawl is over but for partitions that are set aside, and why."""
 
-    def on_order(self, order: str) -> None:
-        """What an operator wants; see `Owner.on_order`."""
-
     def on_limit(self, limit: str) -> None:
         """The crawl has ended at a limit; see `Owner.on_limit`."""
+
+
+def answer_time(lease_ttl: float) -> float:
+    """Seconds that a server has to answer: a lease is renewed before it ends.
+
+    More than it may wait for copies of a write, see `frontier.store.copies`.
+    """
+    return min(5.0, max(2.5, lease_ttl / 3))
 
 
 class Composition:
@@ -143,47 +151,68 @@ class Composition:
 
     def __init__(
         self,
-        config: Config,
-        store: Store,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        journal: Journaling,
-        *,
         node: Whole,
         owner: Owner,
-        allowance: HostConcurrency,
-        limits: Limits,
-        answer_time: float,
+        store: Store,
+        outage_retry: OutageRetry,
+        journal: Journaling,
     ) -> None:
-        self._config = config
-        ttl = config.lease_ttl
+        config, ttl = node.config, node.config.lease_ttl
+        self._config, self._keys, self._node = config, node.keys, node
+        self._owner, self._store, self._outage_retry = owner, store, outage_retry
+        self._seen = seen_config(config)
         self.leases = Leases(
-            outage_retry.once, keys, config.node_id, ttl=ttl, some=outage_retry.some
-        )
-        self.membership = Membership(
             outage_retry.once,
-            keys,
-            Member(config.node_id, config.node_weight),
-            config.partitions,
+            node.keys,
+            config.node_id,
+            ttl=ttl,
+            some=outage_retry.some,
+        )
+        self._context = NodeContext(
+            outage_retry,
+            node.keys,
+            self.leases,
+            node_id=config.node_id,
+            partitions=config.partitions,
+            order=config.order,
             ttl=ttl,
         )
+        member = Member(config.node_id, config.node_weight)
+        self.membership = Membership(
+            outage_retry.once, node.keys, member, config.partitions, ttl=ttl
+        )
+        self._make_outbox(journal)
+        self._make_shared()
+        self._make_inbox()
+        self._make_limits()
+        self._make_acks(journal)
+        self._make_heartbeat()
+        self._make_watchdog()
+        self._make_ending()
+
+    def _make_outbox(self, journal: Journaling) -> None:
+        """What sends requests to the store, and those again that it has lost."""
         self.outbox = Outbox(
-            outage_retry,
-            keys,
-            seen_config(config),
-            on_verdicts=node.on_verdicts,
-            on_risen=node.on_risen,
+            self._outage_retry,
+            self._keys,
+            self._seen,
+            on_verdicts=self._node.on_verdicts,
+            on_risen=self._node.on_risen,
             journal=journal.pushed,
             process=journal.process,
         )
         self.restoring = Restoring(
-            outage_retry,
-            keys,
+            self._outage_retry,
+            self._keys,
             self.outbox,
-            directory=config.journal_dir,
-            partitions=config.partitions,
+            directory=self._config.journal_dir,
+            partitions=self._config.partitions,
             journaled=journal.durable,
         )
+
+    def _make_shared(self) -> None:
+        """What the nodes of a crawl tell each other beside its queues."""
+        config, outage_retry, keys = self._config, self._outage_retry, self._keys
         self.starts = DeliveryMarks(outage_retry, keys)
         self.host_delays = HostDelays(outage_retry, keys)
         self.portions = Portions(outage_retry, keys, partitions=config.partitions)
@@ -192,166 +221,153 @@ class Composition:
         given = None if SEEDS in allowed else allowed
         self.address_classes = AddressClasses(outage_retry, keys, given)
         self.cookies = Cookies(outage_retry, keys)
-        self.claims = Claims(outage_retry, keys, node_id=config.node_id, ttl=ttl)
+        self.claims = Claims(
+            outage_retry, keys, node_id=config.node_id, ttl=config.lease_ttl
+        )
+
+    def _make_inbox(self) -> None:
+        """What has requests from the store, and what happens to its queues."""
+        config = self._config
         self.inbox = Inbox(
-            outage_retry,
-            keys,
-            self.leases,
-            node_id=config.node_id,
+            self._context,
             process=self.claims.process,
-            order=config.order,
-            size=allowance.waiting,
-            cap=allowance.reserved,
-            host_of=allowance.host_of,
-            on_ready=owner.on_ready,
-            partitions=config.partitions,
+            allowance=self._node.allowance,
+            on_ready=self._owner.on_ready,
         )
-        self.aside = outage_retry.aside = SettingAside(
-            store,
-            keys,
+        self.aside = self._outage_retry.aside = SettingAside(
+            self._store,
+            self._keys,
             self.leases,
             self.inbox,
-            seen_config(config),
+            self._seen,
             partitions=config.partitions,
-            on_aside=node.on_aside,
+            on_aside=self._node.on_aside,
         )
-        store.on_damaged = self.aside.answer
+        self._store.on_damaged = self.aside.answer
         self.spilling = Spilling(
-            outage_retry,
-            keys,
-            self.leases,
+            self._context,
             self.inbox,
-            order=config.order,
-            partitions=config.partitions,
             max_bytes=config.queue_max_bytes,
             spill_files=spill_files_of(
-                config.queue_spill_dir, keys, mode_of(config.file_mode)
+                config.queue_spill_dir, self._keys, mode_of(config.file_mode)
             ),
         )
+
+    def _make_limits(self) -> None:
+        """What the crawl, its hosts and its sets may take."""
+        config = self._config
         self.quotas: Quotas | None = None
         """What each host may have, if there is a limit."""
         if config.host_max_pages or config.host_max_bytes:
             self.quotas = self.inbox.quotas = Quotas(
-                outage_retry,
-                keys,
+                self._outage_retry,
+                self._keys,
                 order=config.order,
                 max_pages=config.host_max_pages,
                 max_bytes=config.host_max_bytes,
             )
+        self.spending: Spending | None = None
+        """Who counts what the node does, if the crawl has a limit."""
+        if self._node.limits:
+            self.spending = Spending(
+                self._context,
+                self._node.limits,
+                waiting=lambda: len(self.inbox),
+                on_allowed=self._owner.on_ready,
+                on_limit=self._node.on_limit,
+            )
+        self.budget: SeenMemoryLimit | None = None
+        """Who looks after the memory of the sets, if there is a limit."""
+        if config.seen_set_max_bytes:
+            self.budget = SeenMemoryLimit(
+                self._outage_retry,
+                self._keys,
+                self.leases,
+                self._seen,
+                partitions=config.partitions,
+                max_bytes=config.seen_set_max_bytes,
+            )
+
+    def _make_acks(self, journal: Journaling) -> None:
+        """What ends reservations, and what is done with those of the dead."""
         self.acks = Acks(
-            outage_retry,
-            keys,
-            self.leases,
+            self._context,
             self.inbox,
             self.outbox,
-            archived=node.archived,
+            archived=self._node.archived,
             on_acked=self._on_acked,
             on_ended=self.claims.ended,
             journal=journal.acked,
-            charge=self.quotas.charge if self.quotas is not None else None,
         )
         self.recovery = Recovery(
-            outage_retry,
-            keys,
-            self.leases,
+            self._context,
             self.inbox,
             self.outbox,
             self.acks,
-            partitions=config.partitions,
-            order=config.order,
-            start_again=owner.start_again,
+            start_again=self._owner.start_again,
         )
         self.lending = Lending(
-            outage_retry,
-            keys,
-            self.leases,
+            self._context,
             self.inbox,
             self.claims,
             self.membership,
-            node_id=config.node_id,
             resolve=self.recovery.take,
         )
-        self.spending: Spending | None = None
-        """Who counts what the node does, if the crawl has a limit."""
-        if limits:
-            self.spending = Spending(
-                outage_retry,
-                keys,
-                limits,
-                node_id=config.node_id,
-                ttl=ttl,
-                waiting=lambda: len(self.inbox),
-                on_allowed=owner.on_ready,
-                on_limit=node.on_limit,
-            )
-        self.fetched = Fetched(outage_retry.run, keys, config.partitions)
-        self._setback = Failover(
-            store,
-            keys,
+
+    def _make_heartbeat(self) -> None:
+        """What keeps the node's place and its leases, also after a failover."""
+        self._failover = Failover(
+            self._store,
+            self._keys,
             self.leases,
             self.inbox,
             self.outbox,
-            order=config.order,
-            on_forgotten=owner.on_forgotten,
+            order=self._config.order,
+            on_forgotten=self._owner.on_forgotten,
         )
-        outage_retry.on_change(self._examine)
+        self._outage_retry.on_change(self._examine)
         self.heartbeat = Heartbeat(
-            outage_retry,
-            keys,
+            self._context,
             self.membership,
-            self.leases,
             self.inbox,
-            node_id=config.node_id,
-            order=config.order,
-            ttl=ttl,
-            report=owner.report,
-            busy=lambda: owner.is_busy() or self.restoring.busy,
-            on_finished=node.on_finished,
-            on_order=node.on_order,
+            self._node,
             on_death=self.restoring.look,
             before_release=self.host_delays.flush,
             lending=self.lending,
         )
         self.lending.on_change = self.heartbeat.hurry
+
+    def _make_watchdog(self) -> None:
+        config = self._config
         self.watchdog: Watchdog | None = None
         """Who keeps the leases while a callback keeps this process busy."""
         if config.busy_max:
             self.watchdog = Watchdog(
                 config,
-                keys,
+                self._keys,
                 self.leases,
                 self.membership,
-                address=store.address,
-                timeout=answer_time,
+                address=self._store.address,
+                timeout=answer_time(config.lease_ttl),
                 process=self.claims.key,
             )
+
+    def _make_ending(self) -> None:
+        self.fetched = Fetched(
+            self._outage_retry.run, self._keys, self._config.partitions
+        )
         self.ending = EndOfCrawl(
-            outage_retry,
-            keys,
-            self.leases,
+            self._context,
             self.inbox,
-            partitions=config.partitions,
-            ttl=ttl,
-            idle=node.is_idle,
-            on_finished=node.on_finished,
-            on_incomplete=node.on_incomplete,
+            idle=self._node.is_idle,
+            on_finished=self._node.on_finished,
+            on_incomplete=self._node.on_incomplete,
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
         )
-        self.budget: SeenMemoryLimit | None = None
-        """Who looks after the memory of the sets, if there is a limit."""
-        if config.seen_set_max_bytes:
-            self.budget = SeenMemoryLimit(
-                outage_retry,
-                keys,
-                self.leases,
-                seen_config(config),
-                partitions=config.partitions,
-                max_bytes=config.seen_set_max_bytes,
-            )
 
     async def _examine(self) -> None:
-        await self._setback.examine()
+        await self._failover.examine()
         self.fetched.forget()
         self.restoring.look(closed=True)
 

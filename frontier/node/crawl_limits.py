@@ -43,6 +43,7 @@ from frontier.urls.seen_hash import partition_of, seen_hash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from frontier.node.context import NodeContext
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
     from frontier.urls.traps import Group
@@ -169,22 +170,20 @@ class Spending:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
+        context: NodeContext,
         limits: Limits,
         *,
-        node_id: str,
-        ttl: float,
         waiting: Callable[[], int],
         on_allowed: Callable[[], None],
         on_limit: Callable[[str], None],
     ) -> None:
-        self._outage_retry = outage_retry
+        keys = context.keys
+        self._outage_retry = context.outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
         self._born = keys.born
         self._limits = limits
-        self._node_id = node_id
-        self._ttl_ms = int(ttl * 1000)
+        self._node_id = context.node_id
+        self._ttl_ms = int(context.ttl * 1000)
         self._waiting = waiting
         self._on_allowed = on_allowed
         self._on_limit = on_limit

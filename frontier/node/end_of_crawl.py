@@ -32,10 +32,9 @@ from frontier.store.scripts import CRAWL_FETCHED
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from frontier.cluster.lease import Leases
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 INTERVAL = 0.5
 """Seconds between scans while the first of the nodes is idle; of one before which
@@ -52,25 +51,21 @@ class EndOfCrawl:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
+        context: NodeContext,
         inbox: Inbox,
         *,
-        partitions: int,
-        ttl: float,
         idle: Callable[[], bool],
         on_finished: Callable[[], None],
         on_incomplete: Callable[[dict[int, bytes]], None] = lambda _: None,
         rank: Callable[[], int] = lambda: 0,
         last_look: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
         self._inbox = inbox
-        self._partitions = partitions
-        self._ttl = ttl
+        self._partitions = context.partitions
+        self._ttl = context.ttl
         self._idle = idle
         self._on_finished = on_finished
         self._on_incomplete = on_incomplete

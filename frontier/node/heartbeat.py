@@ -22,7 +22,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.cluster.set_aside import INCOMPLETE
@@ -31,14 +31,13 @@ from frontier.node.acks import forget_call, started_call
 from frontier.queue.reserve import list_reserved, requeue_calls, requeued, weighed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable
 
-    from frontier.cluster.lease import Acquired, Leases
+    from frontier.cluster.lease import Acquired
     from frontier.cluster.membership import Membership, View
-    from frontier.model import Order
+    from frontier.node.context import NodeContext, Reporting
     from frontier.node.inbox import Inbox
     from frontier.node.lending import Lending
-    from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
@@ -104,45 +103,34 @@ class Heartbeat:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
+        context: NodeContext,
         membership: Membership,
-        leases: Leases,
         inbox: Inbox,
+        node: Reporting,
         *,
-        node_id: str,
-        order: Order,
-        ttl: float,
-        report: Callable[[], Mapping[str, Any]],
-        busy: Callable[[], bool],
-        on_finished: Callable[[], None],
-        on_order: Callable[[str], None] = lambda _: None,
         on_death: Callable[[], None] = lambda: None,
         before_release: Callable[[], Awaitable[None]] | None = None,
         lending: Lending | None = None,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
         self._membership = membership
-        self._leases = leases
+        self._leases = context.leases
         self._inbox = inbox
-        self._node_id = node_id
-        self._order = order
-        self._ttl = ttl
-        self._report = report
-        self._busy = busy
-        self._on_finished = on_finished
-        self._on_order = on_order
+        self._node = node
+        self._node_id = context.node_id
+        self._order = context.order
+        self._ttl = context.ttl
         self._before_release = before_release
         self._lending = lending
         self._told = -1
-        self._deaths = Deaths(outage_retry, ttl, on_death)
+        self._deaths = Deaths(context.outage_retry, context.ttl, on_death)
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
         self._took = asyncio.Event()
         self._stopped = False
         self._following: asyncio.Task[bool] | None = None
-        self._beat = min(BEAT, ttl / 5)
+        self._beat = min(BEAT, context.ttl / 5)
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
         self.dead = 0
@@ -215,10 +203,12 @@ class Heartbeat:
 
     async def beat(self) -> bool:
         """Do one round; return whether this node has exactly what it should."""
-        view = await self._membership.beat(busy=self._busy(), report=self._report())
+        view = await self._membership.beat(
+            busy=self._node.is_busy(), report=self._node.report()
+        )
         self._deaths.note(view)
         if view.state == "finished":
-            self._on_finished()
+            self._node.on_finished()
         if view.state == CANCELED:
             self._obey(CANCEL)
         elif view.state == LIMIT:
@@ -241,7 +231,7 @@ class Heartbeat:
             for lease in list(self._leases.held.values()):
                 self._leases.forget(lease)
                 self._inbox.lose(lease)
-        self._on_order(order)
+        self._node.on_order(order)
 
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring

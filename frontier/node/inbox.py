@@ -43,11 +43,10 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from frontier.cluster.lease import Leases
-    from frontier.model import Lease, Order
+    from frontier.model import Lease
+    from frontier.node.context import NodeContext
+    from frontier.node.host_concurrency import HostConcurrency
     from frontier.node.host_quotas import Quotas
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +60,6 @@ MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
 MAX_SKIPPED = 1000
 """URLs over a quota that leave a queue in one call."""
-MOST_PARTITIONS = 16_384
-"""Partitions that a crawl can have."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 
@@ -72,29 +69,22 @@ class Inbox:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
+        context: NodeContext,
         *,
-        node_id: str,
         process: str = "",
-        order: Order,
-        size: int,
-        cap: Callable[[], int],
-        host_of: Callable[[str], str] = str,
+        allowance: HostConcurrency,
         on_ready: Callable[[], None],
-        partitions: int = MOST_PARTITIONS,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
-        self._node_id = node_id
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
+        self._node_id = context.node_id
         self._process = process
-        self._order = order
-        self._size = size
-        self._partitions = partitions
-        self._cap = cap
-        self._host_of = host_of
+        self._order = context.order
+        self._size = allowance.waiting
+        self._partitions = context.partitions
+        self._cap = allowance.reserved
+        self._host_of = allowance.host_of
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""

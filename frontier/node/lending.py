@@ -48,8 +48,8 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from frontier.cluster.lease import Leases
     from frontier.cluster.membership import Membership
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.queue.claims import Origin
     from frontier.queue.reserve import Reservation
@@ -76,24 +76,21 @@ class Lending:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
+        context: NodeContext,
         inbox: Inbox,
         claims: Claims,
         membership: Membership,
         *,
-        node_id: str,
         resolve: Callable[[dict[int, list[str]]], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
         self._inbox = inbox
         self._claims = claims
         self._membership = membership
-        self._node_id = node_id
+        self._node_id = context.node_id
         self._resolve = resolve
         self._clock = clock
         self._lent: dict[int, float] = {}

@@ -68,8 +68,8 @@ class Owner(Protocol):
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
 
-    def report(self) -> Mapping[str, Any]:
-        """Figures of this node, for the crawl's report."""
+    def figures(self) -> Mapping[str, Any]:
+        """What it has counted that the node does not know, for the crawl's report."""
 
 
 logger = logging.getLogger(__name__)

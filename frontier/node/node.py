@@ -33,7 +33,7 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.node.archiving import Archive, claim
-from frontier.node.composition import Composition, NodeServer
+from frontier.node.composition import Composition, NodeServer, answer_time
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
 from frontier.node.host_concurrency import Concurrency, HostConcurrency
@@ -77,14 +77,6 @@ LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
 
 
-def answer_time(lease_ttl: float) -> float:
-    """Seconds that a server has to answer: a lease is renewed before it ends.
-
-    More than it may wait for copies of a write, see `frontier.store.copies`.
-    """
-    return min(5.0, max(2.5, lease_ttl / 3))
-
-
 class Node:
     """Builds the services of a node from its configuration and runs them."""
 
@@ -101,7 +93,7 @@ class Node:
     ) -> None:
         self.config = config
         self._run_of = run_of
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._settings = settings
         self._owner = owner
         self._spider = spider
@@ -113,6 +105,7 @@ class Node:
         self._server = NodeServer(config.store_dir)
         self._opened = contextlib.AsyncExitStack()
         """Closes what was opened, the last first."""
+        self._closed = False
         self.archive: Archive | None = None
         self._journal = Journaling()
         self.finished = False
@@ -187,16 +180,7 @@ class Node:
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._opened.push_async_callback(self._journal.close)
         parts = self._parts = Composition(
-            config,
-            self._store,
-            self._outage_retry,
-            self.keys,
-            self._journal,
-            node=self,
-            owner=self._owner,
-            allowance=self.allowance,
-            limits=self._limits,
-            answer_time=answer_time(config.lease_ttl),
+            self, self._owner, self._store, self._outage_retry, self._journal
         )
         if parts.watchdog is not None:
             self._opened.callback(parts.watchdog.close)
@@ -375,6 +359,21 @@ class Node:
         """How many reservations of dead nodes this one put back."""
         return self._parts.heartbeat.reclaimed
 
+    def report(self) -> dict[str, Any]:
+        """Figures of this node, for the crawl's report."""
+        figures = {
+            "opened": self.opened_at,
+            "seconds": round(time.time() - self.opened_at, 1),
+            "reclaimed": self.reclaimed,
+            "partitions": self.partitions_held,
+            **self._owner.figures(),
+        }
+        if self.archive is not None:
+            counters = self.archive.counters
+            figures["archive"] = counters.report()
+            figures["shares"] = counters.statistics.report()
+        return figures
+
     def leave(self) -> None:
         """Give back what is not started, and each partition when it is done.
 
@@ -385,7 +384,10 @@ class Node:
             self._parts.heartbeat.leave()
 
     async def close(self) -> None:
-        """Store what is done, give back what is not, leave."""
+        """Store what is done, give back what is not, leave; once."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             await self._end()
         finally:
@@ -444,7 +446,7 @@ class Node:
         await self._parts.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> None:
-        report = self._owner.report()  # while there is an archive, and leases
+        report = self.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         if graceful:
             await self.inbox.put_back(list(self.inbox.open.values()))
@@ -536,8 +538,11 @@ class Node:
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
-        busy = self._owner.is_busy() or self._parts.restoring.busy
-        return self.inbox.idle and not self.outbox.pending and not busy
+        return self.inbox.idle and not self.outbox.pending and not self.is_busy()
+
+    def is_busy(self) -> bool:
+        """Whether there is work that is not in the store."""
+        return self._owner.is_busy() or self._parts.restoring.busy
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""

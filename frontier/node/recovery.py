@@ -31,14 +31,11 @@ from frontier.urls.seen_hash import seen_hash
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from frontier.cluster.lease import Leases
-    from frontier.model import Order
     from frontier.node.acks import Acks
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
     from frontier.queue.reserve import Reservation
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -53,25 +50,21 @@ class Recovery:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
+        context: NodeContext,
         inbox: Inbox,
         outbox: Outbox,
         acks: Acks,
         *,
-        partitions: int,
-        order: Order,
         start_again: Callable[[set[str]], Awaitable[set[str]]],
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
         self._inbox = inbox
         self._outbox = outbox
         self._acks = acks
-        self._partitions = partitions
-        self._order = order
+        self._partitions = context.partitions
+        self._order = context.order
         self._start_again = start_again
         self._stuck: set[tuple[int, str]] = set()
         """Queues with start requests that this node cannot make."""

@@ -44,12 +44,10 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frontier.cluster.lease import Leases
     from frontier.model import Lease
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.queue.spill_files import SpillFiles
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -89,25 +87,23 @@ class Spilling:
 
     def __init__(
         self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        leases: Leases,
+        context: NodeContext,
         inbox: Inbox,
         *,
-        order: Order,
-        partitions: int,
         max_bytes: int,
         spill_files: SpillFiles | None = None,
     ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._leases = leases
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
         self._inbox = inbox
         inbox.on_short = self.short
-        self._order = order
-        self._partitions = partitions
+        self._order = context.order
+        self._partitions = context.partitions
         self._max_bytes = max_bytes
-        self._shelving = SpillFilesHolder(outage_retry, keys, order, spill_files)
+        self._shelving = SpillFilesHolder(
+            context.outage_retry, context.keys, context.order, spill_files
+        )
         self._short: dict[tuple[int, str], None] = {}
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import logging
 import os
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from frontier.node.loops import Owner
-    from frontier.warc.batch import Counters
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +74,30 @@ MAX_WAITING = 10_000
 """Requests in the outbox above which a page with more links waits."""
 URL_SHOWN = 200
 """Characters of a URL in a line about it."""
+
+ARCHIVE_STATS = {
+    "frontier/archive/originals": "originals",
+    "frontier/archive/revisits": "revisits",
+    "frontier/archive/revisit_bytes": "revisit_bytes",
+    "frontier/archive/written_bytes": "written_bytes",
+    "frontier/archive/handled": "handled",
+    "frontier/archive/new": "new_payloads",
+    "frontier/archive/exact_url": "exact_url",
+    "frontier/archive/exact_url_bytes": "exact_url_bytes",
+    "frontier/archive/canonical_url": "canonical_url",
+    "frontier/archive/canonical_url_bytes": "canonical_url_bytes",
+    "frontier/archive/digest": "digest",
+    "frontier/archive/digest_bytes": "digest_bytes",
+    "frontier/archive/skipped": "skipped",
+    "frontier/archive/cdx_asked": "cdx_asked",
+    "frontier/archive/cdx_found": "cdx_found",
+    "frontier/archive/cdx_failed": "cdx_failed",
+}
+"""Stat to figure of the archive; up to date with each heartbeat."""
+ARCHIVE_SECONDS = {
+    "frontier/archive/cdx_seconds": "cdx_us",
+    "frontier/archive/lookup_seconds": "lookup_us",
+}
 
 _Component = TypeVar("_Component")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
@@ -397,17 +419,13 @@ class Session:
         self.trapped[trap] += count
         self._crawler.stats.inc_value(STATS[trap], count)
 
-    def report(self) -> dict[str, Any]:
-        """Figures of this node, for the crawl's report."""
+    def figures(self) -> dict[str, Any]:
+        """What Scrapy and its components have counted, for the crawl's report."""
         stats = self._crawler.stats
-        node = self.node
-        seconds = time.time() - node.opened_at
         forbidden = stats.get_value("robotstxt/forbidden", 0)  # Scrapy's exceptions
         statuses = _statuses(stats.get_stats())
         refused = sum(n for status, n in statuses.items() if _is_error(status))
-        figures: dict[str, Any] = {
-            "opened": node.opened_at,
-            "seconds": round(seconds, 1),
+        return {
             "pages": stats.get_value("response_received_count", 0),
             "requests": stats.get_value("downloader/request_count", 0),
             "bytes": stats.get_value("downloader/response_bytes", 0),
@@ -428,23 +446,16 @@ class Session:
             "new": stats.get_value("scheduler/enqueued", 0),
             "local": stats.get_value("frontier/queue/local", 0),
             "dead": stats.get_value("frontier/queue/dead", 0),
-            "reclaimed": node.reclaimed,
-            "partitions": node.partitions_held,
         }
-        if node.archive is not None:
-            counters = node.archive.counters
-            figures["archive"] = {
-                "originals": counters.originals,
-                "revisits": counters.revisits,
-                "original_bytes": counters.original_bytes,
-                "revisit_bytes": counters.revisit_bytes,
-                "written_bytes": counters.written_bytes,
-                **dedupe_figures(counters),
-            }
-            figures["shares"] = counters.statistics.report()
-            for name, number in archive_stats(counters).items():
-                stats.set_value(name, number)
-        return figures
+
+    def publish_archive(self) -> None:
+        """Have Scrapy's stats say what the archive has counted, if there is one."""
+        if self.node.archive is not None:  # also while the node is closed
+            told = self.node.archive.counters.report()
+            for stat, figure in ARCHIVE_STATS.items():
+                self._crawler.stats.set_value(stat, told[figure])
+            for stat, figure in ARCHIVE_SECONDS.items():
+                self._crawler.stats.set_value(stat, round(told[figure] / 1e6, 3))
 
 
 def concurrency_of(settings: BaseSettings) -> Concurrency:
@@ -473,55 +484,6 @@ def _statuses(stats: Mapping[str, Any]) -> dict[str, int]:
 def _is_error(status: str) -> bool:
     """Whether a server that answers so did not give what it has, but may later."""
     return status == "429" or (len(status) == 3 and status[0] == "5")
-
-
-def dedupe_figures(counters: Counters) -> dict[str, int]:
-    """What deduplication did, as whole numbers."""
-    seen = counters.statistics
-    return {
-        "handled": seen.handled.payloads,
-        "handled_bytes": seen.handled.bytes,
-        "new_payloads": seen.new.payloads,
-        "new_bytes": seen.new.bytes,
-        "exact_url": seen.exact_url.payloads,
-        "exact_url_bytes": seen.exact_url.bytes,
-        "canonical_url": seen.canonical_url.payloads,
-        "canonical_url_bytes": seen.canonical_url.bytes,
-        "digest": seen.digest.payloads,
-        "digest_bytes": seen.digest.bytes,
-        "lookup_us": int(counters.lookup_seconds * 1e6),
-        "unmodified": counters.unmodified,
-        "skipped": counters.skipped,
-        "cdx_asked": counters.cdx.asked,
-        "cdx_found": counters.cdx.found,
-        "cdx_failed": counters.cdx.failed,
-        "cdx_us": int(counters.cdx.seconds * 1e6),
-    }
-
-
-def archive_stats(counters: Counters) -> dict[str, float]:
-    """The same for Scrapy's stats, where they are up to date with each heartbeat."""
-    seen = counters.statistics
-    return {
-        "frontier/archive/originals": counters.originals,
-        "frontier/archive/revisits": counters.revisits,
-        "frontier/archive/revisit_bytes": counters.revisit_bytes,
-        "frontier/archive/written_bytes": counters.written_bytes,
-        "frontier/archive/handled": seen.handled.payloads,
-        "frontier/archive/new": seen.new.payloads,
-        "frontier/archive/exact_url": seen.exact_url.payloads,
-        "frontier/archive/exact_url_bytes": seen.exact_url.bytes,
-        "frontier/archive/canonical_url": seen.canonical_url.payloads,
-        "frontier/archive/canonical_url_bytes": seen.canonical_url.bytes,
-        "frontier/archive/digest": seen.digest.payloads,
-        "frontier/archive/digest_bytes": seen.digest.bytes,
-        "frontier/archive/skipped": counters.skipped,
-        "frontier/archive/cdx_asked": counters.cdx.asked,
-        "frontier/archive/cdx_found": counters.cdx.found,
-        "frontier/archive/cdx_failed": counters.cdx.failed,
-        "frontier/archive/cdx_seconds": round(counters.cdx.seconds, 3),
-        "frontier/archive/lookup_seconds": round(counters.lookup_seconds, 3),
-    }
 
 
 @contextlib.contextmanager

@@ -104,6 +104,34 @@ class Counters:
     cdx: Asked = field(default_factory=Asked)
     """What the CDX servers were asked for."""
 
+    def report(self) -> dict[str, int]:
+        """All of it that the crawl's report has, as whole numbers."""
+        seen, cdx = self.statistics, self.cdx
+        return {
+            "originals": self.originals,
+            "revisits": self.revisits,
+            "original_bytes": self.original_bytes,
+            "revisit_bytes": self.revisit_bytes,
+            "written_bytes": self.written_bytes,
+            "handled": seen.handled.payloads,
+            "handled_bytes": seen.handled.bytes,
+            "new_payloads": seen.new.payloads,
+            "new_bytes": seen.new.bytes,
+            "exact_url": seen.exact_url.payloads,
+            "exact_url_bytes": seen.exact_url.bytes,
+            "canonical_url": seen.canonical_url.payloads,
+            "canonical_url_bytes": seen.canonical_url.bytes,
+            "digest": seen.digest.payloads,
+            "digest_bytes": seen.digest.bytes,
+            "lookup_us": int(self.lookup_seconds * 1e6),
+            "unmodified": self.unmodified,
+            "skipped": self.skipped,
+            "cdx_asked": cdx.asked,
+            "cdx_found": cdx.found,
+            "cdx_failed": cdx.failed,
+            "cdx_us": int(cdx.seconds * 1e6),
+        }
+
 
 class BatchWriter:
     """Writes batches of exchanges with one `WarcWriter` and one `Index`.

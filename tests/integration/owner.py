@@ -54,7 +54,7 @@ class Owner:
     def is_busy(self):
         return self.busy
 
-    def report(self):
+    def figures(self):
         return {"pages": len(self.verdicts)}
 
 

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import time
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 from owner import Owner
@@ -12,6 +13,7 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.context import NodeContext
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_concurrency import Concurrency
@@ -58,6 +60,19 @@ class Clock:
         return time.monotonic() + self.ahead
 
 
+class Allowance(NamedTuple):
+    """How many URLs a node has at once, in all and of one host."""
+
+    waiting: int
+    per_host: int
+
+    def reserved(self):
+        return self.per_host
+
+    def host_of(self, queue_key):
+        return queue_key
+
+
 class Parts:
     """What a node is made of, each to be run or asked by the test itself."""
 
@@ -71,6 +86,7 @@ class Parts:
         self.ready = asyncio.Event()
         self.busy = False
         self.idle = None
+        self.orders = []
         self.finished = asyncio.Event()
         order = options.get("order", Order.BFS)
         once = self.outage_retry.once
@@ -89,24 +105,18 @@ class Parts:
             ),
         )
         self.claims = Claims(self.outage_retry, crawl, node_id=name, ttl=TTL)
+        self.context = NodeContext(
+            self.outage_retry, crawl, self.leases, name, partitions, order, TTL
+        )
         self.inbox = Inbox(
-            self.outage_retry,
-            crawl,
-            self.leases,
-            node_id=name,
+            self.context,
             process=self.claims.process,
-            order=order,
-            size=size,
-            cap=lambda: cap,
+            allowance=Allowance(size, cap),
             on_ready=self.ready.set,
         )
         self.spilling = Spilling(
-            self.outage_retry,
-            crawl,
-            self.leases,
+            self.context,
             self.inbox,
-            order=order,
-            partitions=partitions,
             max_bytes=options.get("queue_max_bytes", 0),
             spill_files=spill_files_of(options.get("spill_dir"), crawl),
         )
@@ -118,66 +128,59 @@ class Parts:
             )
         self.starts = DeliveryMarks(self.outage_retry, crawl)
         self.acks = Acks(
-            self.outage_retry,
-            crawl,
-            self.leases,
+            self.context,
             self.inbox,
             self.outbox,
             archived=lambda: self.archived(),
             on_acked=self.starts.end,
             on_ended=self.claims.ended,
             journal=lambda *done: self.journal.append(("ack", *done)),
-            charge=self.quotas.charge if self.quotas else None,
         )
         self.started_again = []
         self.start_ids = set()
         self.recovery = Recovery(
-            self.outage_retry,
-            crawl,
-            self.leases,
+            self.context,
             self.inbox,
             self.outbox,
             self.acks,
-            partitions=partitions,
-            order=order,
             start_again=self._start_again,
         )
         self.lending = Lending(
-            self.outage_retry,
-            crawl,
-            self.leases,
+            self.context,
             self.inbox,
             self.claims,
             self.membership,
-            node_id=name,
             resolve=self.recovery.take,
             clock=self.clock,
         )
         self.heartbeat = Heartbeat(
-            self.outage_retry,
-            crawl,
+            self.context,
             self.membership,
-            self.leases,
             self.inbox,
-            node_id=name,
-            order=order,
-            ttl=TTL,
-            report=dict,
-            busy=lambda: self.busy,
-            on_finished=self.finished.set,
+            self,
             lending=self.lending,
         )
         self.fetched = Fetched(self.outage_retry.run, crawl, partitions)
         self.ending = EndOfCrawl(
-            self.outage_retry,
-            crawl,
-            self.leases,
+            self.context,
             self.inbox,
-            partitions=partitions,
-            ttl=TTL,
             idle=lambda: self.is_idle(),
             on_finished=self.finished.set,
         )
+
+    # What the heartbeat asks of a node, or tells it.
+
+    def report(self):
+        return {}
+
+    def is_busy(self):
+        return self.busy
+
+    def on_finished(self):
+        self.finished.set()
+
+    def on_order(self, order):
+        self.orders.append(order)
 
     async def _start_again(self, start_ids):
         self.started_again.append(start_ids)

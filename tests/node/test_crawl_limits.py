@@ -4,7 +4,8 @@ import pytest
 
 from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
-from frontier.model import Member
+from frontier.model import Member, Order
+from frontier.node.context import NodeContext
 from frontier.node.crawl_limits import Limits, Spending, described, reason_of
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
@@ -22,11 +23,8 @@ def node(store, crawl):
             busy=False, report=None
         )
         made = Spending(
-            OutageRetry(run),
-            crawl,
+            NodeContext(OutageRetry(run), crawl, None, name, 4, Order.BFS, ttl),
             Limits(**limits),
-            node_id=name,
-            ttl=ttl,
             waiting=lambda: waiting,
             on_allowed=lambda: None,
             on_limit=lambda limit: made.told.append(limit),
