@@ -50,8 +50,8 @@ def block_of(body, count=2, version=1):
         (block_of(b"\xc1"), "not msgpack"),
         (block_of(msgpack.packb({"1": 2})), "other items"),
         (block_of(msgpack.packb(items(3))), "other items"),
-        (block_of(msgpack.packb([b"01", "02"])), "no item"),
-        (block_of(msgpack.packb([b"01", MARK])), "no item"),
+        (block_of(msgpack.packb([b"01", "02"])), "not an item"),
+        (block_of(msgpack.packb([b"01", MARK])), "not an item"),
     ],
 )
 def test_what_is_no_block_is_refused(block, reason):
