@@ -165,7 +165,7 @@ def descriptor_of(path: Path | str, flags: int, *, follow: bool = False) -> int:
 
 
 def _refused(path: Path | str, kind: str) -> OSError:
-    return OSError(errno.EINVAL, f"it is {kind}, and no regular file", str(path))
+    return OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 
 def _kind(mode: int) -> str:

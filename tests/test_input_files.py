@@ -11,7 +11,7 @@ def test_a_file_is_read_through_a_link_that_was_named(tmp_path):
 
     with open_input(tmp_path / "b") as file:
         assert file.read() == b"text"
-    with pytest.raises(OSError, match="it is a link, and no regular file") as refused:
+    with pytest.raises(OSError, match="it is a link, not a regular file") as refused:
         descriptor_of(tmp_path / "b", os.O_RDWR)
     assert refused.value.filename == str(tmp_path / "b")
 
@@ -21,10 +21,10 @@ def test_a_fifo_is_refused_at_once_and_loses_nothing(tmp_path):
     both = os.open(tmp_path / "f", os.O_RDWR)  # so that a reader finds something
     os.write(both, b"text")
 
-    with pytest.raises(OSError, match="it is a FIFO, and no regular file") as refused:
+    with pytest.raises(OSError, match="it is a FIFO, not a regular file") as refused:
         open_input(tmp_path / "f")
 
-    assert refused.value.strerror == "it is a FIFO, and no regular file"
+    assert refused.value.strerror == "it is a FIFO, not a regular file"
     assert os.read(both, 10) == b"text"
     os.close(both)
 

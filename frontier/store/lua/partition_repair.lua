@@ -1,4 +1,5 @@
 -- partition_repair: count a partition that is set aside by what its lists have.
+-- include: totals
 --
 -- KEYS[1]  lease     hash {token, holder}
 -- KEYS[2]  counts    hash {born, ready, pushed, seq, acked, dead, ...}
@@ -18,10 +19,6 @@
 -- is a number, else it follows from the rest; lost is 1 if it does not, and starts again at 0.
 
 if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then return nil end
-
-local function number(value)
-  return value and #value <= 15 and string.find(value, '^%d+$') and tonumber(value)
-end
 
 local ready, blocks = tonumber(ARGV[2]), 0
 redis.call('DEL', KEYS[3])
@@ -43,15 +40,7 @@ for i = 1, #entries, 2 do
   token = math.max(token, number(string.match(entries[i + 1], '^%d+')) or 0)
 end
 local reserved, dead = #entries / 2, redis.call('LLEN', KEYS[5])
-local pushed, acked, skipped = number(old[2]), number(old[3]), number(old[4])
-local is_new = old[5] and not old[2] and not old[3] -- nothing was ever queued there
-local lost = not is_new and not pushed and not acked or old[4] and not skipped
-  and not (pushed and acked)
-local open = ready + reserved + dead
-skipped = skipped or old[4] and pushed and acked and math.max(0, pushed - open - acked) or 0
-open = open + skipped
-pushed = pushed or open + (acked or 0)
-acked = acked or math.max(0, pushed - open)
+local pushed, acked, skipped, lost = totals(ready + reserved + dead, unpack(old, 2, 5))
 
 local facts = {ready = ready, seq = seq, pushed = pushed, acked = acked, dead = dead,
   skipped = skipped, blocks = blocks, spilled = ARGV[2],
