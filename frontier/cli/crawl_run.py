@@ -122,7 +122,7 @@ class Nodes:
         self._mode = mode
         self.every: list[NodeProcess] = []
         self._heard = self._told = 0
-        """Signals that came, and those of them that were told of."""
+        """Signals that came, and those that were said."""
         self._killed: list[str] = []
 
     @property

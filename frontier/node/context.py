@@ -32,7 +32,7 @@ class NodeContext:
 
 
 class Reporting(Protocol):
-    """What the heartbeat tells of a node, and brings to it."""
+    """What the heartbeat reports of a node, and brings to it."""
 
     def report(self) -> Mapping[str, Any]:
         """Figures of the node, for the crawl's report."""
