@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from scrapy.exceptions import IgnoreRequest
 
 from frontier.download.addresses import look_before_handler
-from frontier.queue.reserve import split_name
+from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
 from frontier.urls.partition import shards_of
 

@@ -13,7 +13,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from frontier.errors import StoreUnavailable
-from frontier.queue.reserve import sent_call, split_name
+from frontier.queue.priority import split_name
+from frontier.queue.reserve import sent_call
 
 if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation

@@ -18,7 +18,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from frontier.queue.damage import is_number
-from frontier.queue.reserve import skip_call, split_name
+from frontier.queue.priority import split_name
+from frontier.queue.reserve import skip_call
 from frontier.store.client import Call
 
 if TYPE_CHECKING:

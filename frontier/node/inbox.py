@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.queue.damage import readable
+from frontier.queue.priority import process_of, split_name
 from frontier.queue.reserve import (
     Reservation,
     list_reserved,
-    process_of,
     requeue_calls,
     reserve_call,
     reserved,
-    split_name,
     unknown_of,
 )
 from frontier.store.client import Call

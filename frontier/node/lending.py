@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.queue.claims import Claim
-from frontier.queue.reserve import new_process, process_of
+from frontier.queue.priority import new_process, process_of
 from frontier.store.client import Call
 
 if TYPE_CHECKING:

@@ -18,14 +18,9 @@ from typing import TYPE_CHECKING
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.queue.claims import Claim, Origin, claim_of
 from frontier.queue.item import decode
+from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, GONE, Push
-from frontier.queue.reserve import (
-    MAX_TRIES,
-    deliveries,
-    reserve_call,
-    reserved,
-    split_name,
-)
+from frontier.queue.reserve import MAX_TRIES, deliveries, reserve_call, reserved
 from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
+from frontier.queue.priority import split_name
 from frontier.queue.push import grow_call, push_call, pushed, unheld
-from frontier.queue.reserve import read_reserved, split_name
+from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.seen_set import stored_crawl

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.cluster.set_aside import ASIDE, Fault, aside_call, hold_call
 from frontier.queue.damage import look
+from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, Push, held
-from frontier.queue.reserve import split_name
 from frontier.store.client import Call
 from frontier.store.keys import number_in
 from frontier.store.scripts import PARTITION_SCAN

@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError
-from frontier.queue.reserve import read_reserved, split_name
+from frontier.queue.priority import split_name
+from frontier.queue.reserve import read_reserved
 from frontier.seen.config import SeenLayout
 from frontier.store.calls import Call
 from frontier.store.damage import wrong_type

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError
 from frontier.queue.item import decode
-from frontier.queue.reserve import deliveries, split_name
+from frontier.queue.priority import split_name
+from frontier.queue.reserve import deliveries
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import QUEUE_REVIVE
 

@@ -13,7 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import math
-import secrets
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
+from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import (
     PARTITION_SCAN,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 MAX_IDS = 200
 """Reservations per script call."""
-PROCESS = 12
-"""Characters of the name of a process."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""
 KEPT = 86_400
@@ -61,40 +59,6 @@ class Delivery(IntEnum):
     nothing, as what ends nodes may be a request whose callback has not run."""
     FULL = MAX_TRIES
     """It was started, and nothing more is known, or its own callback ran."""
-
-
-def queue_name(queue_key: str, priority: int, process: str = "") -> str:
-    """The name of the queue of *queue_key* and *priority*; of *process*, if any."""
-    return f"{priority}@{process}:{queue_key}" if process else f"{priority}:{queue_key}"
-
-
-def split_name(queue: str) -> tuple[int, str]:
-    """The priority and the queue key of *queue*.
-
-    Raises:
-        CodecError: It is not the name of a queue.
-    """
-    head, colon, queue_key = queue.partition(":")
-    priority, at, process = head.partition("@")
-    is_named = not at or is_process(process)
-    if not colon or not priority.removeprefix("-").isdecimal() or not is_named:
-        raise CodecError(f"{queue!r} is not the name of a queue")
-    return int(priority), queue_key
-
-
-def process_of(queue: str) -> str:
-    """The process whose requests are in *queue*; empty if any may make them."""
-    return queue.partition(":")[0].partition("@")[2]
-
-
-def is_process(name: str) -> bool:
-    """Whether *name* may be that of a process, as `new_process` makes it."""
-    return len(name) == PROCESS and set(name) <= set("0123456789abcdef")
-
-
-def new_process() -> str:
-    """A name for this process that no other has."""
-    return secrets.token_hex(PROCESS // 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import LeaseLost
 from frontier.model import Order
-from frontier.queue.reserve import process_of
+from frontier.queue.priority import process_of
 from frontier.queue.spill_files import (
     BLOCK,
     MARK,

@@ -22,8 +22,8 @@ from scrapy import Request
 
 from frontier.errors import NotSerializable
 from frontier.queue.claims import Lineage, Origin
+from frontier.queue.priority import process_of, queue_name
 from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
-from frontier.queue.reserve import process_of, queue_name
 from frontier.requests.seen_mode import ONCE
 from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import host_of

@@ -9,8 +9,8 @@ from scrapy import Request
 
 from frontier.errors import NotSerializable
 from frontier.queue.item import encode
+from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
-from frontier.queue.reserve import queue_name
 from frontier.requests.seen_mode import START_SALT
 from frontier.requests.stored_request import Allowed, is_callback
 from frontier.seeds.read import Seed, SeedFault, is_plain

@@ -23,8 +23,9 @@ from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
+from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
-from frontier.queue.reserve import Scan, queue_name, scan_call
+from frontier.queue.reserve import Scan, scan_call
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
 from frontier.seen.config import SeenConfig

@@ -6,8 +6,9 @@ from frontier.cluster.lease import Acquired
 from frontier.node.lending import GRACE, SLICE
 from frontier.queue.claims import Origin, claim_of
 from frontier.queue.item import decode, encode
+from frontier.queue.priority import queue_name
 from frontier.queue.push import CLAIM, FORCE, Push
-from frontier.queue.reserve import queue_name, requeue_calls
+from frontier.queue.reserve import requeue_calls
 from frontier.urls.seen_hash import seen_hash
 
 URL = "https://c.example/"

@@ -5,8 +5,8 @@ import pytest
 from frontier.errors import CodecError
 from frontier.queue.claims import Claim, Origin, claim_of
 from frontier.queue.item import decode, encode
+from frontier.queue.priority import queue_name, split_name
 from frontier.queue.push import CLAIM, FORCE, GONE, MARK, TEST, Push
-from frontier.queue.reserve import queue_name, split_name
 from frontier.seen.config import SeenLayout
 from frontier.urls.seen_hash import seen_hash
 

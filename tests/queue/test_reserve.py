@@ -3,15 +3,8 @@ import pytest
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue import reserve as p
-from frontier.queue.reserve import (
-    MAX_IDS,
-    MAX_TRIES,
-    queue_name,
-    reserve_call,
-    reserved,
-    sent_call,
-    split_name,
-)
+from frontier.queue.priority import queue_name, split_name
+from frontier.queue.reserve import MAX_IDS, MAX_TRIES, reserve_call, reserved, sent_call
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_STARTED
 

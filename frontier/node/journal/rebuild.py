@@ -46,9 +46,9 @@ from frontier.node.journal.writer import left_open
 from frontier.node.set_aside import Holding
 from frontier.queue.damage import is_number
 from frontier.queue.item import decode
+from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, NEW, TEST, Push, joined
 from frontier.queue.pusher import Pusher
-from frontier.queue.reserve import split_name
 from frontier.seen.config import MAX_URLS
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call

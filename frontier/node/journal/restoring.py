@@ -44,9 +44,9 @@ from frontier.node.journal.entries import (
 )
 from frontier.node.journal.writer import Left, left_open
 from frontier.queue.item import decode
+from frontier.queue.priority import split_name
 from frontier.queue.push import TEST, Push
 from frontier.queue.pusher import KNOWN, last_push, number_of
-from frontier.queue.reserve import split_name
 from frontier.seeds.load_once import Seeder, SeedLock
 
 if TYPE_CHECKING:
