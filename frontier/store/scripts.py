@@ -26,7 +26,7 @@ class Script:
 
 
 _LUA = files("frontier.store") / "lua"
-_HEADER = re.compile(r"(?:--.*\n)+")
+_HEADER = re.compile(r"\A(?:--.*\n)+")
 _INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
 
 

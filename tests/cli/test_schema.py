@@ -34,11 +34,11 @@ def state_of(store, keys):
 @pytest.mark.parametrize(
     "command",
     [
-        ["crawl", "status", "site-1"],
+        ["crawl", "status", "--crawl", "site-1"],
         ["crawl", "status"],
-        ["crawl", "close", "site-1", "--yes", "--remove-frontier"],
-        ["crawl", "cancel", "site-1", "--yes"],
-        ["crawl", "repair", "site-1"],
+        ["crawl", "close", "--crawl", "site-1", "--yes", "--remove-frontier"],
+        ["crawl", "cancel", "--crawl", "site-1", "--yes"],
+        ["crawl", "repair", "--crawl", "site-1"],
         ["crawl", "dead"],
         ["crawl", "requeue", "--all"],
         ["crawl", "seed", "seeds.txt"],

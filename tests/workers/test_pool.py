@@ -91,7 +91,7 @@ def test_a_long_result_comes_in_parts_and_waits_for_whoever_asked():
 def test_what_takes_too_long_is_killed_and_another_worker_comes():
     async def main():
         async with pool_of(seconds=0.05) as pool:
-            with pytest.raises(WorkerFailed, match=r"more than 0\.05 s of processor"):
+            with pytest.raises(WorkerFailed, match=r"more than 0\.05 s of CPU time"):
                 await links_of(pool, HUGE * 4)
             assert pool.pids == []
             assert await links_of(pool) == ["http://a.example/x"]

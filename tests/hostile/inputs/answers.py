@@ -350,7 +350,7 @@ def _(came):
     assert came.codes("/" + "x" * 14_000) == [404]
 
 
-@page("answers/a-header-of-100-kb", html("y", b"X: " + b"x" * 100_000))
+@page("answers/a-header-of-100-kb", html("a long header", b"X: " + b"x" * 100_000))
 def _(came):
     headers, size = came.record("/")
     assert headers["WARC-Type"] == "response"

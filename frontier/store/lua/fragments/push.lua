@@ -37,7 +37,8 @@ local function push(keys, verdicts, born, turn, known, base, room, made, lists, 
   local risen = {}
   if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts, tries) end
   if count ~= layout[2] or last ~= layout[4] then
-    redis.call('HSET', keys[3], 'count', layout[2], 'last', layout[4])
+    redis.call('HSET', keys[3], 'buckets', layout[1], 'count', layout[2], 'blooms', layout[3],
+      'last', layout[4])
   end
   local letters = table.concat(verdicts)
   note_push(keys, turn, letters, number > 0)
