@@ -110,6 +110,7 @@ def site():
     server.server_close()
 
 
+@pytest.mark.one_server("it stops the process of that server")
 def test_while_too_much_waits_for_the_store_nothing_is_started(
     site, own_server, unique
 ):

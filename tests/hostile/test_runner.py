@@ -24,6 +24,8 @@ VERDICTS = {
     "prints-an-escape": ("wrong", "is printed"),
 }
 
+pytestmark = pytest.mark.one_server("each input has a database of it to itself")
+
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_a_verdict(runner, name):
