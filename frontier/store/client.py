@@ -117,7 +117,6 @@ class Store:
         self._silent: dict[Server, float] = {}
         self._deaf: dict[Server, asyncio.Future[None]] = {}
         self._left: set[asyncio.Task[Outcome]] = set()
-        self._closed = False
         servers.check = self._check
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
@@ -291,7 +290,7 @@ class Store:
 
         A call that is under way fails, also one that is about to connect.
         """
-        self._closed = True
+        self._servers.closed = True
         for client in self._servers.clients:
             await client.aclose()
 
@@ -300,7 +299,7 @@ class Store:
 
         A call that began before another task found that out is not sent either.
         """
-        if self._closed:  # meanwhile: redis-py closes the connection, then
+        if self._servers.closed:  # meanwhile: redis-py closes the connection, then
             raise redis.exceptions.ConnectionError(CLOSED)
         await connection.on_connect()
         await connection.send_command("INFO", "server")
@@ -507,6 +506,8 @@ class _Servers:
         self.check: Callable[[Server, Any], Awaitable[None]] | None = None
         """Called with each new connection; for the event loop only."""
         self._sentinels: list[Any] = []
+        self.closed = False
+        """Whether no server, and no sentinel, is to be connected to any more."""
         self._has_connected = False
         clustered = address.kind == CLUSTER
         self.router = Router(
@@ -545,6 +546,12 @@ class _Servers:
             return redis.exceptions.ConnectionError(f"{error}{WANTED}")
         return error
 
+    async def _asking(self, connection: Any) -> None:
+        """A sentinel is connected to, by who was about to connect to its primary."""
+        if self.closed:
+            raise redis.exceptions.ConnectionError(CLOSED)
+        await connection.on_connect()
+
     def _make(self, address: Address, server: Server) -> Any:
         params = {**address.params, **self._chosen}
         if self._cls is redis.asyncio.Redis:
@@ -565,7 +572,9 @@ class _Servers:
 
             params["redis_connect_func"] = connected_here
         if address.kind == SENTINEL:
-            client, self._sentinels = primary_of(address, params, self._cls)
+            asking = self._asking if self._cls is redis.asyncio.Redis else None
+            found = primary_of(address, params, self._cls, asking)
+            client, self._sentinels = found
             return client
         named: dict[str, Any] = {}
         if address.kind == CLUSTER:

@@ -21,6 +21,8 @@ import redis.retry
 import redis.sentinel
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from frontier.store.address import Address
 
 SENTINEL_TIMEOUT = 2.0
@@ -31,8 +33,16 @@ BLOCKING_TIMEOUT = 5.0
 unless ``REDIS_PARAMS`` say less."""
 
 
-def primary_of(address: Address, params: dict[str, Any], cls: Any) -> tuple[Any, Any]:
-    """A client of the class *cls* for the primary, and the sentinels' own clients."""
+def primary_of(
+    address: Address,
+    params: dict[str, Any],
+    cls: Any,
+    asking: Callable[[Any], Awaitable[None]] | None = None,
+) -> tuple[Any, Any]:
+    """A client of the class *cls* for the primary, and the sentinels' own clients.
+
+    *asking* is called with each new connection to a sentinel.
+    """
     asynchronous = cls is redis.asyncio.Redis
     module: Any = redis.asyncio.sentinel if asynchronous else redis.sentinel
     retry: Any = redis.asyncio.retry if asynchronous else redis.retry
@@ -44,6 +54,8 @@ def primary_of(address: Address, params: dict[str, Any], cls: Any) -> tuple[Any,
     for name in ("socket_timeout", "socket_connect_timeout"):
         theirs[name] = _least(theirs.get(name), SENTINEL_TIMEOUT)
     theirs["retry"] = retry.Retry(redis.backoff.NoBackoff(), 0)
+    if asking is not None:
+        theirs["redis_connect_func"] = asking
     theirs |= params.pop("sentinel_kwargs", None) or {}
     if not asynchronous:
         timeout = _least(params.get("socket_timeout"), BLOCKING_TIMEOUT)
