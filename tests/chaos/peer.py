@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class PeerTrial(Trial):
     """A crawl by nodes of scrapy-redis; it has no leases and no archive."""
 
-    _command = ("runspider", "benchmarks/chaos/peer_spider.py")
+    _command = ("runspider", "tests/chaos/peer_spider.py")
 
     def _settings(self, node_id: str) -> dict[str, object]:
         return {"SCHEDULER_PERSIST": True}
