@@ -7,7 +7,8 @@ those of others, so that is what is waited for.
 1.  A plan is drawn from a seed. Of four successive seeds two kill the pusher in the
     same moment; of eight, half of each have journals; every second has a cluster.
 2.  The push that is waited for queues a page to which only one other leads.
-3.  In a plan that is `safe` no page may be lost. In the others it may: the node that
+3.  In a plan that is `safe` no page may be lost, if the node that was stopped goes on
+    within `frontier.node.outbox.KEPT` seconds. In the others it may: the node that
     knew of the push is dead and had no journal, and its page is acked at another
     server.
 """
