@@ -61,7 +61,7 @@ from frontier.scrapy_internals import (
     takes_no_spider,
     tell_robots_parsed,
 )
-from frontier.session.session import session_of
+from frontier.session.session import REDIRECTS, session_of
 from frontier.urls.robots import LIMIT, first_part
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ MOST_BYTES = 8_000_000
 MOST_HOSTS = 10_000
 CODED_LIMIT = 8_000_000
 """Bytes of an answer in a coding, or by a handler, that is not ours."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 TOO_MANY_REQUESTS = 429
 NAMED = 5
 """Hosts that the line at a node's end names."""

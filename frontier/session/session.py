@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
     from frontier.node.loops import Owner
@@ -72,6 +73,8 @@ REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
 
 MAX_WAITING = 10_000
 """Requests in the outbox above which a page with more links waits."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""Statuses with which a server names another URL for what was asked."""
 URL_SHOWN = 200
 """Characters of a URL in a line about it."""
 
@@ -217,7 +220,9 @@ class Session:
             self._end_badly()
             return
         self._opened = True
-        self._crawler.signals.connect(self._note_page, signals.response_received)
+        connect = self._crawler.signals.connect
+        connect(self._note_answer, signals.response_downloaded)
+        connect(self._note_page, signals.response_received)
         if node.spending is not None:
             self._counted = Counted(self._crawler, node.spending)
         if node.quotas is not None:
@@ -373,6 +378,11 @@ class Session:
         self._end_badly()
         if not self.closing and self._opened:
             close_spider(self._crawler, NOTHING_FETCHED)
+
+    def _note_answer(self, request: Request, response: Response) -> None:
+        """A page counts though a middleware then gives it another request."""
+        if response.status not in REDIRECTS:
+            self._note_page(request)
 
     def _note_page(self, request: Request) -> None:
         """A response has come that is no redirect; robots.txt is of no request here."""

@@ -136,3 +136,28 @@ def test_a_spider_that_asks_for_nothing_says_so_and_has_not_failed(cluster, tmp_
 
     assert cluster.wait() == [0]
     assert "idle-1 has ended and had nothing to fetch" in cluster.text_of("node-1")
+
+
+def test_pages_count_whose_request_a_middleware_of_the_project_replaces(
+    cluster, sites, tmp_path
+):
+    site = sites({"/": PAGE})
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
+    (tmp_path / "mine.py").write_text(
+        'ADDONS = {"frontier.addon.Addon": 100}\nSPIDER_MODULES = ["other"]\n'
+        'DOWNLOADER_MIDDLEWARES = {"other.Replaces": 50}\n'
+    )
+    (tmp_path / "other.py").write_text(
+        "import scrapy\n\n\n"
+        "class Replaces:\n"
+        "    def process_response(self, request, response):\n"
+        "        return response.replace(request=request.copy())\n\n\n"
+        "class Other(scrapy.Spider):\n"
+        "    name = 'other'\n"
+        f"    start_urls = [{site.url('/')!r}]\n\n"
+        "    def parse(self, response):\n"
+        "        return []\n"
+    )
+    cluster.start("node-1", spider="other", cwd=tmp_path)
+
+    assert cluster.wait() == [0]
