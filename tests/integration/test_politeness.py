@@ -17,7 +17,7 @@ SLACK = 0.4
 
 
 @pytest.fixture
-def next_allowed(serve, cluster):
+def polite(serve, cluster):
     def polite(nodes, **settings):
         server = serve(urls=1_000, hosts=16)
         for number in range(nodes):
