@@ -237,6 +237,11 @@ class _Tee:
         self._wire.started = time.time()
         self._wire.request_head = b"".join(lines)  # Twisted writes all of it at once
         self._transport.writeSequence(lines)
+        # Twisted would send it in the next turn of the loop. A callback that blocks the
+        # loop until then would hold it back, perhaps for longer than the lease lasts.
+        # What TLS has not encrypted yet still waits.
+        if not self._transport.disconnecting:
+            self._transport.doWrite()
 
 
 class _Protocol(LenientProtocol):

@@ -1,14 +1,17 @@
 """The moment between a connection that is made and a request that is written."""
 
 import asyncio
+import socket
 from types import SimpleNamespace
 
 import pytest
 from scrapy.exceptions import IgnoreRequest
+from twisted.internet import tcp
 from twisted.internet.defer import succeed
+from twisted.internet.protocol import Protocol
 
 from frontier.download.capture import RawExchange
-from frontier.download.handler import _Wired
+from frontier.download.handler import _Tee, _Wired
 
 
 class Connection:
@@ -66,3 +69,21 @@ async def test_a_request_whose_lease_is_lost_is_not_written(connection):
         await answer
     assert connection.requests == []
     assert connection.aborted
+
+
+STANDING = SimpleNamespace(addWriter=print, removeWriter=print, removeReader=print)
+"""A reactor that does not turn."""
+
+
+def test_a_request_leaves_before_a_callback_can_hold_it_back():
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    transport = tcp.Connection(ours, Protocol(), reactor=STANDING)
+    transport.connected = 1
+    wire = RawExchange()
+
+    _Tee(transport, wire).writeSequence([b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n"])
+
+    assert theirs.recv(100) == wire.request_head == b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+    ours.close()
+    theirs.close()
