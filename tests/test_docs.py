@@ -186,6 +186,19 @@ def messages():
                 )
 
 
+def test_no_text_gives_a_command_an_argument_that_it_does_not_take():
+    bare = [
+        path
+        for path, command in COMMANDS.items()
+        if not any(each.param_type_name == "argument" for each in command.params)
+    ]
+    given = re.compile(rf"\b({'|'.join(bare)})\s+(\0|[A-Z]+\b|\w+-\d+)")
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    texts = [*messages(), *(page.read_text("utf-8") for page in pages)]
+
+    assert [found[0] for text in texts for found in given.finditer(text)] == []
+
+
 def test_every_message_in_troubleshooting_is_one_of_ours():
     code = "\n".join(messages())
     listed = column("troubleshooting.md", r"`([^|]+)`[^|]*")

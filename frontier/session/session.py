@@ -369,7 +369,8 @@ class Session:
         logger.error(
             "the crawl %s has ended without one page: of %d requests %d were given up, "
             "and the others had no answer or were not sent, as robots.txt forbids "
-            "them or they are out of scope; frontier crawl status %s counts them",
+            "them or they are out of scope; frontier crawl "
+            "status --crawl %s counts them",
             crawl_id,
             queued,
             dead,
