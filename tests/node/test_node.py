@@ -287,6 +287,19 @@ def secured(binary):
     server.remove()
 
 
+async def crawled(node):
+    """What *node* fetches of a tree, alone."""
+    fetched = []
+    node._owner.busy = True
+    await node.open()
+    push(node, b"1", "h1.example")
+    await node.outbox.flush()
+    node._owner.busy = False
+    await fetch(node, tree, fetched)
+    await node.close()
+    return fetched
+
+
 @pytest.mark.parametrize("form", ["url", "params"])
 async def test_a_node_crawls_through_tls_as_a_user_and_no_log_has_the_password(
     new_node, secured, caplog, form
@@ -297,17 +310,8 @@ async def test_a_node_crawls_through_tls_as_a_user_and_no_log_has_the_password(
         "url": {"REDIS_URL": secured.url()},
         "params": {**found, "REDIS_PARAMS": secured.params},
     }[form]
-    node = new_node(None, "a", redis)
-    fetched = []
-    node._owner.busy = True
-    await node.open()
-    push(node, b"1", "h1.example")
-    await node.outbox.flush()
-    node._owner.busy = False
-    await fetch(node, tree, fetched)
-    await node.close()
+    assert len(await crawled(new_node(None, "a", redis))) == 199
 
-    assert len(fetched) == 199
     said = caplog.text
     assert f"on 127.0.0.1:{secured.port}" in said
     assert SECRET not in said
@@ -338,17 +342,7 @@ async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(
         "url": {"REDIS_URL": mutual.url()},
         "params": {**found, "REDIS_PARAMS": mutual.params},
     }[form]
-    node = new_node(None, "a", redis)
-    fetched = []
-    node._owner.busy = True
-    await node.open()
-    push(node, b"1", "h1.example")
-    await node.outbox.flush()
-    node._owner.busy = False
-    await fetch(node, tree, fetched)
-    await node.close()
-
-    assert len(fetched) == 199
+    assert len(await crawled(new_node(None, "a", redis))) == 199
 
 
 @pytest.mark.parametrize("mutual", ["TLSv1.2", "TLSv1.3"], indirect=True)
