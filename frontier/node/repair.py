@@ -320,7 +320,8 @@ class Repair:
                 name, f"{number}:{what}", "its URLs are new again"
             ):
                 buckets[int(found[2])][int(found[3])] = name
-        era = max(buckets, default=0)
+        # Without any bucket the Bloom tier decides, as of a set that was given up.
+        era = max(buckets, default=1 if blooms and shape.has_set else 0)
         here = buckets[era]
         total = max(space.groups, max(here, default=0) + 1)
         count = 0

@@ -156,7 +156,7 @@ def push_plan(
     space, urls = shape.space, len(marks)
     total = layout.buckets or space.groups
     wanted = space.wanted(layout.count + urls) if shape.has_set else total
-    begins = shape.has_bloom and shape.is_full(layout, urls)
+    begins = shape.is_full(layout, urls)
     if wanted > total or begins:
         return grow_plan(keys, shape, layout, wanted, urls, begins=begins)
     made = _Keys(keys, layout.era)

@@ -72,6 +72,15 @@ class SeenConfig:
         return max(self.capacity, MAX_URLS)
 
     @property
+    def fills_later(self) -> bool:
+        """Whether the Bloom tier has nothing until a set is about to be given up.
+
+        What a set of 64 bits keeps are marks, so it can be copied then. From one of 32
+        bits marks cannot be made again: Bloom is written beside it from the beginning.
+        """
+        return self.has_bloom and self.has_set and self.set_bits == 64
+
+    @property
     def space(self) -> intset.Space:
         """What the set keeps of a mark, and where."""
         return _space(self.set_bits, self.first)
@@ -90,15 +99,17 @@ class SeenConfig:
     def filters(self, layout: SeenLayout) -> list[tuple[int, ...]]:
         """What the script must know of each Bloom generation."""
         if self.native:
-            return [(0,)]
+            return [(0,)] if layout.blooms else []
         numbers = range(layout.blooms if self.has_bloom else 0)
         return [(made.bits, made.hashes) for made in map(self.generation, numbers)]
 
     def is_full(self, layout: SeenLayout, adding: int) -> bool:
-        """Whether the last Bloom generation has no room for so many, or there is none.
+        """Whether a push of so many URLs needs another Bloom generation.
 
         A filter of the server's own grows by itself.
         """
+        if not self.has_bloom or (self.fills_later and not layout.blooms):
+            return False
         if layout.blooms == 0 or self.native:
             return layout.blooms == 0
         return layout.last + adding > self.generation(layout.blooms - 1).capacity

@@ -5,9 +5,13 @@ What always holds:
 1.  A set is given up by one script, after which the Bloom tier decides about
     its URLs; the keys of the old set are deleted later, and whoever comes next
     goes on with that if this node dies.
-2.  One node looks, the one that holds partition 0. If two think they do, the
+2.  Before that the Bloom tier gets all that the set has. What is pushed is written
+    to both from the moment in which the copy begins; buckets are copied in the
+    order of their numbers, which is stored, and a split moves URLs to a later
+    one. So whoever comes next goes on with the copy, too.
+3.  One node looks, the one that holds partition 0. If two think they do, the
     script lets one of them give up a set.
-3.  The largest sets go first, until a tenth of the budget is free.
+4.  The largest sets go first, until a tenth of the budget is free.
 """
 
 from __future__ import annotations
@@ -17,16 +21,19 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from frontier.queue.push import grow_plan, grown, joined
+from frontier.seen.config import SeenLayout
 from frontier.seen.seen_set import in_bloom
 from frontier.seen.state import crawl_state, partition_state, state_call
 from frontier.store.client import Call
-from frontier.store.scripts import SEEN_GIVE_UP
+from frontier.store.scripts import SEEN_COPY, SEEN_GIVE_UP
 
 if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.seen.config import SeenConfig
     from frontier.seen.state import PartitionState, SeenState
-    from frontier.store.keys import CrawlKeys
+    from frontier.store.client import Argument
+    from frontier.store.keys import CrawlKeys, PartitionKeys
     from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
@@ -37,6 +44,10 @@ BATCH = 128
 """Partitions per round trip."""
 FREE = 0.1
 """Share of the budget that is free after sets were given up."""
+COPIED = 8
+"""Buckets that are copied with one round trip; each takes the server a millisecond."""
+NO_ROOM = 2
+"""What `seen_copy` says if a bucket needs another Bloom generation."""
 MAX_KEYS = 200
 """Keys that are deleted with one call."""
 
@@ -102,21 +113,60 @@ class SeenMemoryLimit:
 
     async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
         layout, keys = state.layout, self._keys.partition(number)
+        copies = self._shape.fills_later and not layout.era
+        if copies:
+            layout = await self._copy(keys, layout, state.copied)
         inside = in_bloom(self._shape, layout)
         base = self._shape.space.groups
-        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, inside, base])
+        args: list[Argument] = [state.layout.era, inside, base, int(copies)]
+        call = Call.to(SEEN_GIVE_UP, [keys.seen], args)
         (has_given_up,) = await self._outage_retry.run([call])
         if not has_given_up:  # its last set is not deleted yet, or it is done
             return state
         logger.info("the set of partition %d was given up (%d)", number, layout.count)
         return replace(
             state,
-            layout=replace(layout, era=layout.era + 1, buckets=0, count=0),
+            layout=replace(layout, era=state.layout.era + 1, buckets=0, count=0),
             given_up=state.given_up + layout.count,
             lost_from=inside if state.lost_from is None else state.lost_from,
-            old=(layout.era, layout.buckets or base),
+            old=(state.layout.era, layout.buckets or base),
+            copied=0,
             set_bytes=0,
         )
+
+    async def _copy(
+        self, keys: PartitionKeys, layout: SeenLayout, copied: int
+    ) -> SeenLayout:
+        """Have all of a set in the Bloom tier; return the layout that it then has."""
+        era, base = layout.era, self._shape.space.groups
+        while layout.era == era and copied < (layout.buckets or base):
+            if not layout.blooms:
+                layout = await self._begin(keys, layout)
+                continue
+            last = min(copied + COPIED, layout.buckets or base)
+            numbers = range(copied, last)
+            calls = [self._copy_call(keys, layout, number) for number in numbers]
+            replies = await self._outage_retry.run(calls)
+            layout, copied = SeenLayout(*replies[-1][1:6]), replies[-1][6]
+            if any(code == NO_ROOM for code, *_ in replies):
+                layout = await self._begin(keys, layout)
+        return layout
+
+    def _copy_call(self, keys: PartitionKeys, layout: SeenLayout, number: int) -> Call:
+        made = self._shape.generation(layout.blooms - 1)
+        bits, hashes = (0, 0) if self._shape.native else (made.bits, made.hashes)
+        known = [number, layout.era, layout.blooms, self._shape.space.groups]
+        names = [keys.seen, keys.bucket(layout.era, number)]
+        names.append(keys.bloom(layout.blooms - 1))
+        return Call.to(SEEN_COPY, names, [*known, bits, hashes, made.capacity])
+
+    async def _begin(self, keys: PartitionKeys, layout: SeenLayout) -> SeenLayout:
+        """Have another Bloom generation in a partition, unless it has grown already."""
+        buckets = layout.buckets or self._shape.space.groups
+        plan = grow_plan(keys, self._shape, layout, buckets, begins=True)
+        (call,) = joined([plan], alone=False)
+        (reply,) = await self._outage_retry.run([call])
+        return grown(reply)
 
     async def _delete(self, number: int, era: int, buckets: int) -> None:
         keys = self._keys.partition(number)

@@ -73,7 +73,7 @@ def _save(figure: Any, path: Path) -> None:
         raise ConfigurationError(f"{path} cannot be written: {error}") from None
 
 
-FIELDS = (*LAYOUT, "lost_from", "given_up", "old")
+FIELDS = (*LAYOUT, "lost_from", "given_up", "old", "copied")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ class PartitionState:
     """URLs of sets that were given up."""
     old: tuple[int, int] | None
     """Era and buckets of a set that was given up and is being deleted."""
+    copied: int
+    """Buckets that the Bloom tier has, of a set that is about to be given up."""
     set_bytes: int
 
 
@@ -130,7 +132,7 @@ def partition_state(
     if not any(reply):
         return None
     layout = layout_of(reply[: len(LAYOUT)])
-    lost_from, given_up, old = reply[len(LAYOUT) :]
+    lost_from, given_up, old, copied = reply[len(LAYOUT) :]
     era, buckets = (old or b"0 0").split()
     has = layout.count if shape.has_set else 0
     return PartitionState(
@@ -138,6 +140,7 @@ def partition_state(
         None if lost_from is None else int(lost_from),
         int(given_up or 0),
         None if old is None else (int(era), int(buckets)),
+        int(copied or 0),
         set_bytes(shape.space, has, layout.buckets or shape.space.groups),
     )
 

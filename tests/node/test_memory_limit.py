@@ -55,10 +55,11 @@ class Crawl:
         task.cancel()
         return "".join(self.verdicts[n] for n in range(first, end))
 
-    async def set_keys(self):
+    async def keys_of(self, what):
         found = 0
         for number in range(PARTITIONS):
-            pattern = self.keys.partition(number).tag.replace("[", "\\[") + ":set:*"
+            tag = self.keys.partition(number).tag.replace("[", "\\[")
+            pattern = f"{tag}:{what}:*"
             found += len(await self.store.call(Call.command("KEYS", pattern)))
         return found
 
@@ -76,7 +77,7 @@ async def test_what_is_under_the_budget_is_left_alone(store, crawl):
 async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, caplog):
     it = Crawl(store, crawl, 60_000)
     await it.push(0, 12_000)  # 106 kB
-    keys = await it.set_keys()
+    keys = await it.keys_of("set")
     with caplog.at_level(logging.WARNING):
         await it.budget.look()
         await it.budget.look()
@@ -84,7 +85,7 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     state = it.budget.state
     assert state.set_bytes <= 0.9 * 60_000
     assert state.given_up + state.set_urls == state.urls == 12_000
-    assert await it.set_keys() < keys
+    assert await it.keys_of("set") < keys
     (warning,) = caplog.messages
     assert "FRONTIER_SEEN_SET_MAX_BYTES = 60000" in warning
 
@@ -99,6 +100,42 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     assert wrong / 4 < it.budget.state.lost < 4 * wrong
 
 
+async def test_bloom_has_nothing_until_a_set_is_about_to_be_given_up(store, crawl):
+    it = Crawl(store, crawl, 10**9)
+    await it.push(0, 3_000)
+    assert await it.keys_of("bloom") == 0
+
+    await Crawl(store, crawl, 1).budget.look()
+    assert await it.keys_of("bloom") > 0
+    assert await it.push(0, 3_000) == "b" * 3_000
+
+
+async def test_a_node_that_dies_while_it_copies_a_set_leaves_the_rest_to_the_next(
+    store, crawl, monkeypatch
+):
+    it = Crawl(store, crawl, 1)
+    await it.push(0, 12_000)
+    copied = []
+
+    def dies(self, keys, layout, number):
+        if number == 9:
+            raise ConnectionError
+        copied.append(number)
+        return copy_call(self, keys, layout, number)
+
+    copy_call = SeenMemoryLimit._copy_call
+    with monkeypatch.context() as patch:
+        patch.setattr(SeenMemoryLimit, "_copy_call", dies)
+        with pytest.raises(ConnectionError):
+            await it.budget.look()
+    assert max(copied) < 9
+    assert await it.push(0, 12_000) == "s" * 12_000
+    assert set(await it.push(12_000, 16_000)) == {"n"}
+
+    await Crawl(store, crawl, 1).budget.look()
+    assert await it.push(0, 16_000) == "b" * 16_000
+
+
 async def test_a_budget_far_too_small_is_kept_too(store, crawl):
     it = Crawl(store, crawl, 1)
     for first in range(0, 8_000, 2_000):
@@ -106,7 +143,7 @@ async def test_a_budget_far_too_small_is_kept_too(store, crawl):
         await it.budget.look()
 
         assert it.budget.state.set_bytes == 0
-        assert await it.set_keys() == 0
+        assert await it.keys_of("set") == 0
     assert set(await it.push(0, 8_000)) == {"b"}
 
 
@@ -123,10 +160,10 @@ async def test_a_node_that_dies_in_between_leaves_the_rest_to_the_next(
         patch.setattr(SeenMemoryLimit, "_delete", dies)
         with pytest.raises(ConnectionError):
             await it.budget.look()
-    assert await it.set_keys() > 0
+    assert await it.keys_of("set") > 0
 
     await Crawl(store, crawl, 1).budget.look()
-    assert await it.set_keys() == 0
+    assert await it.keys_of("set") == 0
 
 
 async def test_two_that_look_at_once_give_a_set_up_once(store, connect, server, crawl):
