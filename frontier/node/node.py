@@ -614,10 +614,10 @@ class Node:
             self._parts.heartbeat.leave()
             self._owner.on_limit(limit)
 
-    def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+    def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""
-        for partition, queue in risen:
+        for partition, queue in became_ready:
             if partition in self._leases.held:
-                self.inbox.learn(partition, [queue])
-        hints = hints_of(risen, self._membership.ring, self.config.node_id)
+                self.inbox.note_ready(partition, [queue])
+        hints = hints_of(became_ready, self._membership.ring, self.config.node_id)
         return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
