@@ -254,8 +254,8 @@ class Heartbeat:
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
         # What stays here after all was given back, and may have been all there was.
-        staying = (self._inbox.barred - surplus) & set(self._leases.held)
-        self._inbox.barred &= surplus
+        staying = (self._inbox.handing_over - surplus) & set(self._leases.held)
+        self._inbox.handing_over &= surplus
         missing = set() if self._stopped else wanted - set(self._leases.held)
         acquired = await self._leases.acquire(sorted(missing))
         changed = {taken.lease.partition for taken in acquired} | surplus
@@ -284,8 +284,8 @@ class Heartbeat:
         return bool(changed)
 
     async def _hand_over(self, partitions: set[int]) -> None:
-        fresh = partitions - self._inbox.barred
-        self._inbox.barred |= partitions
+        fresh = partitions - self._inbox.handing_over
+        self._inbox.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
@@ -303,7 +303,7 @@ class Heartbeat:
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
         filled += staying
         if filled:
-            await self._inbox.look(filled)
+            await self._inbox.load_queues(filled)
 
     async def _reclaim(self, taken: Acquired) -> None:
         keys = self._keys.partition(taken.lease.partition)
@@ -346,4 +346,4 @@ class Heartbeat:
             )
         unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
         if unknown:
-            await self._inbox.look(unknown)
+            await self._inbox.load_queues(unknown)

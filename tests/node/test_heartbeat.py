@@ -64,7 +64,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     await settle(a)
     for partition in range(8):
         await a.push(partition, new_push(b"x", f"{partition}.example"))
-    await a.inbox.look(range(8))
+    await a.inbox.load_queues(range(8))
     await until(lambda: len(a.inbox) == 8)
     by_partition = {}
     while (reservation := a.inbox.take()) is not None:
@@ -75,7 +75,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     assert await b.heartbeat.beat() is False
     assert b.leases.held == {}, "everything is under way at a"
     moving = b.membership.ring.owned_by("b")
-    assert a.inbox.barred == set(moving)
+    assert a.inbox.handing_over == set(moving)
 
     for partition in moving:
         a.acks.complete(by_partition[partition])
@@ -83,7 +83,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     await settle(a, b)
     await a.heartbeat.beat()
     assert sorted(b.leases.held) == moving
-    assert a.inbox.barred == set()
+    assert a.inbox.handing_over == set()
 
 
 async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, until):
@@ -92,7 +92,7 @@ async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, 
     await settle(a)
     for partition in range(8):
         await a.push(partition, *(new_push(url, f"{partition}.x") for url in urls(2)))
-    await a.inbox.look(range(8))
+    await a.inbox.load_queues(range(8))
     await until(lambda: len(a.inbox) == 8)
     while a.inbox.take() is not None:
         pass
@@ -130,7 +130,7 @@ async def test_what_was_not_started_is_handed_over_in_its_order(
     await settle(a)
     for partition in range(8):
         await a.push(partition, *map(new_push, urls(4)))
-    await a.inbox.look(range(8))
+    await a.inbox.load_queues(range(8))
     await until(lambda: len(a.inbox) == 32)
 
     await settle(b, a)
@@ -146,7 +146,7 @@ async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, di
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, *map(new_push, urls(5)))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox) == 5)
     a.inbox.stopped = True
     die(a, "a")
@@ -168,7 +168,7 @@ async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
         await settle(node)
         if name == "a":
             await node.push(0, new_push(b"innocent"))
-            await node.inbox.look([0])
+            await node.inbox.load_queues([0])
         await until(lambda node=node: len(node.inbox))
         node.inbox.stopped = True
         die(node, name)
@@ -184,7 +184,7 @@ async def test_the_marks_of_what_is_acked_do_not_stay(
     start(a.outbox.run(), a.inbox.run(), a.starts.run())
     await settle(a)
     await a.push(0, new_push(b"x"))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox))
     reservation = a.inbox.take()
     a.starts.begin(reservation)
@@ -207,7 +207,7 @@ async def test_the_third_node_that_dies_of_a_url_is_the_last(
         await settle(node)
         if name == "a":
             await node.push(0, new_push(b"deadly"))
-            await node.inbox.look([0])
+            await node.inbox.load_queues([0])
         if name == "d":
             break
         await until(lambda node=node: len(node.inbox))
@@ -258,7 +258,7 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, new_push(b"1"))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox))
     db("HSET", crawl.partition(0).lease, "token", 1)
     db("SET", crawl.partition(0).fence, 1)
@@ -342,7 +342,7 @@ async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, *map(new_push, urls(5)))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox) == 5)
     a.heartbeat._ttl = 0.03
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
