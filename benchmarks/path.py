@@ -184,11 +184,13 @@ class SeenPath:
         """Compress what can be of the queues; return how many URLs that were."""
         node = self._node
         outage_retry, keys, config = node._outage_retry, node.keys, node.config
-        leases = Leases(outage_retry.once, keys, "bench", ttl=600.0)
+        leases = Leases(outage_retry.call, keys, "bench", ttl=600.0)
         context = NodeContext(
             outage_retry, keys, leases, "bench", config.partitions, config.order, 600.0
         )
-        inbox = Inbox(context, allowance=node.allowance, on_ready=lambda: None)
+        inbox = Inbox(
+            context, host_concurrency=node.host_concurrency, on_ready=lambda: None
+        )
         spilling = Spilling(context, inbox, max_bytes=1)
         await leases.acquire(range(config.partitions))
         await spilling.look()

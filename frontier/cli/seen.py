@@ -107,9 +107,9 @@ def export_file(
     with place.connected() as store:
         crawl = _crawl(store, place)
         require_project_of(crawl)
-        shape, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
+        tiers, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
         with bar("partitions", crawl.config.partitions) as progress:
-            urls = export(store, crawl, shape, file, name, progress)
+            urls = export(store, crawl, tiers, file, name, progress)
     _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
 
 
@@ -173,14 +173,14 @@ def _plan_to_forget(
     from frontier.cluster.shared_settings import seen_config
     from frontier.status.seen_tiers import members
 
-    shape = seen_config(crawl.config)
-    if not shape.has_set:
+    tiers = seen_config(crawl.config)
+    if not tiers.has_set:
         raise CannotForget(crawl.keys.crawl_id)
     every = sum(map(len, by_partition.values()))
     marks, there, done = dict[int, list[int]](), 0, 0
     with bar("looking", every) as progress:
         for partition, asked in by_partition.items():
-            found = members(store, crawl.keys.partition(partition), shape, asked)
+            found = members(store, crawl.keys.partition(partition), tiers, asked)
             if found is not None:
                 marks[partition] = asked
                 there += found
@@ -218,11 +218,11 @@ def _forget(
     from frontier.cluster.shared_settings import seen_config
     from frontier.seen.seen_set import forget as forget_marks
 
-    shape, forgotten, done = seen_config(crawl.config), 0, 0
+    tiers, forgotten, done = seen_config(crawl.config), 0, 0
     try:
         with bar("forgetting", sum(map(len, by_partition.values()))) as progress:
             for partition, marks in by_partition.items():
-                forgotten += sum(forget_marks(store, crawl, shape, partition, marks))
+                forgotten += sum(forget_marks(store, crawl, tiers, partition, marks))
                 done += len(marks)
                 progress(done)
     except BaseException:

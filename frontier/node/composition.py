@@ -114,7 +114,7 @@ class Whole(Reporting, Protocol):
     config: Config
     keys: CrawlKeys
     limits: Limits
-    allowance: HostConcurrency
+    host_concurrency: HostConcurrency
 
     async def archived(self) -> None:
         """Return when what was handed over is on disk, and in the journal."""
@@ -162,7 +162,7 @@ class Composition:
         self._owner, self._store, self._outage_retry = owner, store, outage_retry
         self._seen = seen_config(config)
         self.leases = Leases(
-            outage_retry.once,
+            outage_retry.call,
             node.keys,
             config.node_id,
             ttl=ttl,
@@ -179,7 +179,7 @@ class Composition:
         )
         member = Member(config.node_id, config.node_weight)
         self.membership = Membership(
-            outage_retry.once, node.keys, member, config.partitions, ttl=ttl
+            outage_retry.call, node.keys, member, config.partitions, ttl=ttl
         )
         self._make_outbox(journal)
         self._make_shared()
@@ -188,7 +188,7 @@ class Composition:
         self._make_acks(journal)
         self._make_heartbeat()
         self._make_watchdog()
-        self._make_ending()
+        self._make_end_of_crawl()
 
     def _make_outbox(self, journal: Journaling) -> None:
         """What sends requests to the store, and those again that it has lost."""
@@ -213,7 +213,7 @@ class Composition:
     def _make_shared(self) -> None:
         """What the nodes of a crawl tell each other beside its queues."""
         config, outage_retry, keys = self._config, self._outage_retry, self._keys
-        self.starts = DeliveryMarks(outage_retry, keys)
+        self.delivery_marks = DeliveryMarks(outage_retry, keys)
         self.host_delays = HostDelays(outage_retry, keys)
         self.portions = Portions(outage_retry, keys, partitions=config.partitions)
         self.addresses = Addresses(outage_retry, keys)
@@ -231,7 +231,7 @@ class Composition:
         self.inbox = Inbox(
             self._context,
             process=self.claims.process,
-            allowance=self._node.allowance,
+            host_concurrency=self._node.host_concurrency,
             on_ready=self._owner.on_ready,
         )
         self.aside = self._outage_retry.aside = SettingAside(
@@ -276,10 +276,10 @@ class Composition:
                 on_allowed=self._owner.on_ready,
                 on_limit=self._node.on_limit,
             )
-        self.budget: SeenMemoryLimit | None = None
+        self.memory_limit: SeenMemoryLimit | None = None
         """Who looks after the memory of the sets, if there is a limit."""
         if config.seen_set_max_bytes:
-            self.budget = SeenMemoryLimit(
+            self.memory_limit = SeenMemoryLimit(
                 self._outage_retry,
                 self._keys,
                 self.leases,
@@ -352,11 +352,11 @@ class Composition:
                 process=self.claims.key,
             )
 
-    def _make_ending(self) -> None:
+    def _make_end_of_crawl(self) -> None:
         self.fetched = Fetched(
-            self._outage_retry.run, self._keys, self._config.partitions
+            self._outage_retry.retry, self._keys, self._config.partitions
         )
-        self.ending = EndOfCrawl(
+        self.end_of_crawl = EndOfCrawl(
             self._context,
             self.inbox,
             idle=self._node.is_idle,
@@ -372,7 +372,7 @@ class Composition:
         self.restoring.look(closed=True)
 
     def _on_acked(self, done: list[Reservation]) -> None:
-        self.starts.end(done)
+        self.delivery_marks.end(done)
         if self.quotas is not None:
             self.quotas.settle(done)
         if self.spending is not None:
@@ -381,7 +381,7 @@ class Composition:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
-        loops += [self.heartbeat.run, self.heartbeat.renew, self.starts.run]
+        loops += [self.heartbeat.run, self.heartbeat.renew, self.delivery_marks.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
         loops += [self.restoring.run, self.portions.run]
         if self.watchdog is not None:
@@ -394,8 +394,8 @@ class Composition:
                 loops.append(SingleHostWarning(self.membership, self.inbox).run)
         if self.spending is not None:
             loops.append(self.spending.run)
-        if self.budget is not None:
-            loops.append(self.budget.run)
+        if self.memory_limit is not None:
+            loops.append(self.memory_limit.run)
         if not self._config.keep_alive:
-            loops.append(self.ending.run)
+            loops.append(self.end_of_crawl.run)
         return loops

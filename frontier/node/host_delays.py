@@ -57,7 +57,7 @@ class HostDelays:
             for (partition, token), delays in sent.items()
         ]
         for lease, reply in zip(
-            sent, await self._outage_retry.parts(calls), strict=True
+            sent, await self._outage_retry.partial(calls), strict=True
         ):
             if isinstance(reply, StoreUnavailable):  # the others' are not held up
                 self._sent[lease] = {**sent[lease], **self._sent[lease]}

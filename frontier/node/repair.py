@@ -123,7 +123,7 @@ class Repair:
         crawl = stored_crawl(store, namespace, crawl_id)
         self._keys, self._state = crawl.keys, crawl.state
         self.partitions = crawl.config.partitions
-        self._shape: SeenConfig = seen_config(crawl.config)
+        self._tiers: SeenConfig = seen_config(crawl.config)
         self.outcome = Repaired(crawl_id)
 
     def run(
@@ -142,7 +142,7 @@ class Repair:
         for number in chosen or range(self.partitions):
             keys = self._keys.partition(number)
             faults = [
-                Fault(*one) for one in drive(self._store, look(keys, self._shape))
+                Fault(*one) for one in drive(self._store, look(keys, self._tiers))
             ]
             if faults or number in aside:
                 harmed[number] = faults or faults_of(aside[number])
@@ -308,7 +308,7 @@ class Repair:
     def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
         """Tell the layout of the seen-set by what the set itself has."""
         start = keys.tag + ":"
-        space, shape = self._shape.space, self._shape
+        space, tiers = self._tiers.space, self._tiers
         buckets: dict[int, dict[int, str]] = defaultdict(dict)
         blooms = 0
         for name in names:
@@ -339,7 +339,7 @@ class Repair:
             for place, moved in wrong.items():
                 self._store.call(Call.command("SADD", keys.bucket(era, place), *moved))
                 self._store.call(Call.command("SREM", name, *moved))
-        last = shape.generation(blooms - 1).capacity if blooms else 0
+        last = tiers.generation(blooms - 1).capacity if blooms else 0
         self._store.call(Call.command("DEL", keys.seen))
         fields = ("buckets", total, "count", count, "blooms", blooms, "last", last)
         if here or blooms:
@@ -350,9 +350,9 @@ class Repair:
 
     def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
         """Have as many buckets as so many URLs are to have."""
-        wanted = self._shape.space.wanted(layout.count)
-        if self._shape.has_set and wanted > layout.buckets:
-            self._store.call(grow_call(keys, self._shape, layout, wanted))
+        wanted = self._tiers.space.wanted(layout.count)
+        if self._tiers.has_set and wanted > layout.buckets:
+            self._store.call(grow_call(keys, self._tiers, layout, wanted))
 
     def _queue_held(self, keys: PartitionKeys) -> bool:
         """Queue what is held, and return the partition; whether something was held."""
@@ -366,7 +366,7 @@ class Repair:
             pushes = [push for _, push in batch]
             done = None
             while done is None:
-                reply = self._store.call(push_call(keys, self._shape, layout, pushes))
+                reply = self._store.call(push_call(keys, self._tiers, layout, pushes))
                 try:
                     done = pushed(reply, pushes)
                 except LayoutStale as stale:

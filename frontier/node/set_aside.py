@@ -73,7 +73,7 @@ class SettingAside:
         keys: CrawlKeys,
         leases: Leases,
         inbox: Inbox,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         *,
         partitions: int,
         on_aside: Callable[[], None],
@@ -82,7 +82,7 @@ class SettingAside:
         self._keys = keys
         self._leases = leases
         self._inbox = inbox
-        self._shape = shape
+        self._tiers = tiers
         self._partitions = partitions
         self._on_aside = on_aside
 
@@ -105,7 +105,7 @@ class SettingAside:
     async def set_aside(self, partition: int, error: KeyDamaged) -> None:
         """Set *partition* aside, and lose what this node had of it."""
         keys = self._keys.partition(partition)
-        found = await self._run(look(keys, self._shape))
+        found = await self._run(look(keys, self._tiers))
         faults = _faults(keys, found, error)
         (is_new,) = await self._store.run([aside_call(keys, faults)])
         if any(fault.key == "reserved" for fault in faults):
@@ -166,11 +166,11 @@ class Holding:
     """
 
     def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+        self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
     ) -> None:
         self._store = store
         self._keys = keys
-        self._shape = shape
+        self._tiers = tiers
         self.faults: dict[int, Fault] = {}
         """The first fault of each partition that was found damaged."""
         self.held = 0
@@ -179,7 +179,7 @@ class Holding:
     def set_aside(self, partition: int, error: KeyDamaged) -> None:
         """Set *partition* aside, which *error* is about."""
         keys = self._keys.partition(partition)
-        faults = _faults(keys, drive(self._store, look(keys, self._shape)), error)
+        faults = _faults(keys, drive(self._store, look(keys, self._tiers)), error)
         self._store.call(aside_call(keys, faults))
         self.faults.setdefault(partition, faults[0])
 

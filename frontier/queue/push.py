@@ -125,7 +125,7 @@ class Pushed:
 
 def push_call(
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
@@ -135,13 +135,13 @@ def push_call(
     Or that makes room for them, where there is none: see `push_plan`. Without a *turn*
     it may be done twice if it is sent twice.
     """
-    (call,) = joined([push_plan(keys, shape, layout, pushes, turn)], alone=False)
+    (call,) = joined([push_plan(keys, tiers, layout, pushes, turn)], alone=False)
     return call
 
 
 def push_plan(
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
@@ -153,28 +153,28 @@ def push_plan(
     of a push that was planned with another than the current one.
     """
     modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
-    space, urls = shape.space, len(marks)
+    space, urls = tiers.space, len(marks)
     total = layout.buckets or space.groups
-    wanted = space.wanted(layout.count + urls) if shape.has_set else total
-    begins = shape.has_bloom and shape.is_full(layout, urls)
+    wanted = space.wanted(layout.count + urls) if tiers.has_set else total
+    begins = tiers.has_bloom and tiers.is_full(layout, urls)
     if wanted > total or begins:
-        return grow_plan(keys, shape, layout, wanted, urls, begins=begins)
+        return grow_plan(keys, tiers, layout, wanted, urls, begins=begins)
     made = _Keys(keys, layout.era)
-    filters = shape.filters(layout)
+    filters = tiers.filters(layout)
     made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
     made.names += [keys.bloom(number) for number in range(len(filters))]
     texts: Sequence[str] = ()
     members: Sequence[str] = ()
     places: Sequence[int] = ()
     room = [NO_LIMIT, NO_LIMIT]
-    if shape.has_set:
+    if tiers.has_set:
         room[0] = space.room(total)
         places = made.buckets(space.numbers(marks, total))
-        if shape.set_bits != 64:
+        if tiers.set_bits != 64:
             members = [str(space.member(space.entry(mark))) for mark in marks]
-    if filters and not shape.native:
-        room[1] = shape.generation(layout.blooms - 1).capacity
-    if shape.has_set or shape.has_bloom:
+    if filters and not tiers.native:
+        room[1] = tiers.generation(layout.blooms - 1).capacity
+    if tiers.has_set or tiers.has_bloom:
         texts = [str(mark) for mark in marks]
     lists, targets = made.lists(queues, priorities)
     known = (total, layout.blooms, layout.era)
@@ -186,7 +186,7 @@ def push_plan(
 
 def grow_plan(
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     layout: SeenLayout,
     total: int,
     urls: int = 0,
@@ -198,7 +198,7 @@ def grow_plan(
     If it *begins* a Bloom generation, that is for more URLs, too. The reply is for
     `grown`.
     """
-    made, space = _Keys(keys, layout.era), shape.space
+    made, space = _Keys(keys, layout.era), tiers.space
     known = layout.buckets or space.groups
     made.names += [keys.counts, keys.seen]
     splits = [
@@ -210,19 +210,19 @@ def grow_plan(
         made.names.append(keys.bloom(layout.blooms))
         # A filter of the server's grows by itself: each part has half the error
         # of the one before, and the first has half of what is asked.
-        generation = (0, shape.first, shape.error_rate)
-        if not shape.native:
-            generation = (shape.generation(layout.blooms).bits,)
+        generation = (0, tiers.first, tiers.error_rate)
+        if not tiers.native:
+            generation = (tiers.generation(layout.blooms).bits,)
     at = (known, layout.blooms, layout.era)
     head = (len(made.names), keys.born, at, space.groups)
     return Plan(SEEN_GROW, made.names, _pack((*head, splits, generation)), urls)
 
 
 def grow_call(
-    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, total: int
+    keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, total: int
 ) -> Call:
     """The call that gives a partition's set *total* buckets; see `grown`."""
-    (call,) = joined([grow_plan(keys, shape, layout, total)], alone=False)
+    (call,) = joined([grow_plan(keys, tiers, layout, total)], alone=False)
     return call
 
 

@@ -51,12 +51,12 @@ class Pusher:
     def __init__(
         self,
         keys: CrawlKeys,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         clock: Callable[[], float] = time.monotonic,
         process: str = "",
     ) -> None:
         self._keys = keys
-        self._shape = shape
+        self._tiers = tiers
         self._clock = clock
         self._layouts: dict[int, SeenLayout] = {}
         self._last = 0
@@ -71,7 +71,7 @@ class Pusher:
         turn = Turn(self.process, self._last + 1, before)
         layout = self._layouts.get(partition, EMPTY)
         keys = self._keys.partition(partition)
-        plan = push_plan(keys, self._shape, layout, pushes, turn)
+        plan = push_plan(keys, self._tiers, layout, pushes, turn)
         if plan.script is QUEUE_PUSH:
             self._sent[partition], self._last = turn, turn.number
         return plan
@@ -88,7 +88,7 @@ class Pusher:
         try:
             done = pushed_one(reply, pushes)
         except LayoutStale as stale:
-            if not self._shape.allows(stale.layout):
+            if not self._tiers.allows(stale.layout):
                 reason = "its numbers do not fit each other"
                 key = self._keys.partition(partition).seen
                 raise KeyDamaged("", key, reason) from None

@@ -102,12 +102,12 @@ class Seeder:
     """Pushes seeds to their partitions, many per round trip, and waits for it."""
 
     def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+        self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
     ) -> None:
         self._store = store
         self._keys = keys
-        self._pusher = Pusher(keys, shape)
-        self.holding = Holding(store, keys, shape)
+        self._pusher = Pusher(keys, tiers)
+        self.holding = Holding(store, keys, tiers)
         """What became of damaged partitions."""
         self.queued = 0
         """Seeds that were new."""

@@ -107,7 +107,7 @@ class BlockingSeenTest:
         self._config = config
         self._settings = settings
         self._spider = spider
-        self._shape = seen_config(config)
+        self._tiers = seen_config(config)
         self._layouts: dict[int, SeenLayout] = {}
         self._keys: CrawlKeys | None = None
         self._embedded: EmbeddedStore | None = None
@@ -133,7 +133,7 @@ class BlockingSeenTest:
             self._config = settled(
                 self._config, server_has_filters=_has_filters(self._store)
             )
-            self._shape = seen_config(self._config)
+            self._tiers = seen_config(self._config)
             self._keys = self._enter(self._store)
         except BaseException:
             self.close()
@@ -158,7 +158,7 @@ class BlockingSeenTest:
             StoreUnavailable: It has not answered for `PATIENCE` seconds.
             StoreRefused: It answered with an error.
         """
-        if not (self._shape.has_bloom or self._shape.has_set):
+        if not (self._tiers.has_bloom or self._tiers.has_set):
             return NEW
         try:
             return self._ask(fingerprint)
@@ -214,7 +214,7 @@ class BlockingSeenTest:
         pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
         while True:
             layout = self._layouts.get(number, SeenLayout())
-            reply = store.call(push_call(keys, self._shape, layout, pushes))
+            reply = store.call(push_call(keys, self._tiers, layout, pushes))
             try:
                 done = pushed(reply, pushes)
             except LayoutStale as stale:

@@ -357,7 +357,7 @@ class Restoring:
         numbers = list(questions)
         for first in range(0, len(numbers), BATCH):
             some = numbers[first : first + BATCH]
-            replies = await self._outage_retry.run([questions[n] for n in some])
+            replies = await self._outage_retry.retry([questions[n] for n in some])
             journal.know(dict(zip(some, replies, strict=True)))
         pushes = journal.pushes()
         while some_pushes := await asyncio.to_thread(_taken, pushes):
