@@ -15,7 +15,6 @@ from scrapy.crawler import Crawler
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.lease import Leases
-from frontier.cluster.shared_settings import seen_config
 from frontier.node.context import NodeContext
 from frontier.node.crawl_limits import Portions
 from frontier.node.inbox import Inbox
@@ -26,6 +25,7 @@ from frontier.queue.push import Push
 from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.blocking_test import Recent
+from frontier.seen.config import seen_config
 from frontier.session import session
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys

@@ -38,7 +38,7 @@ def check(
 ) -> None:
     """Say whether a crawl has seen a URL, and which tier says so."""
     from frontier.cli.project_urls import Identities
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.seen.seen_set import look
 
     with place.connected() as store:
@@ -101,7 +101,8 @@ def export_file(
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
     from frontier.cli.project_urls import require_project_of
-    from frontier.cluster.shared_settings import FINGERPRINTER, seen_config
+    from frontier.cluster.shared_settings import FINGERPRINTER
+    from frontier.seen.config import seen_config
     from frontier.seen.export.transfer import export
 
     with place.connected() as store:
@@ -127,7 +128,7 @@ def import_file(
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
     from frontier.cli.project_urls import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.seen.export.transfer import Import
     from frontier.store.keys import CrawlKeys
 
@@ -170,7 +171,7 @@ def _plan_to_forget(
     by_partition: dict[int, list[int]],
     urls: int,
 ) -> _Forgetting:
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.status.seen_tiers import members
 
     tiers = seen_config(crawl.config)
@@ -215,7 +216,7 @@ def _require_consent(said: dict[str, Any], *, yes: bool, as_json: bool) -> None:
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
 ) -> int:
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.seen.seen_set import forget as forget_marks
 
     tiers, forgotten, done = seen_config(crawl.config), 0, 0

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import StoreUnavailable
 from frontier.files import mode_of
 from frontier.model import Member
@@ -32,8 +31,8 @@ from frontier.node.crawl_limits import Portions, Spending
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_delays import HostDelays
 from frontier.node.host_ips import Addresses
+from frontier.node.host_politeness import HostDelays, SingleHostWarning
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.journal.restoring import Restoring
@@ -41,9 +40,9 @@ from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
-from frontier.node.single_host_warning import SingleHostWarning
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
+from frontier.seen.config import seen_config
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
 from frontier.store.client import given
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.node.crawl_limits import Limits
-    from frontier.node.host_concurrency import HostConcurrency
+    from frontier.node.host_politeness import HostConcurrency
     from frontier.node.journal.writer import Journaling
     from frontier.node.loops import Owner
     from frontier.queue.push import Push
@@ -141,7 +140,7 @@ class Whole(Reporting, Protocol):
 def answer_time(lease_ttl: float) -> float:
     """Seconds that a server has to answer: a lease is renewed before it ends.
 
-    More than it may wait for copies of a write, see `frontier.store.copies`.
+    More than it may wait for copies of a write, see `frontier.store.calls`.
     """
     return min(5.0, max(2.5, lease_ttl / 3))
 
@@ -235,12 +234,10 @@ class Composition:
             on_ready=self._owner.on_ready,
         )
         self.aside = self._outage_retry.aside = SettingAside(
+            self._context,
             self._store,
-            self._keys,
-            self.leases,
             self.inbox,
             self._seen,
-            partitions=config.partitions,
             on_aside=self._node.on_aside,
         )
         self._store.on_damaged = self.aside.answer
@@ -317,12 +314,10 @@ class Composition:
     def _make_heartbeat(self) -> None:
         """What keeps the node's place and its leases, also after a failover."""
         self._failover = Failover(
+            self._context,
             self._store,
-            self._keys,
-            self.leases,
             self.inbox,
             self.outbox,
-            order=self._config.order,
             on_forgotten=self._owner.on_forgotten,
         )
         self._outage_retry.on_change(self._examine)
@@ -391,7 +386,10 @@ class Composition:
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.host_delays.run)
             if self._config.host_shards == 1:
-                loops.append(SingleHostWarning(self.membership, self.inbox).run)
+                warning = SingleHostWarning(
+                    lambda: self.membership.nodes, self.inbox.ready_by_key
+                )
+                loops.append(warning.run)
         if self.spending is not None:
             loops.append(self.spending.run)
         if self.memory_limit is not None:

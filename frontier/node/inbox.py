@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
-    from frontier.node.host_concurrency import HostConcurrency
+    from frontier.node.host_politeness import HostConcurrency
     from frontier.node.host_quotas import Quotas
 
 logger = logging.getLogger(__name__)

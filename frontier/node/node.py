@@ -36,14 +36,14 @@ from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer, answer_time
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
-from frontier.node.host_concurrency import Concurrency, HostConcurrency
+from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
 from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.push import Push
+from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
-from frontier.store.copies import Copies
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.seen_hash import seen_hash
 

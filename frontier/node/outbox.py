@@ -27,9 +27,9 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
-from frontier.queue.push import NEW, joined
-from frontier.queue.pusher import Pusher
+from frontier.queue.push import NEW, Pusher
 from frontier.seen.config import MAX_URLS
+from frontier.seen.planner import joined
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CrawlOpen
+from frontier.seen.config import seen_config
 from frontier.seen.state import partition_state, state_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_REMOVE

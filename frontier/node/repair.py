@@ -27,20 +27,19 @@ from frontier.cluster.set_aside import (
     faults_of,
     lease_calls,
 )
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
 from frontier.queue.priority import split_name
-from frontier.queue.push import grow_call, push_call, pushed, unheld
+from frontier.queue.push import push_call, pushed, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
+from frontier.seen.planner import grow_call
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
 from frontier.store.keys import CrawlKeys, number_in
-from frontier.store.scanning import scan
 from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ class Repair:
             self.outcome.removed.append(Fault("meta", reason))
         self._drop_spent()
         start = self._keys.meta().removesuffix("meta")
-        found = scan(self._store, _escaped(start) + "*")
+        found = self._store.scan(_escaped(start) + "*")
         for name in {key.decode("utf-8", "surrogateescape") for key in found}:
             what = name.removeprefix(start).partition(":")[0]
             if what in OF_THE_CRAWL:
@@ -198,7 +197,7 @@ class Repair:
         """The names of all keys of the *harmed* partitions."""
         found: dict[int, set[str]] = defaultdict(set)
         pattern = self._keys.partition(0).tag.removesuffix("0}")
-        for key in scan(self._store, _escaped(pattern) + "*"):
+        for key in self._store.scan(_escaped(pattern) + "*"):
             name = key.decode("utf-8", "surrogateescape")
             number = number_in(self._keys, name)
             if number is not None:

@@ -28,8 +28,8 @@ from frontier.store.scripts import PARTITION_SCAN
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from frontier.cluster.lease import Leases
     from frontier.errors import KeyDamaged
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore, Store
@@ -69,21 +69,19 @@ class SettingAside:
 
     def __init__(
         self,
+        context: NodeContext,
         store: Store,
-        keys: CrawlKeys,
-        leases: Leases,
         inbox: Inbox,
         tiers: SeenConfig,
         *,
-        partitions: int,
         on_aside: Callable[[], None],
     ) -> None:
         self._store = store
-        self._keys = keys
-        self._leases = leases
+        self._keys = context.keys
+        self._leases = context.leases
+        self._partitions = context.partitions
         self._inbox = inbox
         self._tiers = tiers
-        self._partitions = partitions
         self._on_aside = on_aside
 
     async def answer(self, call: Call, error: KeyDamaged) -> Any:

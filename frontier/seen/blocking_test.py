@@ -30,15 +30,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
-from frontier.cluster.shared_settings import (
-    FILTER_PROBE,
-    crawl_settings,
-    seen_config,
-    settled,
-)
+from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.queue.push import NEW, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore

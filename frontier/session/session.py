@@ -20,7 +20,7 @@ from twisted.logger import globalLogBeginner
 
 from frontier.errors import FrontierError, RunOver
 from frontier.node.crawl_limits import described, reason_of
-from frontier.node.host_concurrency import Concurrency
+from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (

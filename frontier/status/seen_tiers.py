@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.seen.capacity_plan import error_after, set_bytes
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import MAX_MEMBERS, checked_shape, layout_call, layout_of
 from frontier.seen.state import crawl_state, partition_state, state_call
 from frontier.store.client import Call

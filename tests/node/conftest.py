@@ -16,7 +16,7 @@ from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.context import NodeContext
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_concurrency import Concurrency
+from frontier.node.host_politeness import Concurrency
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending

@@ -28,16 +28,14 @@ def compare(parts):
     def forget():
         parts.forgotten += 1
 
-    setback = Failover(
+    failover = Failover(
+        parts.context,
         parts.store,
-        parts.keys,
-        parts.leases,
         parts.inbox,
         parts.outbox,
-        order=Order.BFS,
         on_forgotten=forget,
     )
-    parts.outage_retry.on_change(setback.examine)
+    parts.outage_retry.on_change(failover.examine)
     return parts
 
 

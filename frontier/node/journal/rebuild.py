@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
-from frontier.cluster.shared_settings import FILTER_PROBE, seen_config, settled
+from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.node.address_classes import TYPED
 from frontier.node.journal.entries import (
@@ -47,9 +47,9 @@ from frontier.node.set_aside import Holding
 from frontier.queue.damage import is_number
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
-from frontier.queue.push import FORCE, NEW, TEST, Push, joined
-from frontier.queue.pusher import Pusher
-from frontier.seen.config import MAX_URLS
+from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher
+from frontier.seen.config import MAX_URLS, seen_config
+from frontier.seen.planner import joined
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema

@@ -35,7 +35,7 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.files import mode_of_environment
-from frontier.queue.push import NEW, TEST, Push, grow_call, grown, push_call, pushed
+from frontier.queue.push import NEW, TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.export.file import (
     BITS,
@@ -46,6 +46,7 @@ from frontier.seen.export.file import (
     SeenFile,
     SeenFileWriter,
 )
+from frontier.seen.planner import grow_call, grown
 from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_of
 from frontier.settings.values import NAME
 from frontier.store.client import Call
