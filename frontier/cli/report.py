@@ -286,7 +286,9 @@ def _tiers(tiers: Tiers | None) -> Rows:
         if state.given_up:
             text += f"; {state.given_up:,} were given up to Bloom"
         rows.append(("Set", f"{text}; error {state.set_error:.1g}"))
-    if tiers.has_bloom:
+    if tiers.has_bloom and not state.generations:
+        rows.append(("Bloom", "nothing, until a set is given up"))
+    elif tiers.has_bloom:
         text = f"{state.bloom_urls:,} URLs at most, {state.bloom_fill:.0%} full"
         if not tiers.native:
             many = "generations" if state.generations > 1 else "generation"
@@ -299,7 +301,7 @@ def _tiers(tiers: Tiers | None) -> Rows:
         text = f"{later.urls:,} URLs at this pace"
         if tiers.has_set:
             text += f", set {decimal(later.set_bytes)}"
-        if tiers.has_bloom:
+        if state.generations:
             text += f", Bloom error {later.bloom_error:.1g}"
         rows.append((f"In {later.seconds / 3600:.0f} h", text))
     return rows

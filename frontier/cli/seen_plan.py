@@ -93,8 +93,8 @@ def _config(
 
 def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
     """All partitions alike, then all URLs in one."""
-    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.capacity_plan import forecast
+    from frontier.seen.config import seen_config
 
     shape, size = seen_config(config), config.seen_recent_size
     for partitions in dict.fromkeys((config.partitions, 1)):
@@ -104,8 +104,8 @@ def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
 
 
 def _draw(path: Path, config: Config, count: int) -> None:
-    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.capacity_plan import curve
+    from frontier.seen.config import seen_config
     from frontier.seen.state import draw
 
     rate, most = config.bloom_error_rate, count * 10
@@ -162,7 +162,8 @@ def _plan_text(
     yield Text()
     spread = f"alike in all {config.partitions} partitions"
     yield Text(f"URLs:   {spread}, or in one, as a single site's are")
-    yield Text("Bloom:  the bits of all filters that the partitions will have")
+    yield Text("Bloom:  the bits of all filters that the partitions will have; beside a")
+    yield Text("        set of 64 bits they are made when it is given up: not in store")
     yield Text(f"set:    8 bytes a URL, /32: 4; {BUCKET_BYTES} a bucket")
     if recent := max(row.recent_bytes for row in rows):
         each = f"{decimal(recent)} on each node, {decimal(recent * nodes)} on {nodes}"

@@ -57,7 +57,9 @@ class Forecast:
 
     @property
     def store_bytes(self) -> int:
-        """Memory of the shared tiers."""
+        """Memory of the shared tiers while no set is given up."""
+        if self.set_bits == 64:  # then its Bloom filters are made, not before
+            return self.set_bytes
         return self.bloom_bytes + self.set_bytes
 
 

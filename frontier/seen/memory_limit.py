@@ -11,7 +11,7 @@ What always holds:
     one. So whoever comes next goes on with the copy, too.
 3.  One node looks, the one that holds partition 0. If two think they do, the
     script lets one of them give up a set.
-4.  The largest sets go first, until a tenth of the budget is free.
+4.  The largest sets go first, until a tenth of the limit is free.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from frontier.queue.push import grow_plan, grown, joined
 from frontier.seen.config import SeenLayout
+from frontier.seen.planner import grow_plan, grown, joined
 from frontier.seen.seen_set import in_bloom
 from frontier.seen.state import crawl_state, partition_state, state_call
 from frontier.store.client import Call
@@ -43,7 +43,7 @@ INTERVAL = 2.0
 BATCH = 128
 """Partitions per round trip."""
 FREE = 0.1
-"""Share of the budget that is free after sets were given up."""
+"""Share of the limit that is free after sets were given up."""
 COPIED = 8
 """Buckets that are copied with one round trip; each takes the server a millisecond."""
 NO_ROOM = 2
@@ -60,7 +60,7 @@ class SeenMemoryLimit:
         outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         *,
         partitions: int,
         max_bytes: int,
@@ -68,7 +68,7 @@ class SeenMemoryLimit:
         self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
-        self._shape = shape
+        self._tiers = tiers
         self._partitions = partitions
         self._max_bytes = max_bytes
         self._warned = False
@@ -76,14 +76,14 @@ class SeenMemoryLimit:
         """As of the last look; ``None`` if this node never looked."""
 
     async def run(self) -> None:
-        """Keep to the budget, until cancelled."""
+        """Keep to the limit, until cancelled."""
         while True:
             if 0 in self._leases.held:
                 await self.look()
             await asyncio.sleep(INTERVAL)
 
     async def look(self) -> None:
-        """Give up what is above the budget, and delete what was given up."""
+        """Give up what is above the limit, and delete what was given up."""
         found = await self._states()
         total = sum(state.set_bytes for state in found.values())
         if total > self._max_bytes:
@@ -97,30 +97,30 @@ class SeenMemoryLimit:
         for number, state in found.items():
             if state.old is not None:
                 await self._delete(number, *state.old)
-        self.state = crawl_state(self._shape, list(found.values()))
+        self.state = crawl_state(self._tiers, list(found.values()))
 
     async def _states(self) -> dict[int, PartitionState]:
         found = {}
         for first in range(0, self._partitions, BATCH):
             numbers = range(first, min(first + BATCH, self._partitions))
             calls = [state_call(self._keys.partition(number)) for number in numbers]
-            replies = await self._outage_retry.run(calls)
+            replies = await self._outage_retry.retry(calls)
             for number, reply in zip(numbers, replies, strict=True):
-                state = partition_state(self._shape, reply)
+                state = partition_state(self._tiers, reply)
                 if state is not None:
                     found[number] = state
         return found
 
     async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
         layout, keys = state.layout, self._keys.partition(number)
-        copies = self._shape.fills_later and not layout.era
+        copies = self._tiers.fills_later and not layout.era
         if copies:
             layout = await self._copy(keys, layout, state.copied)
-        inside = in_bloom(self._shape, layout)
-        base = self._shape.space.groups
+        inside = in_bloom(self._tiers, layout)
+        base = self._tiers.space.groups
         args: list[Argument] = [state.layout.era, inside, base, int(copies)]
         call = Call.to(SEEN_GIVE_UP, [keys.seen], args)
-        (has_given_up,) = await self._outage_retry.run([call])
+        (has_given_up,) = await self._outage_retry.retry([call])
         if not has_given_up:  # its last set is not deleted yet, or it is done
             return state
         logger.info("the set of partition %d was given up (%d)", number, layout.count)
@@ -138,7 +138,7 @@ class SeenMemoryLimit:
         self, keys: PartitionKeys, layout: SeenLayout, copied: int
     ) -> SeenLayout:
         """Have all of a set in the Bloom tier; return the layout that it then has."""
-        era, base = layout.era, self._shape.space.groups
+        era, base = layout.era, self._tiers.space.groups
         while layout.era == era and copied < (layout.buckets or base):
             if not layout.blooms:
                 layout = await self._begin(keys, layout)
@@ -146,26 +146,26 @@ class SeenMemoryLimit:
             last = min(copied + COPIED, layout.buckets or base)
             numbers = range(copied, last)
             calls = [self._copy_call(keys, layout, number) for number in numbers]
-            replies = await self._outage_retry.run(calls)
+            replies = await self._outage_retry.retry(calls)
             layout, copied = SeenLayout(*replies[-1][1:6]), replies[-1][6]
             if any(code == NO_ROOM for code, *_ in replies):
                 layout = await self._begin(keys, layout)
         return layout
 
     def _copy_call(self, keys: PartitionKeys, layout: SeenLayout, number: int) -> Call:
-        made = self._shape.generation(layout.blooms - 1)
-        bits, hashes = (0, 0) if self._shape.native else (made.bits, made.hashes)
-        known = [number, layout.era, layout.blooms, self._shape.space.groups]
+        made = self._tiers.generation(layout.blooms - 1)
+        bits, hashes = (0, 0) if self._tiers.native else (made.bits, made.hashes)
+        known = [number, layout.era, layout.blooms, self._tiers.space.groups]
         names = [keys.seen, keys.bucket(layout.era, number)]
         names.append(keys.bloom(layout.blooms - 1))
         return Call.to(SEEN_COPY, names, [*known, bits, hashes, made.capacity])
 
     async def _begin(self, keys: PartitionKeys, layout: SeenLayout) -> SeenLayout:
         """Have another Bloom generation in a partition, unless it has grown already."""
-        buckets = layout.buckets or self._shape.space.groups
-        plan = grow_plan(keys, self._shape, layout, buckets, begins=True)
+        buckets = layout.buckets or self._tiers.space.groups
+        plan = grow_plan(keys, self._tiers, layout, buckets, begins=True)
         (call,) = joined([plan], alone=False)
-        (reply,) = await self._outage_retry.run([call])
+        (reply,) = await self._outage_retry.retry([call])
         return grown(reply)
 
     async def _delete(self, number: int, era: int, buckets: int) -> None:
@@ -173,8 +173,8 @@ class SeenMemoryLimit:
         for first in range(0, buckets, MAX_KEYS):
             last = min(first + MAX_KEYS, buckets)
             names = [keys.bucket(era, n) for n in range(first, last)]
-            await self._outage_retry.run([Call.command("UNLINK", *names)])
-        await self._outage_retry.run([Call.command("HDEL", keys.seen, "old")])
+            await self._outage_retry.retry([Call.command("UNLINK", *names)])
+        await self._outage_retry.retry([Call.command("HDEL", keys.seen, "old")])
 
     def _warn(self) -> None:
         if not self._warned:

@@ -7,11 +7,11 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.requests.stored_request import queue_key
 from frontier.seen.blocking_test import BlockingSeenTest
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -159,7 +159,7 @@ def test_check_tells_which_tier_has_a_url(frontier, here, open_crawl):
     new = frontier("seen", "check", "http://a.example/99", *here)
 
     said = json.loads(known.stdout)
-    assert (said["seen"], said["set"], said["bloom"]) == (True, True, True)
+    assert (said["seen"], said["set"], said["bloom"]) == (True, True, False)
     assert said["fingerprint"] == of_plain_get("http://a.example/7").hex()
     assert (said["queue_key"], said["decided_by"]) == ("a.example", "set")
     assert said["partition"] == partition_of("a.example", 16)
@@ -188,7 +188,7 @@ def test_forget_makes_urls_new_again(frontier, here, open_crawl, tmp_path):
     said = json.loads(several.stdout)
     assert (said["urls"], said["forgotten"], said["not_in_the_set"]) == (3, 2, 1)
     said = json.loads(check.stdout)
-    assert (said["seen"], said["set"], said["bloom"]) == (False, False, True)
+    assert (said["seen"], said["set"], said["bloom"]) == (False, False, False)
 
 
 def test_forget_tells_its_plan_and_does_nothing_unless_told_to(
@@ -347,7 +347,7 @@ def test_what_a_duplicate_filter_alone_saw_is_checked_and_forgotten(
     check = frontier("seen", "check", urls[7], "--crawl", "alone", *here, "--json")
 
     said = json.loads(known.stdout)
-    assert (said["seen"], said["set"], said["bloom"]) == (True, True, True)
+    assert (said["seen"], said["set"], said["bloom"]) == (True, True, False)
     assert said["queue_key"] == said["fingerprint"] == of_plain_get(urls[7]).hex()
     assert said["partition"] == partition_of(said["fingerprint"], 16)
     assert "no, as the set says" in new.stdout

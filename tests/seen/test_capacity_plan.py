@@ -130,7 +130,7 @@ def test_a_plan_has_the_bytes_of_all_generations():
     assert [g.capacity for g in spread.generations] == [1_000, 4_000]
     assert spread.bloom_bytes == sum(-(-g.bits // 8) for g in spread.generations) * 100
     assert spread.set_bytes == 100 * (8 * 4_000 + 20 * BUCKET_BYTES)
-    assert spread.store_bytes == spread.bloom_bytes + spread.set_bytes
+    assert spread.store_bytes == spread.set_bytes
     assert spread.recent_bytes == 1_500
     assert len(single.generations) == 6
     assert (single.one_partition, single.set_bytes, single.recent_bytes) == (True, 0, 0)

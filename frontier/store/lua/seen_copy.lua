@@ -14,8 +14,10 @@
 --
 -- Buckets are copied in the order of their numbers, and `copied` counts them: a split
 -- moves members to a bucket that comes later. What is pushed meanwhile is written to
--- both. Returns {code, buckets, count, blooms, last, era, copied}. The code is 1; or 0,
--- and nothing was done, as the bucket is not the next one or the seen-set has another
+-- both.
+--
+-- Returns {code, buckets, count, blooms, last, era, copied}. The code is 1; or 0, and
+-- nothing was done, as the bucket is not the next one or the seen-set has another
 -- layout; or 2, and nothing was done, as the generation has no room for the bucket.
 
 local names = {'buckets', 'count', 'blooms', 'last', 'era', 'copied'}

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CannotCarry, SeenFileMismatch
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
 from frontier.seen.export.transfer import Import, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
@@ -118,7 +118,8 @@ def test_a_set_can_be_put_into_filters_and_into_short_sets(make, tmp_path):
 
 
 def test_what_was_given_up_is_carried_over_by_its_filters(make, tmp_path):
-    old, new = make("old"), make("new")
+    # Of a set of 32 bits Bloom has all from the beginning.
+    old, new = (make(name, FRONTIER_SEEN_SET_BITS=32) for name in ("old", "new"))
     old.push(0, 3_000)
     old.give_up(1)
     old.push(3_000, 4_000)
