@@ -12,7 +12,7 @@ from frontier.dedupe.digest import digest_of, sha256_hex
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import Original
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.collection.indexer import Indexer
 from tests.collection.samples import (
     digest,
@@ -356,7 +356,7 @@ def test_what_a_crawl_log_says_was_not_stored_is_no_original(
 @pytest.fixture
 def warc(tmp_path):
     """A WARC file with three originals and a revisit of the first."""
-    writer = WarcWriter(tmp_path, "old", "node", 10**9, {}, lambda: NOON)
+    writer = WarcWriter(WarcConfig(tmp_path, "old", "node"), lambda: NOON)
     for number in (1, 2, 3):
         exchange = an_exchange(url=f"http://a/{number}", body=b"%d" % number * 1000)
         stored = writer.append(exchange, sha256_hex(exchange.response_body))
