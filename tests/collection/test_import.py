@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import shutil
 
 import pytest
@@ -396,8 +397,16 @@ def test_a_warc_file_that_is_cut_off_is_named(index, warc, cut):
 
     done = index.put(warc, crawl_id="old")
 
-    assert "cut off or damaged after byte" in done.broken[0]
+    assert re.search(r"the last record is cut off at byte \d", done.broken[0])
     assert set(index.everything()) == {"allcounts"}
+
+
+def test_records_that_share_a_gzip_member_are_refused(index, warc):
+    warc.write_bytes(gzip.compress(gzip.decompress(warc.read_bytes())))
+
+    done = index.put(warc, crawl_id="old")
+
+    assert "records share a gzip member (try warcio recompress" in done.broken[0]
 
 
 def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):
