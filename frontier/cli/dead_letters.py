@@ -88,8 +88,8 @@ def requeue(
             # As for seeds: the crawl must not end while they are on their way.
             lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
             lock.hold(0)
-            count, risen = revive(store, keys, chosen)
-            tell_holders(store, keys, risen)
+            count, became_ready = revive(store, keys, chosen)
+            tell_holders(store, keys, became_ready)
             lock.done()
             revived += count
             if not count or not left:

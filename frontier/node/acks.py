@@ -84,7 +84,7 @@ class DeliveryMarks:
             marks += [(p, ids, False) for p, ids in ended.items()]
             calls = [self._call(*one) for one in marks]
             for one, reply in zip(
-                marks, await self._outage_retry.parts(calls), strict=True
+                marks, await self._outage_retry.partial(calls), strict=True
             ):
                 if isinstance(reply, StoreUnavailable):
                     self._put_back(*one)
@@ -161,10 +161,10 @@ class Acks:
     async def bury(self, reservation: Reservation, reason: str) -> None:
         """Move *reservation* to the dead letter."""
         keys = self._keys.partition(reservation.lease.partition)
-        await self._outage_retry.run([bury_call(keys, reservation, reason)])
+        await self._outage_retry.retry([bury_call(keys, reservation, reason)])
         self._on_ended([reservation])
         self._inbox.finish(reservation)
-        self._inbox.settle(reservation)
+        self._inbox.forget(reservation)
         self._on_acked([reservation])
 
     async def run(self) -> None:
@@ -202,21 +202,21 @@ class Acks:
             calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:
-            replies = await self._outage_retry.run([call for _, call in asked])
+            replies = await self._outage_retry.retry([call for _, call in asked])
             refused = []
             for (lease, call), reply in zip(asked, replies, strict=True):
                 try:
                     self.acked += acked(reply, lease)
                 except LeaseLost:
                     refused.append((lease, call))
-            kept = await self._leases.kept(lease for lease, _ in refused)
+            kept = await self._leases.renew_refused(lease for lease, _ in refused)
             asked = []  # again, of a lease that had ended and came back
             for lease, call in refused:
                 if (lease.partition, lease.token) in kept:
                     asked.append((lease, call))
                 elif (lease.partition, lease.token) not in lost:
                     lost.add((lease.partition, lease.token))
-                    self._inbox.lose(lease)
+                    self._inbox.lose_all([lease])
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
@@ -227,7 +227,7 @@ class Acks:
             [r for k, group in groups.items() if k not in lost for r in group]
         )
         for reservation in completed:
-            self._inbox.settle(reservation)
+            self._inbox.forget(reservation)
         self._on_acked(completed)
 
 

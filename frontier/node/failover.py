@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from frontier.cluster.lease import Leases
-    from frontier.model import Lease, Order
+    from frontier.model import Lease
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
     from frontier.store.client import Store
-    from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
 
@@ -57,21 +56,19 @@ class Failover:
 
     def __init__(
         self,
+        context: NodeContext,
         store: Store,
-        keys: CrawlKeys,
-        leases: Leases,
         inbox: Inbox,
         outbox: Outbox,
         *,
-        order: Order,
         on_forgotten: Callable[[], None],
     ) -> None:
         self._store = store
-        self._keys = keys
-        self._leases = leases
+        self._keys = context.keys
+        self._leases = context.leases
+        self._order = context.order
         self._inbox = inbox
         self._outbox = outbox
-        self._order = order
         self._on_forgotten = on_forgotten
 
     async def examine(self) -> None:
@@ -116,7 +113,7 @@ class Failover:
         started = [len(self._inbox.lose(lease)) for lease in held]
         for lease in held:
             self._leases.forget(lease)
-        again, gone = self._outbox.repeat(forgotten)
+        again, gone = self._outbox.resend(forgotten)
         self._on_forgotten()
         logger.warning(
             "the store at %s has forgotten its last writes, in %d partitions that this "
@@ -159,7 +156,7 @@ class Failover:
             await self._ask(
                 requeue_calls(keys, lease, self._order, unknown, delivered=False)
             )
-            self._inbox.learn(lease.partition, {queue for _, queue in unknown})
+            self._inbox.note_ready(lease.partition, {queue for _, queue in unknown})
 
     async def _ask(self, calls: Sequence[Call]) -> list[Any]:
         replies: list[Any] = []

@@ -14,7 +14,7 @@ def started(parts, start, new_push, until):
             url = b"%d" % partition
             await node.push(partition, new_push(url, f"{partition}.example"))
         await node.leases.acquire(partitions)
-        await node.inbox.look(partitions)
+        await node.inbox.load_queues(partitions)
         await until(lambda: len(node.inbox) == len(partitions))
         taken = [node.inbox.take() for _ in partitions]
         return node, sorted(taken, key=lambda r: r.lease.partition)
@@ -86,7 +86,9 @@ async def test_an_archive_that_fails_keeps_everything_reserved(started):
     assert (await node.scan(0)).reserved == 1
 
 
-async def test_a_lost_lease_costs_no_other_partition_its_acks(started, db, crawl):
+async def test_a_lost_lease_costs_no_other_partition_its_acks(
+    started, db, crawl, caplog
+):
     node, taken = await started(0, 1, 2)
     db("HSET", crawl.partition(1).lease, "token", 1)  # a rival has it
     for reservation in taken:
@@ -97,6 +99,7 @@ async def test_a_lost_lease_costs_no_other_partition_its_acks(started, db, crawl
     assert sorted(node.leases.held) == [0, 2]
     assert (await node.scan(1)).reserved == 1
     assert not node.inbox.open
+    assert caplog.text.count("the leases on 1 partitions are lost (1); 1 requests") == 1
 
 
 async def test_a_lease_that_has_ended_and_comes_back_costs_no_ack(started, db, crawl):
@@ -113,7 +116,7 @@ async def test_a_lease_that_has_ended_and_comes_back_costs_no_ack(started, db, c
 async def test_what_is_acked_makes_room_for_its_key(started, until, new_push):
     node, (taken,) = await started(0)
     await node.push(0, *(new_push(b"x%d" % n, "0.example") for n in range(20)))
-    node.inbox.learn(0, ["0:0.example"])
+    node.inbox.note_ready(0, ["0:0.example"])
     await until(lambda: len(node.inbox) == 7)  # the cap is 8, one is under way
 
     node.acks.complete(taken)
@@ -137,7 +140,7 @@ async def test_an_ack_whose_reply_is_lost_is_one_ack(
         start(node.outbox.run(), node.inbox.run())
         await node.push(0, new_push(b"1"))
         await node.leases.acquire([0])
-        await node.inbox.look([0])
+        await node.inbox.load_queues([0])
         await until(lambda: len(node.inbox))
         taken = node.inbox.take()
         node.inbox.stopped = True

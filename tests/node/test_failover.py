@@ -28,16 +28,14 @@ def compare(parts):
     def forget():
         parts.forgotten += 1
 
-    setback = Failover(
+    failover = Failover(
+        parts.context,
         parts.store,
-        parts.keys,
-        parts.leases,
         parts.inbox,
         parts.outbox,
-        order=Order.BFS,
         on_forgotten=forget,
     )
-    parts.outage_retry.on_change(setback.examine)
+    parts.outage_retry.on_change(failover.examine)
     return parts
 
 
@@ -55,7 +53,7 @@ def node(parts_on, connect, own_server, start):
         start(a.outbox.run(), a.inbox.run())
         await a.heartbeat.beat()
         await a.push(PARTITION, *pushes)
-        a.inbox.learn(PARTITION, {"0:a.example"})
+        a.inbox.note_ready(PARTITION, {"0:a.example"})
 
     a.go = go
     return a
@@ -83,7 +81,9 @@ async def test_a_push_that_is_forgotten_is_not_counted_on(
     await node.heartbeat.beat()
     assert node.leases.held[PARTITION].token > token
     await node.outbox.flush()
-    node.inbox.learn(PARTITION, {"0:a.example"})  # a node does that with its verdicts
+    node.inbox.note_ready(
+        PARTITION, {"0:a.example"}
+    )  # a node does that with its verdicts
     found = set()
     while len(found) < 2:
         found.add((await until(node.inbox.take, "a page")).item)
@@ -103,7 +103,7 @@ async def test_what_an_acked_page_led_to_is_pushed_again(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await node.outbox.flush()
     assert await node.items(PARTITION) == [b"0" + url for url in URLS[1:3]]
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
@@ -118,12 +118,12 @@ async def test_a_reservation_that_is_forgotten_is_given_up(
     await node.store.call(Call.command("SAVE"))
     assert node.inbox.take()
     assert node.inbox.take()
-    node.inbox.learn(PARTITION, {"0:a.example"})
+    node.inbox.note_ready(PARTITION, {"0:a.example"})
     await until(lambda: len(node.inbox) == 2)
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     assert node.forgotten == 1
     await node.heartbeat.beat()
     scan = await node.scan(PARTITION)
@@ -141,7 +141,7 @@ async def test_an_ack_that_is_forgotten_is_found(node, own_server, new_push, unt
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     assert node.forgotten == 0
     assert node.leases.held[PARTITION].token == token
     again = await until(node.inbox.take, "the page, again")
@@ -180,7 +180,7 @@ async def test_a_push_that_is_forgotten_is_found_whoever_pushed_since(
 
     # As many new URLs as were forgotten, before A compares: no count tells.
     await b.push(PARTITION, *(new_push(b"https://b.example/%d" % n) for n in range(3)))
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await node.outbox.flush()
 
     assert node.forgotten == 1
@@ -200,7 +200,7 @@ async def test_what_others_pushed_since_is_no_reason_to_give_anything_up(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await b.push(PARTITION, *map(new_push, URLS[4:]))
     await b.outbox.flush()
 
@@ -223,7 +223,7 @@ async def test_only_what_is_forgotten_is_pushed_again(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await node.outbox.flush()
     await node.heartbeat.beat()  # takes the partition again, with what was in it
 
@@ -252,7 +252,7 @@ async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, 
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
 
     assert node.forgotten == 0
     scan = await node.scan(PARTITION)
@@ -323,7 +323,7 @@ async def test_a_primary_that_was_a_replica_for_a_while_is_another(
     start(node.outbox.run(), node.inbox.run())
     await node.heartbeat.beat()
     await node.push(PARTITION, new_push(URLS[0]))
-    node.inbox.learn(PARTITION, {"0:a.example"})
+    node.inbox.note_ready(PARTITION, {"0:a.example"})
     page = await until(node.inbox.take, "a page")
     node.inbox.stopped = True
     follow(other, primary)

@@ -18,10 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import StoreUnavailable
 from frontier.queue.push import FORCE, MARK, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
@@ -180,13 +179,13 @@ def compare(stores, tiers, capacity, batches):
         judge.check(some, [TEST] * len(some), clients[-1].push(some))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(clients=1))
 def test_one_client_is_told_what_a_set_would_tell(stores, tiers, capacity, batches):
     compare(stores[:1], tiers, capacity, batches)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(CLIENTS))
 def test_by_turns_eight_clients_are_told_the_same(stores, tiers, capacity, batches):
     compare(stores, tiers, capacity, batches)
@@ -287,7 +286,7 @@ def queued(store, crawl):
     return [int(item) for item in items]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     st.sampled_from(EXACT),
     batches(CLIENTS, 2, 8),

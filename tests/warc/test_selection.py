@@ -39,7 +39,9 @@ def test_a_mime_type_is_that_of_the_head():
     assert mime_of(b"HTTP/1.1 200 OK\r\n\r\n") == ""
 
 
-@pytest.mark.parametrize("rules", [["url:(a+)+b"], ["url:a*a*a*a*b"], ["url:a*b"] * 99])
+@pytest.mark.parametrize(
+    "rules", [["url:(a+)+b"], ["url:a*a*a*a*b"], ["url:a*a*b"] * 9]
+)
 def test_expressions_that_take_too_long_for_a_url_are_refused(rules):
     for given in ((rules, []), ([], rules)):
         with pytest.raises(ConfigurationError, match="FRONTIER_WARC_INCLUDE"):
