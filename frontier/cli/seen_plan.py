@@ -162,8 +162,8 @@ def _plan_text(
     yield Text()
     spread = f"alike in all {config.partitions} partitions"
     yield Text(f"URLs:   {spread}, or in one, as a single site's are")
-    yield Text("Bloom:  the bits of all filters that the partitions will have; beside a")
-    yield Text("        set of 64 bits they are made when it is given up: not in store")
+    yield Text("Bloom:  the bits of all filters of the partitions; beside a set of 64")
+    yield Text("        bits they are made when it is given up, and store is without")
     yield Text(f"set:    8 bytes a URL, /32: 4; {BUCKET_BYTES} a bucket")
     if recent := max(row.recent_bytes for row in rows):
         each = f"{decimal(recent)} on each node, {decimal(recent * nodes)} on {nodes}"
