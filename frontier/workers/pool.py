@@ -42,6 +42,8 @@ may let a page read it."""
 PATIENCE = 6.0
 """Limits of CPU time after which a worker that says nothing is given up, by
 the clock: it is stopped, or the machine has little to spare."""
+LEAST_WAIT = 15.0
+"""Seconds at least: on a busy machine a worker may wait that long for its turn."""
 GRACE = 2.0
 """Seconds for what it said while this node was stopped itself."""
 PIECE = 256 * 1024
@@ -164,7 +166,7 @@ class _Worker:
 
     @property
     def _limit(self) -> float:
-        return self._seconds * PATIENCE
+        return max(self._seconds * PATIENCE, LEAST_WAIT)
 
     @property
     def alive(self) -> bool:

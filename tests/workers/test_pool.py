@@ -186,6 +186,7 @@ def test_a_worker_that_says_nothing_is_given_up(monkeypatch):
             await links_of(pool)
             os.kill(pool.pids[0], signal.SIGSTOP)
             monkeypatch.setattr(pools, "PATIENCE", 0.01)
+            monkeypatch.setattr(pools, "LEAST_WAIT", 0.0)
             monkeypatch.setattr(pools, "GRACE", 0.05)
             with pytest.raises(WorkerFailed, match=r"was not done after 0\.6 s"):
                 await links_of(pool)
