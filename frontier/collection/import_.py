@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  Lines of a source, their counts, and how far its import is change in one step
-    of the store. So an import may be killed anywhere and repeated, also by two
+1.  One step of the store changes lines of a source, their counts, and the progress of
+    the import. So an import may be killed anywhere and repeated, also by two processes
     at once: nothing is counted twice, and nothing is left out.
 2.  A source is read to its end before anything of it is in the index.
 3.  The WACZ index of a capture is the place of its file in the crawl's list; it
@@ -14,8 +14,8 @@ What always holds:
 
 The sources that wait to be imported, in the store.
 
-An entry is there from before its import begins until it is in the index, or was
-found to be broken. It only tells people, and the next import, what is left.
+An entry is added before its import begins, and removed when the source is in the index
+or was found to be broken. It only shows people, and the next import, what is left.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ What always holds:
 
 1.  A manifest does not choose which files of this machine are read: the paths in
     it lead to files below one directory, those in one from the network nowhere.
-2.  One entry that is wrong is named, and the others are there.
-3.  A source made under other rules than crawls here is told, and nothing of it is
-    left out: what its crawl calls an equivalent URL may be none to crawls here.
+2.  An entry that is wrong is named, and the others are used.
+3.  A source made under other rules than the crawls here is named, and imported as a
+    whole: URLs that are equivalent there may not be equivalent here.
 """
 
 from __future__ import annotations

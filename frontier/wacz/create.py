@@ -4,9 +4,9 @@ What always holds:
 
 1.  A file is called ``<name>.open`` until it was verified and its last byte is
     on disk. A WACZ without that suffix is whole.
-2.  WARC files are copied as they are, and never changed or deleted. What is in
-    the WACZ was read back from it, and is what was read from them.
-3.  Memory does not grow with the WARC files, but for what must be looked for in
+2.  WARC files are copied as they are, and never changed or deleted. The copies were
+    read back from the WACZ and compared with what was read from the files.
+3.  Memory does not grow with the WARC files, only with the payloads to look for in
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
