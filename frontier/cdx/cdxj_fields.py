@@ -97,7 +97,7 @@ def make(
 ) -> Notes:
     """The notes of a capture, which is a page unless *title* is ``None``.
 
-    What cannot be noted as it is, is left out: the record tells.
+    What cannot be noted unchanged is left out: the record has it.
     """
     known = len(original) <= URL_LIMIT and _URL.fullmatch(original)
     if not known or not _DATE.fullmatch(original_date):

@@ -33,7 +33,7 @@ EXAMPLES = 3
 
 
 class Fault(StrEnum):
-    """What can be wrong, as people are told it."""
+    """What can be wrong, as the command prints it."""
 
     DANGLING = "digests that lead to a crawl that does not have them"
     MISSING = "digests of committed crawls that no crawl can find"

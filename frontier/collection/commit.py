@@ -213,7 +213,7 @@ def commit(
 ) -> Committed:
     """Offer the digests of *crawl_id* to all crawls; a repetition goes on.
 
-    *progress* is told how many digests this call has looked at.
+    *progress* is called with how many digests this call has looked at.
 
     Raises:
         CrawlCanceled: It was canceled.

@@ -165,7 +165,7 @@ class Capture(NamedTuple):
     """14, 17 or 20 digits."""
     url: str
     size: int
-    """Compressed length of its record in bytes, where the line tells it."""
+    """Compressed length of its record in bytes, if the line has it."""
     revisit: bool
 
 

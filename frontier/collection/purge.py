@@ -85,7 +85,7 @@ def purge(
 ) -> int:
     """Do as *planned*; return how many digests are left.
 
-    *progress* is told how many digests were looked at.
+    *progress* is called with how many digests were looked at.
 
     Raises:
         ConfigurationError: Nothing would be left, and *force* is not given.

@@ -88,7 +88,7 @@ def rules_of_files(
 ) -> list[Declared]:
     """What WARC files, also those in WACZ files, say of their rules.
 
-    One that cannot be read is left out, and *broken* is told.
+    One that cannot be read is left out, and *broken* is called with the reason.
     """
     found: list[Declared] = []
     for path in paths:

@@ -108,7 +108,7 @@ def _stated(source: Source, file: IO[bytes]) -> Iterator[str]:
                 for each in listed(archive):
                     yield _labelled(str(each["name"])[:100], str(each["sha256"]))
     except (BadWarc, OSError, ValueError, RecursionError, RuntimeError):
-        return  # what is broken is told where its captures are read
+        return  # the reader of its captures names what is broken
     except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError):
         return
 
@@ -367,7 +367,7 @@ class _Manifests:
             yield replace(found, url=url)
 
     def _is_new(self, manifest: str) -> bool:
-        """Whether *manifest* is to be read; what is not is told once.
+        """Whether *manifest* is to be read; one that is not is named once.
 
         Raises:
             SourceBroken: It is named again, or there are too many.

@@ -201,7 +201,7 @@ class CdxServer:
         """What it has of the URL of *wanted*.
 
         Raises:
-            NoAnswer: It cannot be told.
+            NoAnswer: It did not answer, or nothing that can be read.
         """
         try:
             found = list(answers(self._get(self._target(wanted))))

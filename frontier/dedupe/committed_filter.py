@@ -90,7 +90,7 @@ class CommittedFilter:
 
     @staticmethod
     def stamp(replies: list[object]) -> Stamp:
-        """What tells one state of the collection from the next."""
+        """What differs between two states of the collection."""
         digests, crawls, updated = replies
         return (
             int(str(digests)),

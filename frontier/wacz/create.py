@@ -90,7 +90,8 @@ def warc_files(
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id* only the files of that crawl, whichever node wrote them. What is in
-    a directory and is not a regular file is left out: *refused* is told, or the log.
+    a directory and is not a regular file is left out: *refused* is called, or the log
+    names it.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -123,7 +124,7 @@ def create(
 ) -> Made:
     """Make the WACZ *out* of *warcs*, check it, and only then give it its name.
 
-    *progress* is told how many bytes of WARC were copied.
+    *progress* is called with how many bytes of WARC were copied.
 
     Raises:
         BadWarc: A WARC file is cut or damaged.

@@ -189,7 +189,7 @@ class Copying:
     ) -> None:
         """Begin to copy: of each path so many bytes to that place of *descriptor*.
 
-        *progress* is told in another thread how many bytes were copied.
+        *progress* is called in another thread with how many bytes were copied.
         """
         self._descriptor = descriptor
         self._jobs = jobs

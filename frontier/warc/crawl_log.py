@@ -137,7 +137,7 @@ class CrawlLog:
     """Appends lines to a series of files of one node; belongs to one thread.
 
     Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``.
-    *closed* is told the path of each.
+    *closed* is called with the path of each.
     """
 
     def __init__(

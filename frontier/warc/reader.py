@@ -364,7 +364,7 @@ class _Member:
     ) -> tuple[int, bytes]:
         """Read the member; return its size and the bytes read beyond it.
 
-        *grown* is told again and again how much came out of how much.
+        *grown* is called again and again with how much came out of how much.
         """
         size = 0
         while not self._inflate.eof:

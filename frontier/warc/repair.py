@@ -61,7 +61,7 @@ def repair(
     looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
     what it raises is logged. What has such a name and is not a regular file, a link
-    included, is left alone: *refused* is told, and the log without it.
+    included, is left alone: *refused* is called, or the log names it.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.

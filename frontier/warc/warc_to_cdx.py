@@ -185,7 +185,7 @@ def _will_do(given: str, wanted: str) -> bool:
 
 
 def _computed(record: Any, algorithm: str) -> str:
-    """The digest of the record's payload; empty if it has none that can be told."""
+    """The digest of the record's payload; empty if it is not known."""
     headers = record.headers
     if headers.get("WARC-Truncated"):
         return ""
