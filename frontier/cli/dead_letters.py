@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.options import Json, Place, with_crawl
-from frontier.cli.output import ExitCode, complain, say, show, show_json
+from frontier.cli.options import CrawlOptions, Output
+from frontier.cli.output import ExitCode, complain, say, show_json
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable, text
 
@@ -27,44 +27,42 @@ class _Found:
     letters: list[Letter]
 
 
-@with_crawl
 def dead(
-    place: Place,
-    as_json: Json = False,
+    output: Output,
+    options: CrawlOptions,
 ) -> None:
     """List the requests that were given up, and why."""
-    with place.connected() as store:
-        found = _read(store, place)
-    if as_json:
-        rows = [
-            {
-                "url": printable(one.url),
-                "reason": text(one.reason),
-                "queue": printable(one.queue),
-                "partition": one.partition,
-            }
-            for one in found.letters
-        ]
-        name = found.crawl.keys.crawl_id
-        show_json({"crawl_id": name, "dead": found.total, "letters": rows})
-        return
-    lines = [
-        f"{printable(one.url) or '(unreadable request)'}: {text(one.reason)}"
+    with options.connected() as store:
+        found = _read(store, options)
+    rows = [
+        {
+            "url": printable(one.url),
+            "reason": text(one.reason),
+            "queue": printable(one.queue),
+            "partition": one.partition,
+        }
         for one in found.letters
     ]
+    lines = [f"{row['url'] or '(unreadable request)'}: {row['reason']}" for row in rows]
     if found.total > len(found.letters):
         lines.append(f"and {found.total - len(found.letters):,} more")
-    show(Text(line) for line in lines or ["nothing was given up"])
+    output.result(
+        {
+            "crawl_id": found.crawl.keys.crawl_id,
+            "dead": found.total,
+            "letters": rows,
+        },
+        map(Text, lines or ["nothing was given up"]),
+    )
 
 
-@with_crawl
 def requeue(
-    place: Place,
+    output: Output,
+    options: CrawlOptions,
     urls: Annotated[
         list[str] | None, typer.Argument(metavar="[URL...]", show_default=False)
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that can be read.")] = False,
-    as_json: Json = False,
 ) -> None:
     """Put requests that were given up back to their queues, in an open crawl."""
     from frontier.queue.dead_letters import revive
@@ -74,9 +72,9 @@ def requeue(
     if bool(wanted) == every:
         raise ConfigurationError("requeue needs either URLs or --all")
     revived, left = 0, 0
-    with place.connected() as store:
+    with options.connected() as store:
         while True:  # what is read at once is capped
-            found = _read(store, place)
+            found = _read(store, options)
             keys = found.crawl.keys
             chosen = [
                 one for one in found.letters if one.url and (every or one.url in wanted)
@@ -94,7 +92,7 @@ def requeue(
             revived += count
             if not count or not left:
                 break
-    if as_json:
+    if output.as_json:
         name = keys.crawl_id
         show_json({"crawl_id": name, "requeued": revived, "left": left})
     else:
@@ -105,10 +103,10 @@ def requeue(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _read(store: BlockingStore, place: Place) -> _Found:
+def _read(store: BlockingStore, options: CrawlOptions) -> _Found:
     from frontier.queue.dead_letters import counted, letters
 
-    crawl = place.crawl(store)
+    crawl = options.crawl(store)
     counts = counted(store, crawl.keys, crawl.config.partitions)
     found = list(letters(store, crawl.keys, counts))
     return _Found(crawl, sum(counts.values()), found)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from frontier.cli.options import Json, Place, with_crawl
-from frontier.cli.output import ExitCode, complain, say, show, show_json
+from frontier.cli.options import CrawlOptions, Output
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
@@ -67,13 +67,12 @@ class Counts:
     faulty: int = 0
 
 
-@with_crawl
 def seed(
-    place: Place,
+    output: Output,
+    options: CrawlOptions,
     targets: Annotated[
         list[str], typer.Argument(metavar="URL|FILE|-...", help="- is standard input.")
     ],
-    as_json: Json = False,
 ) -> None:
     """Put seeds into an open crawl, whether nodes run or not.
 
@@ -87,8 +86,8 @@ def seed(
     from frontier.seeds.load_once import Seeder, SeedLock
 
     list_id, total = _survey(targets)
-    with place.connected() as store:
-        crawl = place.crawl(store)
+    with options.connected() as store:
+        crawl = options.crawl(store)
         chosen = crawl.keys.crawl_id
         if crawl.config.queue_key == BY_FINGERPRINT:
             raise ConfigurationError(
@@ -105,22 +104,15 @@ def seed(
                 lock.start_over()
                 raise
     said: dict[str, Any] = {
-        "crawl_id": chosen,
         "queued": seeder.queued,
         "held": seeder.holding.held,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
     }
-    if as_json:
-        show_json(said)
-    else:
-        rows = [
-            (name.replace("_", " "), f"{number:,}")
-            for name, number in said.items()
-            if name != "crawl_id"
-        ]
-        show([facts([("crawl", chosen), *rows])])
+    rows = [(name.replace("_", " "), f"{n:,}") for name, n in said.items()]
+    said = {"crawl_id": chosen, **said}
+    output.result(said, [facts([("crawl", chosen), *rows])])
     aside = seeder.holding.told()
     for told in aside:
         complain(told)

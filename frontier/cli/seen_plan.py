@@ -11,8 +11,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import Json  # noqa: TC001 (typer asks for it)
-from frontier.cli.output import show, show_json
+from frontier.cli.options import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +31,7 @@ CHOICES: tuple[tuple[str, int], ...] = (
 
 
 def plan(
+    output: Output,
     urls: Annotated[
         str, typer.Option(metavar="N", help="URLs of the crawl: 2000, 50M, 1.5G.")
     ],
@@ -53,7 +53,6 @@ def plan(
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw the error over the URLs."),
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Show what memory a seen test takes, what it loses, and how to set it."""
     from frontier.seen.capacity_plan import count_of, rate_of
@@ -69,10 +68,10 @@ def plan(
     rows = [row for config in configs for row in _forecasts(config, count)]
     if plot is not None:
         _draw(plot, configs[0], count)
-    if as_json:
-        show_json(_plan_json(configs[0], rows, count, nodes))
-    else:
-        show(_plan_text(configs[0], rows, count, nodes))
+    output.result(
+        _plan_json(configs[0], rows, count, nodes),
+        _plan_text(configs[0], rows, count, nodes),
+    )
 
 
 def _config(

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.options import Json  # noqa: TC001 - typer reads it
+from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
     from frontier.status.captures import Capture
 
-app = typer.Typer(help="WARC files.", no_args_is_help=True)
-
-
-@app.callback()
-def warc() -> None:
-    """WARC files."""
+app = Commands("WARC files.")
 
 
 @app.command()
