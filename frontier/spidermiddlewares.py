@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from frontier.cluster.crawls import StartLock
+
 logger = logging.getLogger(__name__)
 
 RENEW = 500
@@ -74,29 +76,16 @@ class StartMiddleware:
         if not session.start_id:
             session.start_id = start_id(cast("Spider", self._crawler.spider))
         tell_of_start_middlewares(self._crawler)
-        lock = node.start_lock(session.start_id)
         if session.starts_again:
-            async for item_or_request in start:
-                if isinstance(item_or_request, Request):
-                    session.requests.of(item_or_request).is_start = True
+            async for item_or_request in self._marked(start):
                 yield item_or_request
             return
-        pause = min(1.0, session.config.lease_ttl / 5)
-        while (state := await lock.acquire()) == "taken":
-            session.start_salt = lock.start_salt
-            session.knows_start.set()
-            await asyncio.sleep(pause)
-        session.start_salt = lock.start_salt
-        session.knows_start.set()
-        if state == "done":
-            session.starting = False
-            logger.info("the seeds were loaded by a node of this crawl before")
+        lock = node.start_lock(session.start_id)
+        if not await self._is_ours(lock):
             return
         heartbeat = asyncio.create_task(_renew(lock, session.config.lease_ttl / 3))
         try:
-            async for item_or_request in start:
-                if isinstance(item_or_request, Request):
-                    session.requests.of(item_or_request).is_start = True
+            async for item_or_request in self._marked(start):
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
@@ -113,6 +102,28 @@ class StartMiddleware:
             # crawl goes on with what is queued, and ends.
             session.starting = False
             heartbeat.cancel()
+
+    async def _is_ours(self, lock: StartLock) -> bool:
+        """Whether this node is to load the seeds; waits while another one does."""
+        session = self._session
+        pause = min(1.0, session.config.lease_ttl / 5)
+        while (state := await lock.acquire()) == "taken":
+            session.start_salt = lock.start_salt
+            session.knows_start.set()
+            await asyncio.sleep(pause)
+        session.start_salt = lock.start_salt
+        session.knows_start.set()
+        if state == "done":
+            session.starting = False
+            logger.info("the seeds were loaded by a node of this crawl before")
+        return state != "done"
+
+    async def _marked(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """What *start* yields; its requests are known as start requests."""
+        async for item_or_request in start:
+            if isinstance(item_or_request, Request):
+                self._session.requests.of(item_or_request).is_start = True
+            yield item_or_request
 
 
 @takes_no_spider

@@ -53,6 +53,15 @@ class _Plan:
         complain(f"left out: {text}")
 
 
+Rekey = Annotated[
+    bool, typer.Option("--rekey", help="Write the index with the right keys.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Where to (default: beside INDEX)."),
+]
+
+
 def check(
     output: Output,
     index: Annotated[Path, typer.Argument(metavar="INDEX")],
@@ -67,13 +76,8 @@ def check(
             "with the keys that pywb looks up.",
         ),
     ] = "",
-    rekey: Annotated[
-        bool, typer.Option("--rekey", help="Write the index with the right keys.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to (default: beside INDEX)."),
-    ] = None,
+    rekey: Rekey = False,
+    out: Out = None,
     force: Force = False,
 ) -> None:
     """List the entries of INDEX whose key is another under the WARC files' rules.

@@ -267,11 +267,8 @@ def import_sources(
             say=say,
             bar=bar,
         )
-        if targets:
-            sources, whole = _sources(run, targets, how)
-        else:
-            sources, whole = run.queued(how.root or Path.cwd()), False
-        done = run.run(sources, removal=whole)
+        sources, is_whole = _sources(run, targets or [], how)
+        done = run.run(sources, removal=is_whole)
     said = {"complete": done.complete, "under_other_rules": under.others}
     output.result(asdict(done) | said, [facts(imported_rows(done, under.others))])
     if not done.complete:
@@ -494,10 +491,15 @@ def require_algorithm(name: str) -> str:
 def _sources(
     run: Import, targets: list[str], how: ImportOptions
 ) -> tuple[list[Source], bool]:
-    """What *targets* name, and whether they are one manifest, a whole collection."""
+    """What *targets* name, and whether they are one manifest, a whole collection.
+
+    Without any, what is queued.
+    """
     from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
 
+    if not targets:
+        return run.queued(how.root or Path.cwd()), False
     found: list[Source] = []
     for target in targets:
         try:

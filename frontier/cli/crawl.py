@@ -291,14 +291,19 @@ def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
     """
     from frontier.node.crawl_limits import LIMITS
 
-    for name, limit in LIMITS.items():
-        value = getattr(how, f"limit_{name}")
-        if value and limit.setting in settings:
+    limits = {
+        "pages": how.limit_pages,
+        "time": how.limit_time,
+        "bytes": how.limit_bytes,
+    }
+    for name, value in limits.items():
+        setting = LIMITS[name].setting
+        if value and setting in settings:
             raise ConfigurationError(
-                f"-s {limit.setting} and --limit-{name} are the same; give one of them"
+                f"-s {setting} and --limit-{name} are the same; give one of them"
             )
         if value:
-            settings[limit.setting] = f"{value}"
+            settings[setting] = f"{value}"
     return settings
 
 

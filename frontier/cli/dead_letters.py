@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,42 +65,55 @@ def requeue(
     every: Annotated[bool, typer.Option("--all", help="All that can be read.")] = False,
 ) -> None:
     """Put requests that were given up back to their queues, in an open crawl."""
-    from frontier.queue.dead_letters import revive
-    from frontier.seeds.load_once import SeedLock, tell_holders
-
     wanted = {url.strip() for url in urls or ()}
     if bool(wanted) == every:
         raise ConfigurationError("requeue needs either URLs or --all")
-    revived, left = 0, 0
     with options.connected() as store:
-        while True:  # what is read at once is capped
-            found = _read(store, options)
-            keys = found.crawl.keys
-            chosen = [
-                one for one in found.letters if one.url and (every or one.url in wanted)
-            ]
-            left = found.total - len(chosen)
-            wanted -= {one.url for one in chosen}
-            if not chosen:
-                break
-            # As for seeds: the crawl must not end while they are on their way.
-            lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
-            lock.hold(0)
-            count, risen = revive(store, keys, chosen)
-            tell_holders(store, keys, risen)
-            lock.done()
-            revived += count
-            if not count or not left:
-                break
+        done = _revive(store, options, wanted, every=every)
     if output.as_json:
-        name = keys.crawl_id
-        show_json({"crawl_id": name, "requeued": revived, "left": left})
+        show_json(asdict(done))
     else:
-        say(f"{revived:,} requests are queued again, {left:,} are left")
+        say(f"{done.requeued:,} requests are queued again, {done.left:,} are left")
     for url in sorted(wanted):
         complain(f"{printable(url)!r} was not given up, or was requeued already")
     if wanted:
         raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+@dataclass(slots=True)
+class _Revived:
+    crawl_id: str = ""
+    requeued: int = 0
+    left: int = 0
+
+
+def _revive(
+    store: BlockingStore, options: CrawlOptions, wanted: set[str], *, every: bool
+) -> _Revived:
+    """Requeue those that are *wanted*, or *every* one; take what is found from it."""
+    from frontier.queue.dead_letters import revive
+    from frontier.seeds.load_once import SeedLock, tell_holders
+
+    done = _Revived()
+    while True:  # what is read at once is capped
+        found = _read(store, options)
+        keys = found.crawl.keys
+        chosen = [
+            one for one in found.letters if one.url and (every or one.url in wanted)
+        ]
+        done.crawl_id, done.left = keys.crawl_id, found.total - len(chosen)
+        wanted -= {one.url for one in chosen}
+        if not chosen:
+            return done
+        # As for seeds: the crawl must not end while they are on their way.
+        lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
+        lock.hold(0)
+        count, risen = revive(store, keys, chosen)
+        tell_holders(store, keys, risen)
+        lock.done()
+        done.requeued += count
+        if not count or not done.left:
+            return done
 
 
 def _read(store: BlockingStore, options: CrawlOptions) -> _Found:

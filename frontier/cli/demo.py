@@ -71,8 +71,7 @@ def demo(
 
     Run it twice: the second crawl archives unchanged pages as revisits.
     """
-    from frontier.cli.crawl_run import SITE, Plan, configuration, run
-    from frontier.cli.project import Project
+    from frontier.cli.crawl_run import configuration
     from frontier.testing.site import Site
 
     store_dir, warc_dir = directory / STORE_DIR, directory / WARC_DIR
@@ -89,22 +88,33 @@ def demo(
         with _site(site, port, delay, log) as ready:
             at = ready["hosts"][0]
             say(f"crawling {urls:,} URLs on {hosts} hosts, the first at {at}")
-            plan = Plan(
-                project=Project.bundled(),
-                spider=SITE,
-                arguments={"seeds": ",".join(ready["seeds"]), "scope": "host"},
-                nodes=nodes,
-                redis_url="",
-                config=config,
-                settings=settings,
-            )
-            outcome = run(plan)
+            outcome = _crawl(ready["seeds"], nodes, config, settings)
     verdict = _judge(site, ready["hosts"], log)
     _print(outcome, verdict, config, log)
     code = outcome.exit_code
     if code is ExitCode.OK and not verdict.good:
         code = ExitCode.CRAWL_FAILED
     raise typer.Exit(code)
+
+
+def _crawl(
+    seeds: list[str], nodes: int, config: Config, settings: dict[str, str]
+) -> Outcome:
+    """Run the spider ``site`` from *seeds*, which are on one host each."""
+    from frontier.cli.crawl_run import SITE, Plan, run
+    from frontier.cli.project import Project
+
+    return run(
+        Plan(
+            project=Project.bundled(),
+            spider=SITE,
+            arguments={"seeds": ",".join(seeds), "scope": "host"},
+            nodes=nodes,
+            redis_url="",
+            config=config,
+            settings=settings,
+        )
+    )
 
 
 def _next_id(store: BlockingStore, namespace: str) -> str:

@@ -103,16 +103,20 @@ def seed(
             except PushForgotten:
                 lock.start_over()
                 raise
-    said: dict[str, Any] = {
+    _tell(chosen, seeder, counts, output)
+
+
+def _tell(crawl_id: str, seeder: Seeder, counts: Counts, output: Output) -> None:
+    numbers = {
         "queued": seeder.queued,
         "held": seeder.holding.held,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
     }
-    rows = [(name.replace("_", " "), f"{n:,}") for name, n in said.items()]
-    said = {"crawl_id": chosen, **said}
-    output.result(said, [facts([("crawl", chosen), *rows])])
+    rows = [(name.replace("_", " "), f"{n:,}") for name, n in numbers.items()]
+    said = {"crawl_id": crawl_id, **numbers}
+    output.result(said, [facts([("crawl", crawl_id), *rows])])
     aside = seeder.holding.told()
     for told in aside:
         complain(told)
@@ -170,6 +174,7 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
     from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
     from frontier.node.host_ips import BlockingAddresses
+    from frontier.requests.seen_mode import StartTest
     from frontier.seeds.push import SeedPushes
     from frontier.store.client import Call
     from frontier.urls.canon.rulesets import SCRAPY
@@ -181,8 +186,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         identities.fingerprint,
         spider=_spider(crawl.spider),
         name=crawl.spider,
-        salt=salt or b"",
-        is_seen=crawl.config.seen_start,
+        start=StartTest(salt or b"", crawl.config.seen_start),
         allowed=_allowed(),
         is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
         and crawl.config.canon_rules == SCRAPY,

@@ -58,12 +58,9 @@ def plan(
     from frontier.seen.capacity_plan import count_of, rate_of
 
     count, rate = count_of(urls), rate_of(error)
-    choices = ((tiers, 64),) if tiers else CHOICES
-    if set_bits is not None:
-        sets = [choice for choice, _ in choices if tiers or "set" in choice.split(",")]
-        choices = tuple((choice, set_bits) for choice in dict.fromkeys(sets))
     configs = [
-        _config(count, rate, choice, bits, partitions) for choice, bits in choices
+        _config(count, rate, choice, bits, partitions)
+        for choice, bits in _choices(tiers, set_bits)
     ]
     rows = [row for config in configs for row in _forecasts(config, count)]
     if plot is not None:
@@ -72,6 +69,15 @@ def plan(
         _plan_json(configs[0], rows, count, nodes),
         _plan_text(configs[0], rows, count, nodes),
     )
+
+
+def _choices(tiers: str, set_bits: int | None) -> tuple[tuple[str, int], ...]:
+    """What is compared, if these are asked for."""
+    choices = ((tiers, 64),) if tiers else CHOICES
+    if set_bits is None:
+        return choices
+    sets = [choice for choice, _ in choices if tiers or "set" in choice.split(",")]
+    return tuple((choice, set_bits) for choice in dict.fromkeys(sets))
 
 
 def _config(

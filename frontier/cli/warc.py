@@ -60,21 +60,24 @@ def repair(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
+Url = Annotated[
+    str,
+    typer.Option("--url", metavar="URL", help="Only of this URL; * is anything."),
+]
+Status = Annotated[
+    str, typer.Option("--status", metavar="N,...", help="Only these: 404,5xx.")
+]
+Mime = Annotated[
+    str, typer.Option("--mime", metavar="TYPE", help="Only of this type: image/*.")
+]
+
+
 @app.command("list")
 def list_all(
     given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY...")],
-    url: Annotated[
-        str,
-        typer.Option("--url", metavar="URL", help="Only of this URL; * is anything."),
-    ] = "",
-    status: Annotated[
-        str,
-        typer.Option("--status", metavar="N,...", help="Only these: 404,5xx."),
-    ] = "",
-    mime: Annotated[
-        str,
-        typer.Option("--mime", metavar="TYPE", help="Only of this type: image/*."),
-    ] = "",
+    url: Url = "",
+    status: Status = "",
+    mime: Mime = "",
     as_json: Json = False,
 ) -> None:
     """List the captures in WARC files: date, status, type, place, URL."""

@@ -192,14 +192,7 @@ class SiteServer:
         """Send what *request* asks for and log it; return whether all was sent."""
         start, node = self._now(), request.headers.get("x-frontier-node")
         self.waiting[node] += 1
-        if request.malformed:
-            resource = failure(request.malformed, "That was not a request.")
-        elif request.method == "GET":
-            resource = self._resource(host, request.target)
-        else:
-            resource = self.site.resource(
-                host, request.target, request.method, request.body
-            )
+        resource = self._asked_for(host, request)
         sent = False
         try:
             if not await self._is_gone_early(host, resource.wait, reader):
@@ -227,6 +220,13 @@ class SiteServer:
                 )
             )
         return sent
+
+    def _asked_for(self, host: int, request: _Request) -> Resource:
+        if request.malformed:
+            return failure(request.malformed, "That was not a request.")
+        if request.method == "GET":
+            return self._resource(host, request.target)
+        return self.site.resource(host, request.target, request.method, request.body)
 
 
 class _Reader(asyncio.StreamReader):
