@@ -95,7 +95,7 @@ def _draw(path: Path, figures: Figures) -> None:
         }
 
     pace = Panel("pages/s", curves("pages_per_s"), logarithmic=True)
-    effort = Panel("processor ms of the node per page", curves("node_ms_per_page"))
+    effort = Panel("CPU ms of the node per page", curves("node_ms_per_page"))
     lines(path, "ms to the store", pace, effort)
 
 

@@ -82,7 +82,7 @@ class PushingNode(Node):
             self.keys,
             seen_config(self.config),
             on_verdicts=self.on_verdicts,
-            on_risen=lambda _: [],  # what a node does whose own the partitions are
+            on_became_ready=lambda _: [],  # the partitions are its own
         )
         self.portions = Portions(
             self._outage_retry, self.keys, partitions=self.config.partitions

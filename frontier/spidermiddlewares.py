@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
 
-from frontier.errors import WriterStopped
+from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.scrapy_internals import (
     serve_start_requests,
     takes_no_spider,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RENEW = 500
-"""Start requests between two renewals of the lock."""
 ROOM = 10_000
 """Requests in the outbox above which `Spider.start` waits."""
+NOT_OF_START = (CoordinationError, StoreError)
+"""What `Spider.start` does not raise: then it is the node that cannot go on."""
 
 
 class StartMiddleware:
@@ -76,16 +76,21 @@ class StartMiddleware:
         if not session.start_id:
             session.start_id = start_id(cast("Spider", self._crawler.spider))
         tell_of_start_middlewares(self._crawler)
+        lock = node.start_lock(session.start_id)
         if session.starts_again:
-            async for item_or_request in self._marked(start):
+            async for item_or_request in start:
+                if isinstance(item_or_request, Request):
+                    session.requests.of(item_or_request).is_start = True
                 yield item_or_request
             return
-        lock = node.start_lock(session.start_id)
-        if not await self._is_ours(lock):
-            return
-        heartbeat = asyncio.create_task(_renew(lock, session.config.lease_ttl / 3))
+        heartbeat = None
         try:
-            async for item_or_request in self._marked(start):
+            if not await self._acquire(lock):
+                return
+            heartbeat = asyncio.create_task(self._renew(lock))
+            async for item_or_request in start:
+                if isinstance(item_or_request, Request):
+                    session.requests.of(item_or_request).is_start = True
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
@@ -94,6 +99,8 @@ class StartMiddleware:
             await lock.done()
         except CloseSpider:
             raise
+        except NOT_OF_START as error:
+            node.fail(error)  # raised, Scrapy would log a traceback
         except Exception as error:
             session.note_start_failed(error)
             raise
@@ -101,10 +108,11 @@ class StartMiddleware:
             # Also where `Spider.start` has failed, as it will on other nodes: the
             # crawl goes on with what is queued, and ends.
             session.starting = False
-            heartbeat.cancel()
+            if heartbeat is not None:
+                heartbeat.cancel()
 
-    async def _is_ours(self, lock: StartLock) -> bool:
-        """Whether this node is to load the seeds; waits while another one does."""
+    async def _acquire(self, lock: StartLock) -> bool:
+        """Wait for *lock*, or until another node has loaded the seeds."""
         session = self._session
         pause = min(1.0, session.config.lease_ttl / 5)
         while (state := await lock.acquire()) == "taken":
@@ -114,16 +122,18 @@ class StartMiddleware:
         session.start_salt = lock.start_salt
         session.knows_start.set()
         if state == "done":
-            session.starting = False
             logger.info("the seeds were loaded by a node of this crawl before")
         return state != "done"
 
-    async def _marked(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """What *start* yields; its requests are known as start requests."""
-        async for item_or_request in start:
-            if isinstance(item_or_request, Request):
-                self._session.requests.of(item_or_request).is_start = True
-            yield item_or_request
+    async def _renew(self, lock: StartLock) -> None:
+        """Keep *lock*, until cancelled."""
+        while True:
+            await asyncio.sleep(self._session.config.lease_ttl / 3)
+            try:
+                await lock.acquire()
+            except NOT_OF_START as error:
+                self._session.node.fail(error)
+                return
 
 
 @takes_no_spider
@@ -172,9 +182,3 @@ class SkipLinksMiddleware:
         if original is None:
             return False
         return original.crawl_id != crawl_id or original.url != target_uri(request.url)
-
-
-async def _renew(lock: Any, pause: float) -> None:
-    while True:
-        await asyncio.sleep(pause)
-        await lock.acquire()

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 import redis
 from again import ClusterAgain, SentinelAgain
+from hypothesis import HealthCheck, settings
 
 from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
@@ -30,6 +31,12 @@ from tests.topologies import ClusterServers, SentinelServers
 
 DEADLINE = 60.0
 """Seconds after which something that should happen is said not to."""
+
+# How long an example takes says how busy the machine is.
+settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("busy")
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,14 @@
 import ast
 import textwrap
 
-from tests.mutants.__main__ import Covered, chosen_for, drawn, excuses, stale
+from tests.mutants.__main__ import (
+    Covered,
+    chosen_for,
+    drawn,
+    excuses,
+    stale,
+    unindented,
+)
 from tests.mutants.mutations import mutants_of
 
 SOURCE = textwrap.dedent(
@@ -50,6 +57,35 @@ def test_every_mutant_of_the_sample_is_python_and_differs():
     for mutant in sample:
         ast.parse(mutant.source)
         assert mutant.was != mutant.becomes
+
+
+def test_a_mutant_is_the_same_one_until_its_function_changes():
+    def identities(source):
+        return {each.was: each.identity for each in mutants_of("m.py", source)}
+
+    before = identities(SOURCE)
+
+    assert identities("import os\n\n\ndef g():\n    h()\n\n" + SOURCE) == {
+        "h()": identities("def g():\n    h()")["h()"],
+        **before,
+    }
+    after = identities(SOURCE.replace("x + 1\n", "x + 2\n"))
+    assert after["start(x)"] != before["start(x)"]
+    assert len(set(before.values())) == len(before)
+
+
+def test_an_excuse_stays_with_a_line_that_is_moved():
+    inner = SOURCE.replace(
+        "            start(x)", "            if y:\n                start(x)"
+    )
+    excused = {
+        unindented(mutant.difference)
+        for source in (SOURCE, inner)
+        for mutant in mutants_of("m.py", source)
+        if mutant.was == "start(x)"
+    }
+
+    assert excused == {"-start(x)\n+pass"}
 
 
 def test_the_quickest_tests_that_run_the_change_are_chosen():

@@ -108,8 +108,8 @@ def _revive(
         # As for seeds: the crawl must not end while they are on their way.
         lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
         lock.hold(0)
-        count, risen = revive(store, keys, chosen)
-        tell_holders(store, keys, risen)
+        count, became_ready = revive(store, keys, chosen)
+        tell_holders(store, keys, became_ready)
         lock.done()
         done.requeued += count
         if not count or not done.left:

@@ -162,7 +162,7 @@ class Leases:
                 self.renewer.hold()
         return taken
 
-    async def kept(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
+    async def renew_refused(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
         """Renew leases whose tokens the store refused; return which are still held.
 
         Each is named by partition and token. One that had merely ended comes back,

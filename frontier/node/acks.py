@@ -164,7 +164,7 @@ class Acks:
         await self._outage_retry.run([bury_call(keys, reservation, reason)])
         self._on_ended([reservation])
         self._inbox.finish(reservation)
-        self._inbox.settle(reservation)
+        self._inbox.forget(reservation)
         self._on_acked([reservation])
 
     async def run(self) -> None:
@@ -209,7 +209,7 @@ class Acks:
                     self.acked += acked(reply, lease)
                 except LeaseLost:
                     refused.append((lease, call))
-            kept = await self._leases.kept(lease for lease, _ in refused)
+            kept = await self._leases.renew_refused(lease for lease, _ in refused)
             asked = []  # again, of a lease that had ended and came back
             for lease, call in refused:
                 if (lease.partition, lease.token) in kept:
@@ -227,7 +227,7 @@ class Acks:
             [r for k, group in groups.items() if k not in lost for r in group]
         )
         for reservation in completed:
-            self._inbox.settle(reservation)
+            self._inbox.forget(reservation)
         self._on_acked(completed)
 
 

@@ -125,7 +125,7 @@ class Whole(Reporting, Protocol):
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has decided about *pushes*: a letter for each."""
 
-    def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+    def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Calls that announce queues that have just become non-empty."""
 
     def on_aside(self) -> None:
@@ -197,7 +197,7 @@ class Composition:
             self._keys,
             self._seen,
             on_verdicts=self._node.on_verdicts,
-            on_risen=self._node.on_risen,
+            on_became_ready=self._node.on_became_ready,
             journal=journal.pushed,
             process=journal.process,
         )

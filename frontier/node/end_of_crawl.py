@@ -152,7 +152,7 @@ class EndOfCrawl:
                 waits = scan.ready > 0 or scan.queues > 0
                 open_ = open_ or waits or scan.reserved > 0
                 if waits and self._leases.current(partition):
-                    await self._inbox.look([partition])
+                    await self._inbox.load_queues([partition])
                 if scan.reserved or (waits and not (scan.ready and scan.queues)):
                     before, times = self._odd.get(partition, (scan, 0))
                     times = times + 1 if before == scan else 1

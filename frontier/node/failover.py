@@ -116,7 +116,7 @@ class Failover:
         started = [len(self._inbox.lose(lease)) for lease in held]
         for lease in held:
             self._leases.forget(lease)
-        again, gone = self._outbox.repeat(forgotten)
+        again, gone = self._outbox.resend(forgotten)
         self._on_forgotten()
         logger.warning(
             "the store at %s has forgotten its last writes, in %d partitions that this "
@@ -159,7 +159,7 @@ class Failover:
             await self._ask(
                 requeue_calls(keys, lease, self._order, unknown, delivered=False)
             )
-            self._inbox.learn(lease.partition, {queue for _, queue in unknown})
+            self._inbox.note_ready(lease.partition, {queue for _, queue in unknown})
 
     async def _ask(self, calls: Sequence[Call]) -> list[Any]:
         replies: list[Any] = []

@@ -196,6 +196,8 @@ class Heartbeat:
             following = self._following
         if following is not None:
             await asyncio.wait({following})
+            with contextlib.suppress(StoreUnavailable):
+                self._followed()
 
     def hurry(self) -> None:
         """Do the next round at once."""
@@ -218,12 +220,23 @@ class Heartbeat:
         elif view.order:
             self._obey(view.order)
         # It may wait for a server that hangs; the next beat is due all the same.
-        following = self._following
-        if following is None or following.done():
-            following = self._following = asyncio.create_task(self._follow(view))
+        self._followed()
+        if self._following is None:
+            self._following = asyncio.create_task(self._follow(view))
         most = None if self._outage_retry.alone else self._beat
-        done, _ = await asyncio.wait({following}, timeout=most)
-        return following.result() if done else False
+        await asyncio.wait({self._following}, timeout=most)
+        return self._followed()
+
+    def _followed(self) -> bool:
+        """What `_follow` returned, if it has ended; also between two beats.
+
+        Raises:
+            FrontierError: It has failed.
+        """
+        if self._following is None or not self._following.done():
+            return False
+        ended, self._following = self._following, None
+        return ended.result()
 
     def _obey(self, order: str) -> None:
         self._membership.leaving = True
@@ -241,8 +254,8 @@ class Heartbeat:
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
         # What stays here after all was given back, and may have been all there was.
-        staying = (self._inbox.barred - surplus) & set(self._leases.held)
-        self._inbox.barred &= surplus
+        staying = (self._inbox.handing_over - surplus) & set(self._leases.held)
+        self._inbox.handing_over &= surplus
         missing = set() if self._stopped else wanted - set(self._leases.held)
         acquired = await self._leases.acquire(sorted(missing))
         changed = {taken.lease.partition for taken in acquired} | surplus
@@ -271,8 +284,8 @@ class Heartbeat:
         return bool(changed)
 
     async def _hand_over(self, partitions: set[int]) -> None:
-        fresh = partitions - self._inbox.barred
-        self._inbox.barred |= partitions
+        fresh = partitions - self._inbox.handing_over
+        self._inbox.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
@@ -290,7 +303,7 @@ class Heartbeat:
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
         filled += staying
         if filled:
-            await self._inbox.look(filled)
+            await self._inbox.load_queues(filled)
 
     async def _reclaim(self, taken: Acquired) -> None:
         keys = self._keys.partition(taken.lease.partition)
@@ -333,4 +346,4 @@ class Heartbeat:
             )
         unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
         if unknown:
-            await self._inbox.look(unknown)
+            await self._inbox.load_queues(unknown)

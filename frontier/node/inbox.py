@@ -10,7 +10,7 @@ What always holds:
     delay is over.
 3.  Nothing is reserved that another process has to make, see
     `frontier.queue.claims`; the queues of others are known apart.
-4.  A reservation is known here from the reply that made it until `settle`. If
+4.  A reservation is known here from the reply that made it until `forget`. If
     a reply was lost, what it reserved is found and put back, and until then
     nothing is reserved from that partition.
 5.  One of several servers that does not answer keeps nobody from what the others
@@ -93,7 +93,7 @@ class Inbox:
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self.others: dict[int, set[str]] = defaultdict(set)
         """Queues with requests that only another process can make, by partition."""
-        self._risen: set[tuple[int, str]] = set()
+        self._became_ready: set[tuple[int, str]] = set()
         """Partitions and queues that were learned since what is being asked was sent:
         its reply may be older, and says nothing of them."""
         self._turn = 0
@@ -104,7 +104,7 @@ class Inbox:
         self.highest: dict[tuple[int, int], int] = {}
         """The highest id of a reservation that was made, by partition and token."""
         self._wake = asyncio.Event()
-        self.barred: set[int] = set()
+        self.handing_over: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
         self._unsure: dict[int, Lease] = {}
         """Partitions of which a reply may have been lost."""
@@ -152,11 +152,11 @@ class Inbox:
             del self._in_flight[host]
         self._wake.set()
 
-    def settle(self, reservation: Reservation) -> None:
+    def forget(self, reservation: Reservation) -> None:
         """Forget *reservation*: it is acked, buried or given back."""
         self.open.pop(reservation.key, None)
 
-    def learn(self, partition: int, queues: Iterable[str]) -> None:
+    def note_ready(self, partition: int, queues: Iterable[str]) -> None:
         """Note that *queues* of *partition* have something ready."""
         known = self._known[partition]
         for queue in queues:
@@ -165,7 +165,7 @@ class Inbox:
                 self.others[partition].add(queue)
             else:
                 known.setdefault(queue, 1)
-                self._risen.add((partition, queue))
+                self._became_ready.add((partition, queue))
         self._wake.set()
 
     def busy_partitions(self) -> set[int]:
@@ -184,7 +184,7 @@ class Inbox:
                 found[split_name(queue)[1]] += count
         return dict(found)
 
-    async def look(self, partitions: Iterable[int]) -> None:
+    async def load_queues(self, partitions: Iterable[int]) -> None:
         """Learn the queues of *partitions* from the store."""
         looked = list(partitions)
         calls = [
@@ -193,7 +193,7 @@ class Inbox:
         ]
         replies = await self._outage_retry.run(calls)
         for partition, names in zip(looked, replies, strict=True):
-            self.learn(partition, filter(None, map(readable, names)))
+            self.note_ready(partition, filter(None, map(readable, names)))
             if strange := [name for name in names if not readable(name)]:
                 queues = self._keys.partition(partition).queues
                 logger.warning(
@@ -220,7 +220,7 @@ class Inbox:
             if id(reservation) in waiting:
                 self._drop(reservation)
             else:
-                self.settle(reservation)
+                self.forget(reservation)
         return [r for r in lost if id(r) not in waiting]
 
     async def give_back(self, partitions: Iterable[int]) -> None:
@@ -276,14 +276,17 @@ class Inbox:
 
     async def _heed(self, quotas: Quotas) -> bool:
         """Do what quotas want; return whether there may be more to choose now."""
-        self._risen.clear()
+        self._became_ready.clear()
         learned, skipped = await quotas.heed(MAX_SKIPPED)
         for lease, queue, left, count in skipped:
             if left < 0:
-                if not await self._leases.kept([lease]):
+                if not await self._leases.renew_refused([lease]):
                     self.lose(lease)
                 continue
-            if (not left or not count) and (lease.partition, queue) not in self._risen:
+            if (not left or not count) and (
+                lease.partition,
+                queue,
+            ) not in self._became_ready:
                 self._known[lease.partition].pop(queue, None)
             if left and not count:
                 self.on_short(lease.partition, queue)
@@ -303,7 +306,7 @@ class Inbox:
                 split_name(queue)
                 if int(partition) not in range(self._partitions):
                     raise ValueError  # noqa: TRY301 (of the same kind as the others)
-                self.learn(int(partition), [queue])
+                self.note_ready(int(partition), [queue])
             except (CodecError, ValueError):
                 logger.warning("an invalid hint: %r", hint[:200])
 
@@ -358,7 +361,7 @@ class Inbox:
         found: list[tuple[int, int, str, str]] = []
         for partition in partitions[first:] + partitions[:first]:
             self._turn += 1
-            if partition in self.barred or partition in self._unsure:
+            if partition in self.handing_over or partition in self._unsure:
                 continue
             if not self._leases.current(partition):
                 continue
@@ -384,7 +387,7 @@ class Inbox:
             leases[partition] = lease
             keys = self._keys.partition(partition)
             calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
-        self._risen.clear()
+        self._became_ready.clear()
         replies = await self._outage_retry.parts(calls)
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
@@ -400,7 +403,7 @@ class Inbox:
             self._note(partition, made, left)
             self._ask_for_blocks(partition, queues, made, left)
         if refused:
-            kept = await self._leases.kept(refused)
+            kept = await self._leases.renew_refused(refused)
             for lease in refused:
                 if (lease.partition, lease.token) not in kept:
                     self.lose(lease)
@@ -418,13 +421,13 @@ class Inbox:
                 self._not_before[queue_key] = time.monotonic() - count / 1000
             elif count:
                 known[queue] = count
-            elif (partition, queue) not in self._risen:
+            elif (partition, queue) not in self._became_ready:
                 known.pop(queue, None)
         self.adopt(made)
         self._waiting.extend(made)
 
     def adopt(self, made: Iterable[Reservation]) -> None:
-        """Count *made* as in flight here, until `finish`, and open, until `settle`."""
+        """Count *made* as in flight here, until `finish`, and open, until `forget`."""
         for reservation in made:
             self.open[reservation.key] = reservation
             which = reservation.key[:2]
@@ -476,7 +479,7 @@ class Inbox:
             calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
             if await self._run_under(lease, calls):
                 self._unsure.pop(partition, None)
-                self.learn(lease.partition, {queue for _, queue in unknown})
+                self.note_ready(lease.partition, {queue for _, queue in unknown})
         self._ask_again = time.monotonic() + RETRY
 
     async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
@@ -490,10 +493,10 @@ class Inbox:
                 return False
             if None not in replies:
                 return True
-            if not await self._leases.kept([lease]):
+            if not await self._leases.renew_refused([lease]):
                 self.lose(lease)
                 return False
 
     def _drop(self, reservation: Reservation) -> None:
         self.finish(reservation)
-        self.settle(reservation)
+        self.forget(reservation)

@@ -232,7 +232,7 @@ class Lending:
         owned = set(ring.owned_by(self._node_id))
         # Hints about these go to their owners.
         if borrowed := set(self._leases.held) - owned:
-            await self._inbox.look(borrowed)
+            await self._inbox.load_queues(borrowed)
 
 
 @dataclass(slots=True)

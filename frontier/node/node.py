@@ -101,7 +101,7 @@ class Node:
             config, concurrency or Concurrency(), lambda: self.share
         )
         """How many requests it may have at once."""
-        self._loops = Loops(self._on_failure)
+        self._loops = Loops(self.fail)
         self._server = NodeServer(config.store_dir)
         self._opened = contextlib.AsyncExitStack()
         """Closes what was opened, the last first."""
@@ -120,6 +120,8 @@ class Node:
         """Asks whether anything was fetched, as the crawl is over."""
         self._outside = False
         """Whether the crawl is lost, or another process has this node's place."""
+        self._told: BaseException | None = None
+        """The last error that the owner has heard of."""
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
         """How many pushes got which verdict."""
@@ -415,10 +417,10 @@ class Node:
                 try:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
-                    self._on_failure(error)
+                    self.fail(error)
                 except StoreRefused as error:
                     if not reason:  # else a loop has told it
-                        self._on_failure(error)
+                        self.fail(error)
         except (TimeoutError, StoreUnavailable):
             if not reason:
                 logger.error(  # noqa: TRY400 (all is said)
@@ -499,8 +501,11 @@ class Node:
             await self.archive.close()
             self.archive = None
 
-    def _on_failure(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
+        if error is self._told:
+            return  # a loop has raised it, and a push that was waited for
+        self._told = error
         if isinstance(error, CrawlLost | NodeReplaced):
             if self._outside:
                 return
@@ -558,7 +563,7 @@ class Node:
         try:
             counts = await self._parts.fetched.without()
         except FrontierError as error:
-            self._on_failure(error)
+            self.fail(error)
             return
         self.finished = True  # from now on the owner may close by itself
         if counts is None:
@@ -585,7 +590,7 @@ class Node:
             keys, partitions = self.keys, self.config.partitions
             found = await aside.set_aside(self._outage_retry.run, keys, partitions)
         except FrontierError as error:
-            self._on_failure(error)
+            self.fail(error)
         else:
             self.on_incomplete(found)
 
@@ -609,10 +614,10 @@ class Node:
             self._parts.heartbeat.leave()
             self._owner.on_limit(limit)
 
-    def on_risen(self, risen: list[tuple[int, str]]) -> list[Call]:
+    def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""
-        for partition, queue in risen:
+        for partition, queue in became_ready:
             if partition in self._leases.held:
-                self.inbox.learn(partition, [queue])
-        hints = hints_of(risen, self._membership.ring, self.config.node_id)
+                self.inbox.note_ready(partition, [queue])
+        hints = hints_of(became_ready, self._membership.ring, self.config.node_id)
         return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))

@@ -63,11 +63,11 @@ def hint_calls(
 
 
 def hints_of(
-    risen: Iterable[tuple[int, str]], ring: Ring, node_id: str
+    became_ready: Iterable[tuple[int, str]], ring: Ring, node_id: str
 ) -> dict[str, list[str]]:
-    """The lines for each owner but *node_id* of the queues that have *risen*."""
+    """The lines for each owner but *node_id* of the queues that *became_ready*."""
     hints: dict[str, list[str]] = {}
-    for partition, queue in risen:
+    for partition, queue in became_ready:
         if ring.owners and (owner := ring.owner(partition)) != node_id:
             hints.setdefault(owner, []).append(f"{partition} {queue}")
     return hints
@@ -106,14 +106,14 @@ class Outbox:
         shape: SeenConfig,
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
-        on_risen: Callable[[list[tuple[int, str]]], list[Call]],
+        on_became_ready: Callable[[list[tuple[int, str]]], list[Call]],
         journal: Callable[[int, int, Sequence[Push]], None] | None = None,
         process: str = "",
     ) -> None:
         self._outage_retry = outage_retry
         self.pusher = Pusher(keys, shape, process=process)
         self._on_verdicts = on_verdicts
-        self._on_risen = on_risen
+        self._on_became_ready = on_became_ready
         self._journal = journal
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
@@ -125,7 +125,7 @@ class Outbox:
         self._kept: deque[_Kept] = deque()
         self._kept_count = 0
         self._let_go: dict[int, int] = {}
-        self._repeated = False
+        self._resends = False
         self._coming: set[asyncio.Task[None]] = set()
         self._late: set[asyncio.Task[None]] = set()
         """What servers have not answered; no more than one of a partition."""
@@ -143,7 +143,7 @@ class Outbox:
 
     def put_again(self, partition: int, push: Push) -> None:
         """Add *push*, which somebody has made before; it gets no verdict."""
-        self._repeated = True
+        self._resends = True
         self.put(partition, push._replace(tag=AGAIN))
 
     def expect(self, putting: Coroutine[Any, Any, None]) -> None:
@@ -188,7 +188,7 @@ class Outbox:
         finally:
             self._flushes -= 1
 
-    def repeat(self, forgotten: Mapping[int, int]) -> tuple[int, int]:
+    def resend(self, forgotten: Mapping[int, int]) -> tuple[int, int]:
         """Put again what was stored lately, and is not any more.
 
         *forgotten* tells which partitions lack pushes, and the last number that
@@ -220,7 +220,7 @@ class Outbox:
             self._let_go[gone.partition] = gone.number
 
     def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
-        if self._repeated and any(push.tag is AGAIN for push in pushes):
+        if self._resends and any(push.tag is AGAIN for push in pushes):
             places = [i for i, push in enumerate(pushes) if push.tag is not AGAIN]
             verdicts = "".join(verdicts[i] for i in places)
             pushes = [pushes[i] for i in places]
@@ -290,7 +290,7 @@ class Outbox:
         What one of several servers does not answer is no flight any more, which
         the others' have to wait for.
         """
-        risen: list[tuple[int, str]] = []
+        became_ready: list[tuple[int, str]] = []
         while batches:
             if calls is None and not self._outage_retry.alone:
                 calls = self._calls(batches)
@@ -316,7 +316,7 @@ class Outbox:
                 if done is None:
                     again.append((partition, pushes))
                     continue
-                risen += [(partition, queue) for queue in done.risen]
+                became_ready += [(partition, queue) for queue in done.became_ready]
                 self._land(partition, pushes)
                 self._keep(partition, pushes)
                 self._tell(pushes, done.verdicts)
@@ -330,7 +330,7 @@ class Outbox:
             batches = again
         async with self._stored_more:
             self._stored_more.notify_all()
-        if hints := self._on_risen(risen):
+        if hints := self._on_became_ready(became_ready):
             # A renewal says what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
                 await self._outage_retry.once(hints)

@@ -80,7 +80,7 @@ class Recovery:
 
     async def _reserve(self, partition: int, queues: list[str]) -> list[Reservation]:
         lease = self._leases.current(partition)
-        if lease is None or partition in self._inbox.barred:
+        if lease is None or partition in self._inbox.handing_over:
             return []
         wanted = dict.fromkeys(queues, AT_ONCE)
         call = reserve_call(self._keys.partition(partition), lease, self._order, wanted)

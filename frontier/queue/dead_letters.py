@@ -95,7 +95,7 @@ def revive(
     Returns how many of them there still were, and which queues of which
     partitions were empty before.
     """
-    revived, risen = 0, []
+    revived, became_ready = 0, []
     by_partition: dict[int, list[Letter]] = {}
     for one in chosen:
         if one.url:
@@ -112,5 +112,5 @@ def revive(
                 args += (one.value, index, one.queue, split_name(one.queue)[0])
             count, *filled = store.call(Call.to(QUEUE_REVIVE, names, args))
             revived += count
-            risen += [(partition, queues[index - 4]) for index in filled]
-    return revived, risen
+            became_ready += [(partition, queues[index - 4]) for index in filled]
+    return revived, became_ready

@@ -119,7 +119,7 @@ class Pushed:
     layout: SeenLayout
     verdicts: str
     """A letter per URL, in the order of the pushes."""
-    risen: tuple[str, ...]
+    became_ready: tuple[str, ...]
     """Queues that were empty before: their owner may not know of them."""
 
 
@@ -305,11 +305,11 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         raise LayoutStale(layout)
     if reply[0] == 2:
         raise PushForgotten
-    risen: tuple[str, ...] = ()
+    became_ready: tuple[str, ...] = ()
     if reply[7]:
         queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))
-        risen = tuple(queues[number - 1] for number in reply[7])
-    return Pushed(layout, reply[6].decode("ascii"), risen)
+        became_ready = tuple(queues[number - 1] for number in reply[7])
+    return Pushed(layout, reply[6].decode("ascii"), became_ready)
 
 
 def grown(reply: list[Any]) -> SeenLayout:

@@ -136,7 +136,7 @@ class Spilling:
                     asyncio.get_running_loop().call_later(RETRY, self.short, *place)
                     continue
                 self._unreadable.discard(place)
-                self._inbox.learn(partition, [queue])
+                self._inbox.note_ready(partition, [queue])
 
     async def watch(self) -> None:
         """Keep to the budget, until cancelled."""
@@ -251,7 +251,7 @@ class Spilling:
         held = [
             lease
             for partition, lease in self._leases.held.items()
-            if partition not in self._inbox.barred
+            if partition not in self._inbox.handing_over
         ]
         found = []
         for first in range(0, len(held), BATCH):
@@ -346,7 +346,7 @@ class Spilling:
         lease = self._leases.held.get(error.partition)
         if lease is not None and lease.token == error.token:
             place = (lease.partition, lease.token)
-            if place not in await self._leases.kept([lease]):
+            if place not in await self._leases.renew_refused([lease]):
                 self._inbox.lose(lease)
 
     def _warn(self, budget: float) -> None:

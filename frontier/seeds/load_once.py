@@ -126,8 +126,8 @@ class Seeder:
             waiting[partition].append(push)
         while waiting:
             batches = _take(waiting)
-            risen = self._send(batches, waiting)
-            tell_holders(self._store, self._keys, risen)
+            became_ready = self._send(batches, waiting)
+            tell_holders(self._store, self._keys, became_ready)
 
     def leave(self) -> None:
         """End; nothing is pushed any more.
@@ -143,7 +143,7 @@ class Seeder:
         self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
     ) -> list[tuple[int, str]]:
         """Push *batches*; what has to be tried again is put back to *waiting*."""
-        risen: list[tuple[int, str]] = []
+        became_ready: list[tuple[int, str]] = []
         plans = [self._pusher.plan(partition, pushes) for partition, pushes in batches]
         replies = self._store.run(joined(plans, alone=self._store.alone))
         every = [one for reply in replies for one in reply]
@@ -157,30 +157,30 @@ class Seeder:
             if done is None:
                 waiting[partition] = pushes + waiting.get(partition, [])
                 continue
-            risen += [(partition, queue) for queue in done.risen]
+            became_ready += [(partition, queue) for queue in done.became_ready]
             for push, verdict in zip(pushes, done.verdicts, strict=True):
                 if push.queue:
                     self.queued += verdict == NEW
                     self.seen += verdict in ARE_SEEN
-        return risen
+        return became_ready
 
 
 def tell_holders(
-    store: BlockingStore, keys: CrawlKeys, risen: list[tuple[int, str]]
+    store: BlockingStore, keys: CrawlKeys, became_ready: list[tuple[int, str]]
 ) -> None:
     """Wake the holders of queues, each with its partition, that were empty.
 
     Who holds a partition is read from its lease, so no ring is needed. Where
     nobody does, whoever acquires it learns that something is ready there.
     """
-    partitions = sorted({partition for partition, _ in risen})
+    partitions = sorted({partition for partition, _ in became_ready})
     holders = store.run(
         [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions],
         tolerant=True,
     )
     by_partition = dict(zip(partitions, holders, strict=True))
     hints: dict[str, list[str]] = defaultdict(list)
-    for partition, queue in risen:
+    for partition, queue in became_ready:
         holder = by_partition[partition]
         if holder and not isinstance(holder, KeyDamaged):
             name = holder.decode("utf-8", "replace")

@@ -20,7 +20,7 @@ MEMBERSHIPS = st.dictionaries(
 ).map(lambda weights: [Member(*pair) for pair in weights.items()])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(MEMBERSHIPS, st.integers(1, 300))
 def test_every_partition_has_one_owner_and_nobody_more_than_its_load(nodes, partitions):
     ring = Ring(nodes, partitions)
@@ -34,7 +34,7 @@ def test_every_partition_has_one_owner_and_nobody_more_than_its_load(nodes, part
         assert ring.shares()[node.node_id] <= most
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(MEMBERSHIPS, st.randoms(use_true_random=False))
 def test_every_node_computes_the_same_ring_in_whatever_order_it_heard(nodes, random):
     shuffled = list(nodes)

@@ -9,6 +9,9 @@ its place and its difference, unless `excused.toml` says why no test could notic
     at the beginning.
 2.  A test counts only if it passed in the same copy without a mutant.
 3.  A mutant whose tests hang, or whose module cannot be imported, is killed.
+4.  What is found is written to `.mutants/` at once. ``--continue`` takes from there the
+    lines of each test, if no Python file has changed, and what was killed, if the
+    function has not changed. What survived is tried again, maybe with a new test.
 
 Exits with 1 if a mutant survives or an excuse fits no mutant, and with 2 if the time
 was over before all were tried.
@@ -17,10 +20,13 @@ was over before all were tried.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import heapq
 import itertools
 import json
 import os
-import random
+import re
+import select
 import shutil
 import signal
 import subprocess
@@ -47,6 +53,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 EXCUSED, LAST = HERE / "excused.toml", HERE / "last.json"
+FOUND = ROOT / ".mutants"
+"""`lines.json`: what each test runs; `outcomes.jsonl`: one mutant each line."""
 MUTATED = ("seen", "queue", "cluster", "node", "dedupe")
 """Packages of `frontier`."""
 TESTS = (
@@ -63,6 +71,8 @@ SECONDS_PER_MUTANT = 20.0
 """Of tests, as they took without a mutant; the slower ones are left out."""
 HUNG, HUNG_FACTOR = 60.0, 10.0
 """Seconds, and times what its tests took, after which a mutant is taken to hang."""
+OPTIONS = ("-q", "-x", "-p", "no:cacheprovider")
+"""Of pytest, for one mutant."""
 _MTIMES = itertools.count(1_000_000_000)
 """One for each file written: bytecode is told apart by size and time."""
 
@@ -75,6 +85,17 @@ class Covered:
     seconds: float
     lines: dict[str, frozenset[int]]
     """By file, from the root."""
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Covered:
+        """The test of which *facts* is what `to_json` returned."""
+        lines = {path: frozenset(those) for path, those in facts["lines"].items()}
+        return cls(facts["name"], facts["seconds"], lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        lines = {path: sorted(those) for path, those in self.lines.items()}
+        return {"name": self.name, "seconds": self.seconds, "lines": lines}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +113,18 @@ class Copy:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-        )
-        for name in listed.stdout.decode().split("\0"):
-            if name and (ROOT / name).is_file():
-                target = directory / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, target)
+        for name in tracked():
+            target = directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, target)
+        self._warm: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        """End the process that forks."""
+        if self._warm is not None:
+            self._warm.kill()
+            self._warm.communicate()
+            self._warm = None
 
     def write(self, path: str, source: str) -> None:
         """Make *source* what the file *path* has."""
@@ -116,54 +138,77 @@ class Copy:
         written = self._directory / "covering.json"
         written.unlink(missing_ok=True)
         followed = ":".join(f"frontier/{package}" for package in MUTATED)
-        self.test(
-            ["-p", "tests.mutants.covering", where],
-            {WRITTEN: str(written), FOLLOWED: followed},
+        plugin = ["-p", "no:cacheprovider", "-p", "tests.mutants.covering"]
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *plugin, where],
+            cwd=self._directory,
+            env={**self._environment, WRITTEN: str(written), FOLLOWED: followed},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=False,
         )
         if not written.exists():
             raise RuntimeError(f"the tests in {where} could not be run")
+        every = json.loads(written.read_text("utf-8"))
         return [
-            Covered(
-                name,
-                facts["seconds"],
-                {path: frozenset(lines) for path, lines in facts["lines"].items()},
-            )
-            for name, facts in json.loads(written.read_text("utf-8")).items()
+            Covered.from_json({"name": name, **facts}) for name, facts in every.items()
         ]
 
-    def test(
-        self,
-        words: Sequence[str],
-        variables: dict[str, str] | None = None,
-        limit: float | None = None,
-    ) -> int | None:
-        """Run pytest with *words*; its exit code, or ``None`` after *limit* seconds."""
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        if variables:
-            command.remove("-x")
-        process = subprocess.Popen(
-            [*command, *words],
-            cwd=self._directory,
-            env={**os.environ, "PYTHONPATH": str(self._directory), **(variables or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    def test(self, names: Sequence[str], limit: float) -> int | None:
+        """Run the tests *names* until one fails.
+
+        Returns the exit code of pytest, or ``None`` after *limit* seconds.
+        """
+        if self._warm is None:
+            self._warm = subprocess.Popen(
+                [sys.executable, "-m", "tests.mutants.warm"],
+                cwd=self._directory,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+        asked, answers = self._warm.stdin, self._warm.stdout
+        assert asked is not None
+        assert answers is not None
+        asked.write(json.dumps([*OPTIONS, *names]).encode() + b"\n")
+        process = int(answers.readline())
+        in_time, _, _ = select.select([answers], [], [], limit)
+        if not in_time:
+            os.killpg(process, signal.SIGKILL)
+        code = int(answers.readline())
+        return code if in_time else None
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(self._directory)}
+
+
+def tracked() -> list[str]:
+    """The files of the work tree that git tracks or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    names = listed.stdout.decode().split("\0")
+    return [name for name in names if name and (ROOT / name).is_file()]
 
 
 def drawn(count: int, seed: int, modules: Sequence[str] = ()) -> list[Mutant]:
-    """*count* mutants of *modules*, or of all, the same for the same *seed*."""
-    every = list(all_mutants(modules))
-    return random.Random(seed).sample(every, min(count, len(every)))
+    """*count* mutants of *modules*, or of all, in an order that *seed* gives.
+
+    Those of lines that have not changed are drawn again when others have.
+    """
+    turns: dict[str, int] = defaultdict(int)
+
+    def rank(mutant: Mutant) -> bytes:
+        change = f"{mutant.difference}\0{mutant.was}\0{mutant.becomes}"
+        turns[change] += 1
+        return hashlib.sha256(f"{seed}\0{turns[change]}\0{change}".encode()).digest()
+
+    return heapq.nsmallest(count, all_mutants(modules), key=rank)
 
 
 def all_mutants(modules: Sequence[str] = ()) -> Iterable[Mutant]:
@@ -211,14 +256,14 @@ def tried(mutant: Mutant, tests: Sequence[Covered], copy: Copy) -> Outcome:
     if not tests:
         return Outcome(mutant, killed=False, tests=0)
     limit = HUNG + HUNG_FACTOR * sum(test.seconds for test in tests)
-    words = [test.name for test in tests]
+    names = [test.name for test in tests]
     copy.write(mutant.path, mutant.source)
     try:
-        code = copy.test(words, limit=limit)
+        code = copy.test(names, limit)
     finally:
         copy.write(mutant.path, mutant.original)
-    if code not in {None, 0, 1} and copy.test(words, limit=limit) not in {0, 1}:
-        raise RuntimeError(f"pytest exits with {code} for {' '.join(words)}")
+    if code not in {None, 0, 1} and copy.test(names, limit) not in {0, 1}:
+        raise RuntimeError(f"pytest exits with {code} for {' '.join(names)}")
     return Outcome(mutant, code != 0, len(tests))
 
 
@@ -227,7 +272,14 @@ def excuses() -> dict[tuple[str, str], str]:
     entries: list[dict[str, Any]] = []
     if EXCUSED.exists():
         entries = tomllib.loads(EXCUSED.read_text("utf-8")).get("excused", [])
-    return {(each["file"], each["diff"].strip()): each["reason"] for each in entries}
+    return {
+        (each["file"], unindented(each["diff"])): each["reason"] for each in entries
+    }
+
+
+def unindented(difference: str) -> str:
+    """*difference* without indentation: a line that is moved keeps its excuse."""
+    return re.sub(r"(?m)^([+-])\s+", r"\1", difference.strip())
 
 
 def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -239,13 +291,120 @@ def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     for path, diffs in wanted.items():
         file = ROOT / path
         text = file.read_text("utf-8") if file.exists() else ""
-        there = {mutant.difference for mutant in mutants_of(path, text)}
+        there = {unindented(mutant.difference) for mutant in mutants_of(path, text)}
         left -= {(path, diff) for diff in diffs & there}
     return sorted(left)
 
 
+class Found:
+    """What is known of tests and mutants, in the directory `FOUND`."""
+
+    def __init__(self, *, keep: bool) -> None:
+        if not keep:
+            shutil.rmtree(FOUND, ignore_errors=True)
+        FOUND.mkdir(exist_ok=True)
+        self._lines, self._outcomes = FOUND / "lines.json", FOUND / "outcomes.jsonl"
+        code = hashlib.sha256()
+        for name in tracked():
+            if name.endswith((".py", ".lua")):
+                code.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
+        self._code = code.hexdigest()
+        self._covered: dict[str, list[Covered]] = {}
+        if self._lines.exists():
+            known = json.loads(self._lines.read_text("utf-8"))
+            if known["code"] == self._code:
+                self._covered = {
+                    where: [Covered.from_json(each) for each in tests]
+                    for where, tests in known["tests"].items()
+                }
+        self._killed: set[str] = set()
+        if self._outcomes.exists():
+            for line in self._outcomes.read_text("utf-8").splitlines():
+                outcome = json.loads(line)
+                if outcome["killed"]:
+                    self._killed.add(outcome["identity"])
+
+    def covered(self, where: str) -> list[Covered] | None:
+        """The tests in *where*, if the code is what it was when they were run."""
+        return self._covered.get(where)
+
+    def is_killed(self, mutant: Mutant) -> bool:
+        """Whether *mutant* was killed before."""
+        return mutant.identity in self._killed
+
+    def add_covered(self, where: str, tests: list[Covered]) -> None:
+        """Note what the *tests* in *where* run."""
+        self._covered[where] = tests
+        every = {
+            where: [test.to_json() for test in tests]
+            for where, tests in self._covered.items()
+        }
+        new = self._lines.with_suffix(".new")
+        new.write_text(json.dumps({"code": self._code, "tests": every}), "utf-8")
+        new.replace(self._lines)
+
+    def add(self, outcome: Outcome) -> None:
+        """Note what became of a mutant."""
+        mutant = outcome.mutant
+        line = {
+            "identity": mutant.identity,
+            "killed": outcome.killed,
+            "tests": outcome.tests,
+            "place": f"{mutant.path}:{mutant.line}",
+            "difference": mutant.difference,
+        }
+        with self._outcomes.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Try the mutants that *words* ask for."""
+    given = asked_for(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end = time.monotonic() + 60 * given.minutes
+    mutants = drawn(given.count, given.seed, given.modules)
+    found = Found(keep=given.go_on)
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as directory,
+        _copies(Path(directory), given.workers) as copies,
+    ):
+
+        def cover(where: str) -> list[Covered]:
+            tests = found.covered(where)
+            if tests is None:
+                with _one_of(copies) as copy:
+                    tests = copy.cover(where)
+                found.add_covered(where, tests)
+            return tests
+
+        def one(mutant: Mutant) -> Outcome | None:
+            if found.is_killed(mutant):
+                return Outcome(mutant, killed=True, tests=1)
+            if time.monotonic() > end:
+                return None
+            with _one_of(copies) as copy:
+                outcome = tried(mutant, chosen_for(mutant, tests), copy)
+            found.add(outcome)
+            sys.stderr.write("." if outcome.killed else "S")
+            sys.stderr.flush()
+            return outcome
+
+        with ThreadPoolExecutor(given.workers) as pool:
+            tests = list(itertools.chain(*pool.map(cover, given.tests)))
+            if not any(test.lines for test in tests):
+                raise RuntimeError("no test runs a module that is mutated")
+            quickest = min(tests, key=lambda test: test.seconds)
+            with _one_of(copies) as copy:
+                if copy.test([quickest.name], HUNG) != 0:
+                    raise RuntimeError(f"{quickest.name} fails without a mutant")
+            sys.stderr.write(f"{len(mutants)} mutants, {len(tests)} tests\n")
+            outcomes = [each for each in pool.map(one, mutants) if each is not None]
+    sys.stderr.write("\n")
+    return report(given, len(mutants), outcomes)
+
+
+def asked_for(words: Sequence[str] | None) -> argparse.Namespace:
+    """What *words* ask for."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0]
     )
@@ -255,39 +414,29 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tests", nargs="+", default=TESTS, help="where to look")
     parser.add_argument(
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="take what the last run found; try what it did not kill",
+    )
+    parser.add_argument(
         "--record", action="store_true", help="write the sums to last.json"
     )
     parser.add_argument("modules", nargs="*", help="files or folders; default: all")
-    given = parser.parse_args(words)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    end = time.monotonic() + 60 * given.minutes
-    mutants = drawn(given.count, given.seed, given.modules)
-    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(given.workers):
-            copies.put(Copy(Path(directory, str(number))))
+    return parser.parse_args(words)
 
-        def cover(where: str) -> list[Covered]:
-            with _one_of(copies) as copy:
-                return copy.cover(where)
 
-        def one(mutant: Mutant) -> Outcome | None:
-            if time.monotonic() > end:
-                return None
-            with _one_of(copies) as copy:
-                outcome = tried(mutant, chosen_for(mutant, tests), copy)
-            sys.stderr.write("." if outcome.killed else "S")
-            sys.stderr.flush()
-            return outcome
-
-        with ThreadPoolExecutor(given.workers) as pool:
-            tests = list(itertools.chain(*pool.map(cover, given.tests)))
-            if not any(test.lines for test in tests):
-                raise RuntimeError("no test runs a module that is mutated")
-            sys.stderr.write(f"{len(mutants)} mutants, {len(tests)} tests\n")
-            outcomes = [each for each in pool.map(one, mutants) if each is not None]
-    sys.stderr.write("\n")
-    return report(given, len(mutants), outcomes)
+@contextmanager
+def _copies(directory: Path, count: int) -> Iterator[SimpleQueue[Copy]]:
+    every = [Copy(directory / str(number)) for number in range(count)]
+    queue: SimpleQueue[Copy] = SimpleQueue()
+    for copy in every:
+        queue.put(copy)
+    try:
+        yield queue
+    finally:
+        for copy in every:
+            copy.close()
 
 
 @contextmanager
@@ -307,7 +456,7 @@ def report(given: argparse.Namespace, count: int, outcomes: list[Outcome]) -> in
         if outcome.killed:
             continue
         mutant = outcome.mutant
-        if (mutant.path, mutant.difference) in known:
+        if (mutant.path, unindented(mutant.difference)) in known:
             excused += 1
             continue
         unexcused += 1

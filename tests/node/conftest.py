@@ -83,7 +83,7 @@ class Parts:
         self.clock = Clock()
         self.verdicts = []
         self.journal = []
-        self.risen = []
+        self.became_ready = []
         self.ready = asyncio.Event()
         self.busy = False
         self.idle = None
@@ -100,7 +100,7 @@ class Parts:
             on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
                 zip(pushes, verdicts, strict=True)
             ),
-            on_risen=self._on_risen,
+            on_became_ready=self._on_became_ready,
             journal=lambda partition, _, pushes: self.journal.extend(
                 (partition, push.queue, push.item) for push in pushes
             ),
@@ -193,8 +193,8 @@ class Parts:
     def is_idle(self):
         return self.inbox.idle and not self.outbox.pending and not self.busy
 
-    def _on_risen(self, risen):
-        self.risen += risen
+    def _on_became_ready(self, became_ready):
+        self.became_ready += became_ready
         return []
 
     async def push(self, partition, *pushes):

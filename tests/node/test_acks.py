@@ -14,7 +14,7 @@ def started(parts, start, new_push, until):
             url = b"%d" % partition
             await node.push(partition, new_push(url, f"{partition}.example"))
         await node.leases.acquire(partitions)
-        await node.inbox.look(partitions)
+        await node.inbox.load_queues(partitions)
         await until(lambda: len(node.inbox) == len(partitions))
         taken = [node.inbox.take() for _ in partitions]
         return node, sorted(taken, key=lambda r: r.lease.partition)
@@ -113,7 +113,7 @@ async def test_a_lease_that_has_ended_and_comes_back_costs_no_ack(started, db, c
 async def test_what_is_acked_makes_room_for_its_key(started, until, new_push):
     node, (taken,) = await started(0)
     await node.push(0, *(new_push(b"x%d" % n, "0.example") for n in range(20)))
-    node.inbox.learn(0, ["0:0.example"])
+    node.inbox.note_ready(0, ["0:0.example"])
     await until(lambda: len(node.inbox) == 7)  # the cap is 8, one is under way
 
     node.acks.complete(taken)
@@ -137,7 +137,7 @@ async def test_an_ack_whose_reply_is_lost_is_one_ack(
         start(node.outbox.run(), node.inbox.run())
         await node.push(0, new_push(b"1"))
         await node.leases.acquire([0])
-        await node.inbox.look([0])
+        await node.inbox.load_queues([0])
         await until(lambda: len(node.inbox))
         taken = node.inbox.take()
         node.inbox.stopped = True

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from frontier.cluster.lease import BATCH
-from frontier.errors import StoreFull, StoreUnavailable
+from frontier.errors import CrawlLost, StoreFull, StoreUnavailable
 from frontier.queue.reserve import ack_calls
 from frontier.store.client import Call
 from frontier.store.copies import Copies
@@ -64,7 +64,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     await settle(a)
     for partition in range(8):
         await a.push(partition, new_push(b"x", f"{partition}.example"))
-    await a.inbox.look(range(8))
+    await a.inbox.load_queues(range(8))
     await until(lambda: len(a.inbox) == 8)
     by_partition = {}
     while (reservation := a.inbox.take()) is not None:
@@ -75,7 +75,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     assert await b.heartbeat.beat() is False
     assert b.leases.held == {}, "everything is under way at a"
     moving = b.membership.ring.owned_by("b")
-    assert a.inbox.barred == set(moving)
+    assert a.inbox.handing_over == set(moving)
 
     for partition in moving:
         a.acks.complete(by_partition[partition])
@@ -83,7 +83,7 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     await settle(a, b)
     await a.heartbeat.beat()
     assert sorted(b.leases.held) == moving
-    assert a.inbox.barred == set()
+    assert a.inbox.handing_over == set()
 
 
 async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, until):
@@ -92,7 +92,7 @@ async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, 
     await settle(a)
     for partition in range(8):
         await a.push(partition, *(new_push(url, f"{partition}.x") for url in urls(2)))
-    await a.inbox.look(range(8))
+    await a.inbox.load_queues(range(8))
     await until(lambda: len(a.inbox) == 8)
     while a.inbox.take() is not None:
         pass
@@ -130,7 +130,7 @@ async def test_what_was_not_started_is_handed_over_in_its_order(
     await settle(a)
     for partition in range(8):
         await a.push(partition, *map(new_push, urls(4)))
-    await a.inbox.look(range(8))
+    await a.inbox.load_queues(range(8))
     await until(lambda: len(a.inbox) == 32)
 
     await settle(b, a)
@@ -146,7 +146,7 @@ async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, di
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, *map(new_push, urls(5)))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox) == 5)
     a.inbox.stopped = True
     die(a, "a")
@@ -168,7 +168,7 @@ async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
         await settle(node)
         if name == "a":
             await node.push(0, new_push(b"innocent"))
-            await node.inbox.look([0])
+            await node.inbox.load_queues([0])
         await until(lambda node=node: len(node.inbox))
         node.inbox.stopped = True
         die(node, name)
@@ -184,7 +184,7 @@ async def test_the_marks_of_what_is_acked_do_not_stay(
     start(a.outbox.run(), a.inbox.run(), a.starts.run())
     await settle(a)
     await a.push(0, new_push(b"x"))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox))
     reservation = a.inbox.take()
     a.starts.begin(reservation)
@@ -207,7 +207,7 @@ async def test_the_third_node_that_dies_of_a_url_is_the_last(
         await settle(node)
         if name == "a":
             await node.push(0, new_push(b"deadly"))
-            await node.inbox.look([0])
+            await node.inbox.load_queues([0])
         if name == "d":
             break
         await until(lambda node=node: len(node.inbox))
@@ -258,7 +258,7 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, new_push(b"1"))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox))
     db("HSET", crawl.partition(0).lease, "token", 1)
     db("SET", crawl.partition(0).fence, 1)
@@ -342,7 +342,7 @@ async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, *map(new_push, urls(5)))
-    await a.inbox.look([0])
+    await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox) == 5)
     a.heartbeat._ttl = 0.03
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
@@ -421,6 +421,30 @@ async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
     told = [r.getMessage() for r in caplog.records if "around a failover" in r.msg]
     assert len(told) == 1
     assert told[0].startswith("node b died")
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("here", "why"), CrawlLost("c")])
+async def test_how_a_round_of_a_cluster_failed_after_its_beat_is_told_by_the_next(
+    parts, store, monkeypatch, failure
+):
+    a = parts("a", outage_retry=Apart(store))
+    go, take = asyncio.Event(), a.leases.acquire
+
+    async def acquire(partitions):
+        monkeypatch.setattr(a.leases, "acquire", take)
+        await go.wait()
+        raise failure
+
+    monkeypatch.setattr(a.heartbeat, "_beat", 0.01)
+    monkeypatch.setattr(a.leases, "acquire", acquire)
+    assert await a.heartbeat.beat() is False
+    go.set()
+    await asyncio.wait({a.heartbeat._following})
+
+    with pytest.raises(type(failure)):
+        await a.heartbeat.beat()
+    await settle(a)
+    assert sorted(a.leases.held) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [OutageRetry, Apart])

@@ -29,7 +29,7 @@ def holder(parts, start, new_push):
 async def take_over(node):
     for taken in await node.leases.acquire([0]):
         await node.heartbeat._take_over([taken])
-    await node.inbox.look([0])
+    await node.inbox.load_queues([0])
 
 
 def of(host, count, first=0):
@@ -69,7 +69,7 @@ async def test_no_more_is_reserved_than_may_be_had(holder, until):
     node = await holder(of("a.example", 30), host_max=(3, 0))
     await until(lambda: len(node.inbox) == 3)
     held = [node.inbox.take() for _ in range(3)]
-    await node.inbox.look([0])
+    await node.inbox.load_queues([0])
     await until(lambda: not node.inbox._wake.is_set())
     assert len(node.inbox) == 0
 
@@ -105,11 +105,11 @@ async def test_priorities_of_a_host_have_one_quota_and_late_urls_are_skipped(
     node = await holder([], host_max=(4, 0))
     first = [new_push(b"%d" % n, "a.example", n % 3) for n in range(9)]
     await node.push(0, *first)
-    await node.inbox.look([0])
+    await node.inbox.load_queues([0])
     assert len(await fetch(node, until)) == 4
 
     await node.push(0, new_push(b"late", "a.example"))
-    await node.inbox.look([0])
+    await node.inbox.load_queues([0])
     assert await fetch(node, until) == []
     assert (await node.scan(0)).skipped == 6
 

@@ -25,7 +25,7 @@ def ready_on(parts_on, start, new_push):
         for partition, pushes in filled.items():
             await node.push(partition, *(new_push(*args) for args in pushes))
         await node.leases.acquire(filled)
-        await node.inbox.look(filled)
+        await node.inbox.load_queues(filled)
         start(node.inbox.run())
         return node
 
@@ -76,8 +76,8 @@ async def test_what_is_queued_while_a_reply_says_that_nothing_is_left_comes(
     node = await ready_on(slow, {0: [(b"1",)]})
     await slow.done.wait()
     await node.push(0, new_push(b"2"))
-    assert node.risen[1:] == [(0, "0:a.example")], "it is not told of again"
-    node.inbox.learn(0, ["0:a.example"])
+    assert node.became_ready[1:] == [(0, "0:a.example")], "it is not told of again"
+    node.inbox.note_ready(0, ["0:a.example"])
     slow.go.set()
 
     await until(lambda: len(node.inbox) == 2)
@@ -88,7 +88,7 @@ async def test_no_queue_key_has_more_in_flight_than_its_cap(ready, until):
     node = await ready({0: [(url,) for url in urls(20)]}, cap=3)
     await until(lambda: len(node.inbox) == 3)
     first = take_all(node)
-    node.inbox.learn(0, ["0:a.example"])  # asks again
+    node.inbox.note_ready(0, ["0:a.example"])  # asks again
     await until(lambda: not node.inbox._wake.is_set())
     assert len(node.inbox) == 0
 
@@ -197,7 +197,7 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
 ):
     node = await ready({0: []})
     db("HSET", crawl.partition(0).lease, "token", 1)
-    node.inbox.learn(0, ["0:a.example"])
+    node.inbox.note_ready(0, ["0:a.example"])
 
     await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
 
@@ -210,7 +210,7 @@ async def test_a_lease_that_has_ended_and_comes_back_costs_nothing_that_is_under
     started = node.inbox.take()
     db("DEL", crawl.partition(0).lease)  # as the server does when its time is over
     await node.push(0, new_push(b"2", "b"))
-    node.inbox.learn(0, ["0:b"])
+    node.inbox.note_ready(0, ["0:b"])
 
     await until(lambda: len(node.inbox), "the next one")
     assert started.key in node.inbox.open
@@ -220,7 +220,7 @@ async def test_a_lease_that_has_ended_and_comes_back_costs_nothing_that_is_under
 async def test_what_was_not_handed_out_is_given_back(ready, until):
     node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
     await until(lambda: len(node.inbox) == 5)
-    node.inbox.barred.add(0)
+    node.inbox.handing_over.add(0)
     before = await node.scan(0)
 
     await node.inbox.give_back([0])
@@ -233,8 +233,8 @@ async def test_what_was_not_handed_out_is_given_back(ready, until):
 
 async def test_a_partition_that_is_handed_over_is_not_reserved_from(ready, until):
     node = await ready({0: [], 1: [(b"9", "b")]})
-    node.inbox.barred.add(0)
-    node.inbox.learn(0, ["0:a.example"])
+    node.inbox.handing_over.add(0)
+    node.inbox.note_ready(0, ["0:a.example"])
     await until(lambda: len(node.inbox) == 1)
 
     assert (await node.scan(0)).reserved == 0
@@ -262,7 +262,7 @@ async def test_a_hint_that_leads_nowhere_does_no_harm(ready, until, new_push, hi
         await asyncio.sleep(0)
 
     await node.push(0, new_push(b"2"))
-    node.inbox.learn(0, ["0:a.example"])
+    node.inbox.note_ready(0, ["0:a.example"])
     await until(lambda: len(node.inbox) == 1, "the next one, in spite of it")
 
 
@@ -270,7 +270,7 @@ async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(re
     node = await ready({0: []})
     assert node.inbox.idle
 
-    node.inbox.learn(3, ["0:a.example"])
+    node.inbox.note_ready(3, ["0:a.example"])
 
     assert node.inbox.idle, "or no node would ever look for the end of the crawl"
 
@@ -283,7 +283,7 @@ async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
     node.inbox.finish(reservation)
     assert not node.inbox.idle
 
-    node.inbox.settle(reservation)
+    node.inbox.forget(reservation)
     assert node.inbox.idle
 
 
@@ -294,7 +294,7 @@ async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
         node = await ready_on(connect(wire), {0: []})
         await node.push(0, *map(new_push, urls(5)))
         wire.lose_reply_to = QUEUE_RESERVE.sha.encode()
-        node.inbox.learn(0, ["0:a.example"])
+        node.inbox.note_ready(0, ["0:a.example"])
         await until(lambda: wire.lost, "the loss")
 
         await until(lambda: len(node.inbox) == 5)
@@ -306,7 +306,7 @@ async def test_a_stopped_inbox_reserves_nothing(ready, parts, until, new_push):
     node = await ready({0: []})
     node.inbox.stopped = True
     await node.push(0, new_push(b"1"))
-    node.inbox.learn(0, ["0:a.example"])
+    node.inbox.note_ready(0, ["0:a.example"])
     await until(lambda: not node.inbox._wake.is_set())
 
     assert (await node.scan(0)).ready == 1
@@ -321,7 +321,7 @@ async def test_a_server_that_is_away_is_waited_for(
     own_server.kill()
     with pytest.raises(StoreUnavailable):
         await node.store.call(Call.command("PING"))
-    node.inbox.learn(0, ["0:a.example"])
+    node.inbox.note_ready(0, ["0:a.example"])
     await until(lambda: node.outage_retry.outages, "the outage")
     own_server.start()
 

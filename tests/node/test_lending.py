@@ -95,7 +95,7 @@ async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(pair, unt
     lent = own(a)[0]
     request = await claim(b, lent)
 
-    await a.inbox.look([lent])
+    await a.inbox.load_queues([lent])
     await a.lending.look()
     await a.heartbeat.beat()
     assert lent not in a.leases.held, "a has nothing there to finish"
@@ -120,10 +120,10 @@ async def test_what_was_started_is_finished_before_a_partition_is_lent(
     a, b = await pair()
     lent = own(a)[0]
     await a.push(lent, new_push(b"x"))
-    await a.inbox.look([lent])
+    await a.inbox.load_queues([lent])
     started = await until(a.inbox.take, "a reservation")
     await claim(b, lent)
-    await a.inbox.look([lent])
+    await a.inbox.load_queues([lent])
     for _ in range(5):
         await a.lending.look()
         await a.heartbeat.beat()
@@ -139,8 +139,8 @@ async def test_two_nodes_that_want_a_partition_of_each_other_get_it(pair, until)
     a, b = await pair()
     of_a, of_b = own(a)[0], own(b)[0]
     wanted = [await claim(a, of_b), await claim(b, of_a, "https://d.example/")]
-    await a.inbox.look([of_a])
-    await b.inbox.look([of_b])
+    await a.inbox.load_queues([of_a])
+    await b.inbox.load_queues([of_b])
     await rounds(a, b, until=lambda: of_b in a.leases.held and of_a in b.leases.held)
 
     for node, request in zip((a, b), wanted, strict=True):
@@ -158,7 +158,7 @@ async def test_nodes_that_want_the_same_partition_take_turns(pair):
     both = own(a)[0]
     await claim(a, both)
     await claim(b, both, "https://d.example/")
-    await a.inbox.look([both])
+    await a.inbox.load_queues([both])
     for _ in range(3):
         await a.lending.look()
         await a.heartbeat.beat()
@@ -181,7 +181,7 @@ async def test_a_node_that_leaves_gives_back_what_it_borrowed(pair, until):
     a, b = await pair()
     lent = own(a)[0]
     await claim(b, lent)
-    await a.inbox.look([lent])
+    await a.inbox.load_queues([lent])
     await rounds(a, b, until=lambda: lent in b.leases.held)
 
     b.heartbeat.leave()
@@ -202,7 +202,7 @@ async def test_what_led_to_a_claim_is_queued_once_when_its_process_is_gone(pair,
     await claim(b, first)
     await claim(b, second, "https://d.example/")
     gone(b)
-    await a.inbox.look([first, second])
+    await a.inbox.load_queues([first, second])
     await a.lending.look()
     await a.acks.drain()
 
@@ -221,7 +221,7 @@ async def test_who_dies_while_it_resolves_leaves_it_to_the_next(pair, gone):
     first = own(a)[0]
     await claim(b, first)
     gone(b)
-    await a.inbox.look([first])
+    await a.inbox.load_queues([first])
     queue = queue_name("c.example", 0, b.claims.process)
     (reservation,) = await a.recovery._reserve(first, [queue])
     found = claim_of(decode(reservation.item), 16)
@@ -244,7 +244,7 @@ async def test_a_process_that_was_taken_for_gone_forgets_what_it_had(pair, gone)
     first = own(a)[0]
     await claim(b, first)
     gone(b)
-    await a.inbox.look([first])
+    await a.inbox.load_queues([first])
     await a.lending.look()
     await a.acks.drain()
     assert (await a.scan(first)).ready == 0
@@ -273,7 +273,7 @@ async def test_a_request_that_kills_its_process_three_times_is_given_up(
     for tries in range(3):
         assert (await a.scan(first)).dead == 0, f"after {tries} kills"
         await claim(a, first, origins=(parent,), mode=mode)
-        await a.inbox.look([first])
+        await a.inbox.load_queues([first])
         reservation, _ = await take(a, until)
         if mode == CLAIM:
             assert reservation.item[:1] == b"%d" % tries
@@ -297,14 +297,14 @@ async def test_start_requests_are_made_again_or_wait_for_who_can(pair, gone, cap
     await claim(b, first, origins=(), start_id="seeds")
     gone(b)
     for _ in range(2):
-        await a.inbox.look([first])
+        await a.inbox.load_queues([first])
         await a.lending.look()
     assert (await a.scan(first)).ready == 1, "it waits"
     assert caplog.text.count("wait for a node that is started like it") == 1
 
     a.recovery._stuck.clear()
     a.start_ids = {"seeds"}
-    await a.inbox.look([first])
+    await a.inbox.load_queues([first])
     await a.lending.look()
     await a.acks.drain()
     assert a.started_again == [{"seeds"}, {"seeds"}]
@@ -317,7 +317,7 @@ async def test_a_claim_to_which_nothing_leads_goes_to_the_dead_letter(pair, gone
     first = own(a)[0]
     await claim(b, first, origins=())
     gone(b)
-    await a.inbox.look([first])
+    await a.inbox.load_queues([first])
     await a.lending.look()
 
     scan = await a.scan(first)

@@ -27,7 +27,11 @@ class Crawl:
         outage_retry = OutageRetry(store)
         self.verdicts = {}
         self.outbox = Outbox(
-            outage_retry, keys, shape, on_verdicts=self._note, on_risen=lambda _: []
+            outage_retry,
+            keys,
+            shape,
+            on_verdicts=self._note,
+            on_became_ready=lambda _: [],
         )
         self.budget = SeenMemoryLimit(
             outage_retry,

@@ -72,7 +72,7 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
     await node.push(2, new_push(b"1"), new_push(b"2", priority=3))
     await node.push(2, new_push(b"3"))
 
-    assert sorted(node.risen) == [(2, "0:a.example"), (2, "3:a.example")]
+    assert sorted(node.became_ready) == [(2, "0:a.example"), (2, "3:a.example")]
 
 
 @pytest.mark.usefixtures("own_crawl")
@@ -143,7 +143,7 @@ async def test_a_push_that_is_repeated_does_nothing_and_is_told_the_same(
         node = parts_on(connect(wire))
         start(node.outbox.run())
         await node.push(0, new_push(b"seen"))
-        node.risen.clear()
+        node.became_ready.clear()
         wire.lose_replies = True
         pushes = [
             new_push(b"forced", queue_key="b.example", mode=FORCE),
@@ -160,7 +160,7 @@ async def test_a_push_that_is_repeated_does_nothing_and_is_told_the_same(
         assert await node.items(0, "0:b.example") == [b"0forced"]
         assert await node.items(0) == [b"0seen", b"0marked", b"0new"]
         assert "".join(verdict for _, verdict in node.verdicts[1:]) == "ffsn"
-        assert (0, "0:b.example") in node.risen
+        assert (0, "0:b.example") in node.became_ready
         await node.push(0, new_push(b"later"))
         assert (await node.scan(0)).pushed == 5
 
@@ -186,11 +186,11 @@ async def test_what_is_not_kept_any_more_is_told_apart(
         await node.push(0, new_push(url))
     await node.push(1, new_push(b"other"))
 
-    assert node.outbox.repeat({0: 2, 1: 0}) == (2, 0)
+    assert node.outbox.resend({0: 2, 1: 0}) == (2, 0)
     await node.outbox.flush()
-    assert node.outbox.repeat({0: 0}) == (1, 1)
+    assert node.outbox.resend({0: 0}) == (1, 1)
     await node.outbox.flush()
-    assert node.outbox.repeat({}) == (0, 0)
+    assert node.outbox.resend({}) == (0, 0)
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 4
 
 
@@ -203,8 +203,8 @@ async def test_what_a_second_failover_forgets_is_put_again_too(
     for url in urls(3):
         await node.push(0, new_push(url))
 
-    assert node.outbox.repeat({0: 2}) == (1, 0)
+    assert node.outbox.resend({0: 2}) == (1, 0)
     await node.outbox.flush()
     await node.push(0, new_push(b"4"))
-    assert node.outbox.repeat({0: 0}) == (3, 1), "the oldest is not kept any more"
+    assert node.outbox.resend({0: 0}) == (3, 1), "the oldest is not kept any more"
     assert len(node.verdicts) == 4

@@ -19,7 +19,7 @@ def filled(parts, start, new_push):
         start(node.outbox.run())
         await node.push(0, *(new_push(b"%d" % n) for n in range(MANY)))
         await node.leases.acquire([0])
-        await node.inbox.look([0])
+        await node.inbox.load_queues([0])
         return node
 
     return filled
@@ -33,7 +33,7 @@ async def fetch_all(node, until, count):
         while (reservation := node.inbox.take()) is not None:
             taken.append(int(reservation.item[1:]))
             node.inbox.finish(reservation)
-            node.inbox.settle(reservation)
+            node.inbox.forget(reservation)
     return taken
 
 
@@ -91,7 +91,7 @@ async def test_blocks_go_to_files_and_come_back_in_order(
         "b", partitions=1, size=300, cap=10_000, order=order, spill_dir=directory
     )
     await node.leases.acquire([0])
-    await node.inbox.look([0])
+    await node.inbox.load_queues([0])
     hidden = directory.rename(tmp_path / "elsewhere")
     start(node.inbox.run(), node.spilling.run())
     near = BLOCK * 3
@@ -157,7 +157,7 @@ async def test_a_new_holder_finds_what_the_dead_one_has_compressed(
     db("DEL", crawl.partition(0).lease)  # it has ended, and its node knows nothing
     node = parts("b", partitions=1, size=300, cap=10_000)
     await node.leases.acquire([0])
-    await node.inbox.look([0])
+    await node.inbox.load_queues([0])
 
     with pytest.raises(LeaseLost):
         await dead.spilling.spill(held, A)

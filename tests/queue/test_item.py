@@ -71,7 +71,6 @@ def same(a, b):
     return True
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), VALUES, max_size=4))
 def test_what_goes_in_comes_out_with_its_types(meta):
     record = {"url": "http://a.example/", "meta": meta}
@@ -319,7 +318,7 @@ def test_a_foreign_item_is_refused(item):
         decode(item)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_hostile_bytes_are_refused_and_nothing_else(data):
     try:

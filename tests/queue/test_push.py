@@ -138,15 +138,19 @@ def test_what_is_forced_is_queued_always_and_not_remembered(client, shape):
     assert node.scan().ready == 3
 
 
-def test_a_queue_that_was_empty_is_said_to_have_risen(client, new_push, db, keys):
+def test_a_queue_that_was_empty_is_said_to_have_become_ready(
+    client, new_push, db, keys
+):
     node = client()
     a, b = "0:a.example", "5:b.example"
 
-    assert set(node.push([new_push(b"1", queue=a), new_push(b"2", queue=b)]).risen) == {
+    assert set(
+        node.push([new_push(b"1", queue=a), new_push(b"2", queue=b)]).became_ready
+    ) == {
         a,
         b,
     }
-    assert node.push([new_push(b"3", queue=a)]).risen == ()
+    assert node.push([new_push(b"3", queue=a)]).became_ready == ()
     assert db("ZRANGE", keys.queues, 0, -1) == [b.encode(), a.encode()]
 
 
@@ -154,7 +158,7 @@ def test_a_push_of_what_was_seen_raises_nothing(client, new_push):
     node = client()
     node.push([new_push(b"1", queue="0:a")])
 
-    assert node.push([new_push(b"1", queue="0:b")]).risen == ()
+    assert node.push([new_push(b"1", queue="0:b")]).became_ready == ()
 
 
 def test_a_stale_layout_changes_nothing_and_brings_the_current_one(

@@ -1,4 +1,6 @@
+import os
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,24 @@ def test_what_was_put_is_got_and_every_file_has_a_name_of_its_own(spill_files):
     assert all(map(is_address, addresses))
     assert sizes_of(addresses[0]) == (2, len(BLOCK))
     assert not is_address(BLOCK)
+
+
+def test_a_block_and_its_name_are_on_disk_before_its_address_is_known(
+    spill_files, monkeypatch
+):
+    synced, real = [], os.fsync
+
+    def fsync(descriptor):
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    spill_files.put(BLOCK, 7, 99)
+    (path,) = spill_files.directory.iterdir()
+
+    unfinished, directory = synced
+    assert unfinished.name.startswith(path.name)
+    assert directory == spill_files.directory
 
 
 def address(name, size=10, version=2):

@@ -180,13 +180,13 @@ def compare(stores, tiers, capacity, batches):
         judge.check(some, [TEST] * len(some), clients[-1].push(some))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(clients=1))
 def test_one_client_is_told_what_a_set_would_tell(stores, tiers, capacity, batches):
     compare(stores[:1], tiers, capacity, batches)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(CLIENTS))
 def test_by_turns_eight_clients_are_told_the_same(stores, tiers, capacity, batches):
     compare(stores, tiers, capacity, batches)
@@ -287,7 +287,7 @@ def queued(store, crawl):
     return [int(item) for item in items]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     st.sampled_from(EXACT),
     batches(CLIENTS, 2, 8),

@@ -126,3 +126,4 @@ def test_a_short_set_has_a_group_for_each_bucket_that_it_is_made_for():
     assert space(64, 10**6) == WHOLE
     assert space(32, 1_101) == SHORT
     assert space(32, 1) == Space(30, 1)
+    assert space(32, 10**12) == Space(30, 1 << LEVELS)

@@ -31,7 +31,7 @@
 --    items    of each URL, as targets
 --
 -- Returns a reply per plan:
--- {1, buckets, count, blooms, last, era, verdicts, risen}, with a letter per URL (n new,
+-- {1, buckets, count, blooms, last, era, verdicts, became_ready}, with a letter per URL (n new,
 -- s seen, b seen as Bloom says, c seen and claimed, now or before, f queued untested, o
 -- noted) and the `lists` that were empty before. A claimed URL whose process is gone is
 -- new to the next push of it. A push that has the number of the last one was done

@@ -133,7 +133,7 @@ def test_an_empty_file_has_nothing(written):
     assert whole_bytes(path) == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=8))
 def test_whatever_is_changed_nothing_false_is_read(tmp_path_factory, changes):
     data = bytearray(b"".join(map(frame, (HEADER, PUSH, ACK, PUSH))))

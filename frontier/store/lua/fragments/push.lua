@@ -34,15 +34,15 @@ local function push(keys, verdicts, born, turn, known, base, room, made, lists, 
   if #members == 0 then members = marks end
   local filters = {unpack(keys, 6, 5 + #made)}
   local tries = seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places)
-  local risen = {}
-  if #targets > 0 then risen = queue(keys, lists, targets, items, verdicts, tries) end
+  local became_ready = {}
+  if #targets > 0 then became_ready = queue(keys, lists, targets, items, verdicts, tries) end
   if count ~= layout[2] or last ~= layout[4] then
     redis.call('HSET', keys[3], 'buckets', layout[1], 'count', layout[2], 'blooms', layout[3],
       'last', layout[4])
   end
   local letters = table.concat(verdicts)
   note_push(keys, turn, letters, number > 0)
-  return told(1, layout, letters, risen)
+  return told(1, layout, letters, became_ready)
 end
 
 local function unmark(keys, verdicts, _, _, _, _, _, _, _, _, marks, members, places)

@@ -6,7 +6,7 @@
 -- URL, or 0; an item begins with its deliveries, those of tries if it has some.
 
 local function queue(keys, lists, targets, items, verdicts, tries)
-  local waiting, queued, risen = {}, 0, {}
+  local waiting, queued, became_ready = {}, 0, {}
   for i, target in ipairs(targets) do
     local verdict = verdicts[i]
     if target > 0 and (verdict == 'n' or verdict == 'f') then
@@ -23,12 +23,12 @@ local function queue(keys, lists, targets, items, verdicts, tries)
     local key, name, score = unpack(lists[target])
     if redis.call('RPUSH', keys[key], unpack(list)) == #list then
       redis.call('ZADD', keys[2], score, name)
-      risen[#risen + 1] = target
+      became_ready[#became_ready + 1] = target
     end
   end
   if queued > 0 then
     redis.call('HINCRBY', keys[1], 'ready', queued)
     redis.call('HINCRBY', keys[1], 'pushed', queued)
   end
-  return risen
+  return became_ready
 end
