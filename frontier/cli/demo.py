@@ -135,8 +135,8 @@ def _port(nodes: int, hosts: int, partitions: int) -> int:
     from frontier.cluster.ring import Ring
     from frontier.errors import ConfigurationError
     from frontier.model import Member
-    from frontier.testing.loopback import close, listen
-    from frontier.urls.seen_hash import partition_of
+    from frontier.testing.server import close, listen
+    from frontier.urls.partition import partition_of
 
     members = [Member(f"node-{number}", 1) for number in range(1, nodes + 1)]
     ring = Ring(members, partitions)

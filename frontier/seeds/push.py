@@ -12,9 +12,8 @@ from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
 from frontier.requests.stored_request import Allowed, is_callback
 from frontier.seeds.read import Seed, SeedFault, is_plain
+from frontier.urls.fingerprint import of_plain_get, seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.plain_fingerprint import of_plain_get
-from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,7 +20,7 @@ from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from frontier.warc.file_rotation import WarcWriter
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}

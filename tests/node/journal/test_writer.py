@@ -11,7 +11,7 @@ import warm
 from frontier.errors import ArchiveError, WriterStopped
 from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
 from frontier.node.journal.writer import Journal, mend
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {})
 ROOT = Path(__file__).parents[3]
@@ -113,7 +113,7 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from frontier.node.journal.entries import Header, Pushed
 from frontier.node.journal.writer import Journal
 

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from frontier.errors import RulesBroken
-from frontier.urls.canon import apply
 from frontier.urls.canon.regex_rules import cautious
 from frontier.urls.canon.rule_files import read, valid_on
 from frontier.urls.canon.rulesets import label_of, named
+from tests.urls.canon.originals import apply
 
 WHOLE = r"""
 name = "ours"
