@@ -58,7 +58,9 @@ Rekey = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Where to (default: beside INDEX)."),
+    typer.Option(
+        "--out", metavar="FILE", help="Where to write it (default: beside INDEX)."
+    ),
 ]
 
 
@@ -66,13 +68,13 @@ def check(
     output: Output,
     index: Annotated[Path, typer.Argument(metavar="INDEX")],
     warcs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[WARC]...", show_default=False)
+        list[Path] | None, typer.Argument(metavar="WARC", show_default=False)
     ] = None,
     rules: Annotated[
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="Compare with this set, not with those of the WARC files; pywb: "
+            help="Compare with this rule set, not with the WARC files' own; pywb: "
             "with the keys that pywb looks up.",
         ),
     ] = "",
@@ -80,9 +82,9 @@ def check(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """List the entries of INDEX whose key is another under the WARC files' rules.
+    """List the entries of an index whose key differs under the WARC files' rules.
 
-    INDEX is a CDXJ, a CDX or a WACZ, plain or in gzip; a WACZ has WARC files in it.
+    INDEX is a CDXJ, a CDX or a WACZ, plain or in gzip. A WACZ brings its WARC files.
     """
     plan = _planned(index, warcs or [], rules)
     target = _target(plan, index, out, force=force) if rekey else None
@@ -254,13 +256,14 @@ def _told(
         yield Text(f"{target}: {written:,} lines")
 
 
-app = Commands("Rules that make URLs canonical.")
-app.command()(check)
+app = Commands("Show, compare and check the rules that make URLs canonical.")
 
 Rules = Annotated[
     str,
     typer.Option(
-        "--rules", metavar="NAME|FILE", help="A set, as `canon rules` lists, or TOML."
+        "--rules",
+        metavar="NAME|FILE",
+        help="A rule set of `canon rules`, or a TOML file.",
     ),
 ]
 EXAMPLES = 5
@@ -274,7 +277,7 @@ def explain(
     url: Annotated[str, typer.Argument(metavar="URL")],
     rules: Rules = "heritrix",
 ) -> None:
-    """Show URL after each step that changes it, and what it is to a crawl then."""
+    """Show a URL after each step that changes it, and the keys that result."""
     from frontier.urls.canon.rulesets import named
 
     chosen = named(rules)
@@ -342,7 +345,7 @@ def _changed(before: str, after: str) -> Text:
 
 @app.command("rules")
 def list_rules(output: Output) -> None:
-    """List the sets, their steps and what they are."""
+    """List the rule sets and their steps."""
     from frontier.urls.canon.rulesets import NAMED, VERSION
 
     table = Table(box=None, show_header=True, header_style="bold")
@@ -361,11 +364,11 @@ def list_rules(output: Output) -> None:
 @app.command()
 def compare(
     output: Output,
-    first: Annotated[str, typer.Argument(metavar="A", help="A set.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A rule set.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="URLs, one a line.")],
 ) -> None:
-    """Show which URLs of FILE one of two sets merges and the other does not."""
+    """Show which URLs of a file one of two rule sets merges and the other does not."""
     from frontier.urls.canon.rulesets import named
 
     sets = {name: named(name) for name in dict.fromkeys((first, second))}
@@ -448,3 +451,6 @@ def _compared(said: dict[str, Any]) -> Iterator[Any]:
             yield Text(f"{name} merges", "cyan")
             for url in family:
                 yield Text(f"  {url}")
+
+
+app.command()(check)

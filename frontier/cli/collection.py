@@ -155,7 +155,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-app = Commands("Look after the index of payloads that crawls share.")
+app = Commands("Look after the digest index that crawls share.")
 
 
 def _collection(name: str) -> str:
@@ -182,19 +182,49 @@ Collection = Annotated[
         envvar="FRONTIER_COLLECTION",
         metavar="NAME",
         callback=_collection,
-        help="The collection; the default one has no name.",
+        help="The collection (default: the one without a name).",
     ),
 ]
 CrawlId = Annotated[
     str,
-    typer.Option(
-        "--crawl", metavar="CRAWL_ID", callback=_crawl_id, help="Which crawl."
-    ),
+    typer.Option("--crawl", metavar="CRAWL_ID", callback=_crawl_id, help="The crawl."),
 ]
 
 
+@app.command("list")
+def list_all(
+    output: Output,
+    options: StoreOptions,
+) -> None:
+    """List the collections in the store."""
+    from frontier.collection.summary import collections, look
+
+    with options.connected() as store:
+        found = [
+            look(store, collection_keys(store, name)) for name in collections(store)
+        ]
+    text = collections_table(found) if found else Text("no collections yet")
+    output.result({"collections": [asdict(view) for view in found]}, [text])
+
+
+@app.command()
+def status(
+    output: Output,
+    options: StoreOptions,
+    collection: Collection = "",
+) -> None:
+    """Show what is in a collection: crawls, payloads, imports that wait."""
+    from frontier.collection.summary import look
+
+    with options.connected() as store:
+        seen = look(store, collection_keys(store, collection))
+    if collection and seen.is_empty:
+        raise UnknownCollection(collection)
+    output.result(asdict(seen), collection_report(seen))
+
+
 Targets = Annotated[
-    list[str] | None, typer.Argument(metavar="[TARGET]...", show_default=False)
+    list[str] | None, typer.Argument(metavar="TARGET", show_default=False)
 ]
 
 
@@ -208,19 +238,19 @@ class ImportOptions:
             "--crawl",
             metavar="CRAWL_ID",
             callback=_crawl_id,
-            help="Of sources that no manifest names a crawl for (default: the path).",
+            help="Crawl of sources whose manifest names none (default: the path).",
         ),
     ] = ""
     compat: Compat = ""
     root: Root = None
     verify: Annotated[
-        bool, typer.Option(help="Compare local files with their manifest's hash.")
+        bool, typer.Option(help="Check local files against the hash in their manifest.")
     ] = True
     digest: Annotated[
         str,
         typer.Option(
             metavar="ALGORITHM",
-            help="sha256, sha1 or blake3: computed where a WARC has another.",
+            help="sha256, sha1 or blake3: compute it where a WARC has another.",
         ),
     ] = ""
     rules: Annotated[
@@ -228,7 +258,7 @@ class ImportOptions:
         typer.Option(
             "--rules",
             metavar="NAME|FILE",
-            help="Warn of sources under others (default: those of its crawls here).",
+            help="Warn of sources under other rules (default: those of its crawls).",
         ),
     ] = ""
 
@@ -241,12 +271,12 @@ def import_sources(
     targets: Targets = None,
     collection: Collection = "",
 ) -> None:
-    """Let crawls refer to the payloads of others: a WACZ, WARC, CDX, crawl.log.
+    """Add the payloads of a WACZ, WARC, CDX or crawl.log to the index.
 
-    A TARGET is a path or a URL of one, or of a manifest that lists WACZ files, or a
-    directory of WARC and WACZ files.
-    What is in the index already is skipped; an import that was interrupted goes
-    on where it was. Without a TARGET, with what is queued.
+    A TARGET is the path or the URL of one, or of a manifest that lists WACZ files, or
+    a directory of WARC and WACZ files. Without a TARGET it imports what is queued.
+
+    Skips what is in the index already. To finish an interrupted import, run it again.
     """
     from frontier.collection.import_ import Import
     from frontier.collection.sources import Comparison, of_crawls
@@ -275,38 +305,6 @@ def import_sources(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-@app.command("list")
-def list_all(
-    output: Output,
-    options: StoreOptions,
-) -> None:
-    """List the collections in the store."""
-    from frontier.collection.summary import collections, look
-
-    with options.connected() as store:
-        found = [
-            look(store, collection_keys(store, name)) for name in collections(store)
-        ]
-    text = collections_table(found) if found else Text("no collections yet")
-    output.result({"collections": [asdict(view) for view in found]}, [text])
-
-
-@app.command()
-def status(
-    output: Output,
-    options: StoreOptions,
-    collection: Collection = "",
-) -> None:
-    """Show what is in a collection: its crawls, its payloads, what waits."""
-    from frontier.collection.summary import look
-
-    with options.connected() as store:
-        seen = look(store, collection_keys(store, collection))
-    if collection and seen.is_empty:
-        raise UnknownCollection(collection)
-    output.result(asdict(seen), collection_report(seen))
-
-
 @app.command()
 def commit(
     options: CrawlsOptions,
@@ -314,9 +312,10 @@ def commit(
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Offer a crawl's payloads to all crawls. A commit that was interrupted goes on.
+    """Offer a crawl's payloads to all crawls.
 
-    The last node of a crawl does it by itself.
+    The last node of a crawl does it by itself. To finish an interrupted commit, run it
+    again.
     """
     from frontier.collection.commit import commit as run_commit
     from frontier.collection.summary import runs
@@ -355,9 +354,9 @@ def cancel(
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Forget what an uncommitted crawl has put into the index. WARC files stay.
+    """Remove from the index what an uncommitted crawl has added. WARC files stay.
 
-    Of a crawl that is open, its last node forgets it when it ends.
+    If the crawl is open, its last node does it when it ends.
     """
     from frontier.collection.commit import cancel as run_cancel
     from frontier.collection.summary import runs
@@ -387,15 +386,17 @@ def purge(
     manifest: Annotated[str, typer.Argument(metavar="MANIFEST")],
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also if it is empty, broken or unreadable."),
+        typer.Option(
+            "--force", help="Even if the manifest is empty, broken or unreadable."
+        ),
     ] = False,
     yes: Yes = False,
     root: Root = None,
     collection: Collection = "",
 ) -> None:
-    """Take out of the index the crawls that a manifest does not list.
+    """Remove from the index the crawls that a manifest does not list.
 
-    Shows its plan, and does it with --yes. Not while a crawl runs.
+    Shows its plan first; add --yes to do it. Refused while a crawl runs.
     """
     from frontier.collection.purge import plan, require_idle
     from frontier.collection.purge import purge as run_purge
@@ -424,11 +425,11 @@ def check(
     output: Output,
     options: StoreOptions,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what has one right answer.")
+        bool, typer.Option("--repair", help="Repair what has only one right answer.")
     ] = False,
     collection: Collection = "",
 ) -> None:
-    """Look for entries that lead nowhere, wrong counts, and what other tools left."""
+    """Find entries that lead nowhere, wrong counts, and leftovers of other tools."""
     from frontier.collection.check import Check
 
     with options.connected() as store, bar("digests", None) as progress:

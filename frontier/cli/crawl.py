@@ -42,7 +42,7 @@ RemoveFrontier = Annotated[
     bool,
     typer.Option(
         "--remove-frontier",
-        help="Also remove its queues and what it has seen; also if it had ended.",
+        help="Also delete its queues and what it has seen, even if it had ended.",
     ),
 ]
 CollectionOfCrawl = Annotated[
@@ -51,7 +51,7 @@ CollectionOfCrawl = Annotated[
         "--collection",
         envvar="FRONTIER_COLLECTION",
         metavar="NAME",
-        help="Of the crawl, where no node runs that knows it.",
+        help="The crawl's collection, if no node runs that knows it.",
     ),
 ]
 
@@ -62,10 +62,10 @@ def close(
     yes: Yes = False,
     remove_frontier: RemoveFrontier = False,
 ) -> None:
-    """End a crawl that no node runs; what is left in its queues is not fetched.
+    """End a crawl that no node runs. What is left in its queues is not fetched.
 
-    Nothing is deleted without --remove-frontier. The next node of its spider opens
-    the next crawl.
+    Deletes nothing without --remove-frontier. The next node of its spider starts a
+    new crawl.
     """
     from frontier.settings.config import Config
     from frontier.status.snapshot import snapshot
@@ -112,8 +112,8 @@ def cancel(
 ) -> None:
     """End a crawl on all its nodes, and do not offer its payloads to other crawls.
 
-    Nodes finish what they have in flight, and exit with 0. No node joins it again.
-    WARC files stay.
+    Nodes finish what is in flight, and exit with 0. No node can join it again. WARC
+    files stay.
     """
     from frontier.cluster.crawls import cancel_call
     from frontier.settings.config import Config
@@ -167,16 +167,6 @@ def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
         asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
 
 
-app = Commands("Run crawls, list them, look at one.")
-app.command()(seed)
-app.command()(dead)
-app.command()(requeue)
-app.command()(rebuild)
-app.command()(repair)
-app.command()(close)
-app.command()(cancel)
-
-
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What `run` crawls, with which nodes, and how far."""
@@ -185,48 +175,80 @@ class RunOptions:
         str,
         typer.Option(
             metavar="URL|FILE",
-            help="A URL, or a file with one a line, for the spider site.",
+            help="A URL, or a file of URLs, one a line, for the built-in spider.",
         ),
     ] = ""
     spider: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="A spider of the Scrapy project that this directory is in.",
+            help="A spider of the Scrapy project in this directory.",
         ),
     ] = ""
-    nodes: Annotated[int, typer.Option(min=1, max=100, help="Nodes to start.")] = 2
+    nodes: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Nodes to start.")
+    ] = 2
     scope: Annotated[
         str,
-        typer.Option(help="What site follows: host (default), domain, prefix or all."),
+        typer.Option(
+            metavar="SCOPE",
+            help="What the built-in spider follows: host (default), domain, prefix "
+            "or all.",
+        ),
     ] = ""
     argument: Annotated[
         list[str] | None,
-        typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider."),
+        typer.Option(
+            "-a",
+            metavar="NAME=VALUE",
+            help="An argument of the spider; may be repeated.",
+        ),
     ] = None
     setting: Annotated[
         list[str] | None,
-        typer.Option("-s", "--set", metavar="NAME=VALUE", help="A Scrapy setting."),
+        typer.Option(
+            "-s",
+            "--set",
+            metavar="NAME=VALUE",
+            help="A Scrapy setting; may be repeated.",
+        ),
     ] = None
     limit_pages: Annotated[
-        int, typer.Option(min=0, help="End the crawl after so many pages.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            show_default=False,
+            help="End the crawl after so many pages.",
+        ),
     ] = 0
     limit_time: Annotated[
-        float, typer.Option(min=0, help="End it after so many seconds.")
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            show_default=False,
+            help="End the crawl after so many seconds.",
+        ),
     ] = 0
     limit_bytes: Annotated[
-        int, typer.Option(min=0, help="End it after so many bytes of responses.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="BYTES",
+            show_default=False,
+            help="End the crawl after so many bytes of responses.",
+        ),
     ] = 0
     warc_dir: WarcDir = WARC_DIR
 
 
-@app.command()
 def run(how: RunOptions, options: StoreOptions) -> None:
     """Crawl with several nodes on this machine, then print the report.
 
-    With --seeds, the spider site that comes with this package; with --spider, one of
-    your own. An interrupted crawl goes on when it is run again. Nodes of the same
-    store that run already, here or on other machines, take part.
+    Give --seeds for the built-in spider, or --spider for one of your own. To go on
+    with an interrupted crawl, run it again. Nodes that run on the same store already,
+    here or on other machines, take part.
     """
     from frontier.cli.crawl_run import run as run_plan
 
@@ -307,12 +329,11 @@ def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
     return settings
 
 
-@app.command("list")
 def list_all(
     output: Output,
     options: CrawlsOptions,
 ) -> None:
-    """List all crawls in the store, the newest first."""
+    """List the crawls in the store, the newest first."""
     from frontier.status.snapshot import DAMAGED, list_crawls
 
     with options.connected() as store:
@@ -333,10 +354,9 @@ def list_all(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-@app.command()
 def status(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     warc_dir: WarcDir = WARC_DIR,
     plot: Annotated[
         Path | None,
@@ -345,7 +365,7 @@ def status(
         ),
     ] = None,
 ) -> None:
-    """Report on a crawl, running or not."""
+    """Show the report of a crawl, running or not."""
     from frontier.status.snapshot import snapshot
 
     with options.connected() as store:
@@ -404,3 +424,16 @@ def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
             if kind in shares
         },
     )
+
+
+app = Commands("Run crawls, look at them, repair them, end them.")
+app.command()(run)
+app.command()(status)
+app.command("list")(list_all)
+app.command()(seed)
+app.command()(dead)
+app.command()(requeue)
+app.command()(repair)
+app.command()(rebuild)
+app.command()(close)
+app.command()(cancel)

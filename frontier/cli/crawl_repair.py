@@ -38,13 +38,13 @@ def repair(
     crawl_id: CrawlId,
     partition: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Only this partition; may be given again."),
+        typer.Option(metavar="N", help="Only this partition; may be repeated."),
     ] = None,
 ) -> None:
-    """Put right the partitions of a crawl that are set aside, whether nodes run or not.
+    """Repair the partitions that were set aside, whether nodes run or not.
 
-    Their counts are made again from their lists, and what was held for them is queued.
-    Keys of a type that the frontier never writes are removed; what is lost is named.
+    Counts their lists again, and queues what was held for them. Removes keys of a
+    type that the frontier never writes, and names what is lost.
     """
     from frontier.node.repair import Repair
 
@@ -95,7 +95,10 @@ def _complain(lost: list[str]) -> None:
 
 Journals = Annotated[
     list[Path],
-    typer.Option(metavar="DIR", help="Journals of nodes; give those of all."),
+    typer.Option(
+        metavar="DIR",
+        help="Directory of journals; repeat it until all nodes' are given.",
+    ),
 ]
 WarcsWithoutJournal = Annotated[
     Path | None,
@@ -105,8 +108,8 @@ Missing = Annotated[
     bool,
     typer.Option(
         "--missing",
-        help="The crawl is there: only push what the store lacks of nodes that "
-        "are gone. Others may run.",
+        help="The crawl exists: push only what the store lacks of nodes that are "
+        "gone. Other nodes may run.",
     ),
 ]
 
@@ -119,10 +122,10 @@ def rebuild(
     warc: WarcsWithoutJournal = None,
     missing: Missing = False,
 ) -> None:
-    """Restore the frontier of a crawl whose store was lost, from its journals.
+    """Restore a crawl from its nodes' journals after its store was lost.
 
-    What was pushed and not acked is queued, everything counts as seen. Nodes that
-    are started afterwards go on with the crawl.
+    Queues what was pushed and not acked; everything counts as seen. Nodes that are
+    started afterwards go on with the crawl.
     """
     from frontier.node.journal.rebuild import Rebuild
 

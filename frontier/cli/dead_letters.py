@@ -28,10 +28,10 @@ class _Found:
 
 
 def dead(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
 ) -> None:
-    """List the requests that were given up, and why."""
+    """List the dead letters: requests that were given up, and why."""
     with options.connected() as store:
         found = _read(store, options)
     rows = [
@@ -57,14 +57,16 @@ def dead(
 
 
 def requeue(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     urls: Annotated[
-        list[str] | None, typer.Argument(metavar="[URL...]", show_default=False)
+        list[str] | None, typer.Argument(metavar="URL", show_default=False)
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that can be read.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Requeue all that can be read.")
+    ] = False,
 ) -> None:
-    """Put requests that were given up back to their queues, in an open crawl."""
+    """Queue dead letters again, in an open crawl: those of a URL, or all."""
     wanted = {url.strip() for url in urls or ()}
     if bool(wanted) == every:
         raise ConfigurationError("requeue needs either URLs or --all")

@@ -56,15 +56,20 @@ class Verdict:
 
 
 def demo(
-    nodes: Annotated[int, typer.Option(min=1, max=16, help="Nodes to start.")] = 2,
-    urls: Annotated[int, typer.Option(help="How many URLs the site has.")] = 400,
-    hosts: Annotated[int, typer.Option(help="Hosts of the site.")] = 5,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=16, metavar="N", help="Nodes to start.")
+    ] = 2,
+    urls: Annotated[int, typer.Option(metavar="N", help="URLs of the site.")] = 400,
+    hosts: Annotated[int, typer.Option(metavar="N", help="Hosts of the site.")] = 5,
     delay: Annotated[
         float,
-        typer.Option(min=0, help="Seconds before each answer."),
+        typer.Option(min=0, metavar="SECONDS", help="Wait before each answer."),
     ] = 0.0,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Directory for all files.")
+        Path,
+        typer.Option(
+            "--dir", metavar="DIR", help="Directory for all files of the demo."
+        ),
     ] = Path(),
 ) -> None:
     """Crawl a small built-in site with two nodes and print the report.

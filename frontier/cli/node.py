@@ -25,20 +25,20 @@ NodeId = Annotated[str, typer.Argument(metavar="NODE_ID")]
 PAUSE = 1.0
 """Seconds between two looks."""
 
-app = Commands("The nodes of a crawl.")
+app = Commands("List the nodes of a crawl, or take one out.")
 
 
 @app.command("list")
 def list_nodes(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every second, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Repeat every second, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """List the nodes of a crawl: live, leaving, silent, lost, or left.
+    """List the nodes of a crawl: live, leaving, silent, lost or left.
 
-    With --watch and --json there is one object on each line.
+    With --watch and --json it prints one object a line.
     """
     from frontier.status.snapshot import snapshot
 
@@ -57,7 +57,7 @@ def drain(
     options: CrawlOptions,
     node_id: NodeId,
 ) -> None:
-    """Have a node finish what it has started, hand over the rest, and exit."""
+    """Tell a node to finish what it has started, hand over the rest, and exit."""
     from frontier.cluster.membership import drain
 
     with options.connected() as store:
@@ -70,10 +70,10 @@ def remove(
     options: CrawlOptions,
     node_id: NodeId,
     force: Annotated[
-        bool, typer.Option("--force", help="Also if it is alive; it will stop.")
+        bool, typer.Option("--force", help="Even if it is alive; it will stop.")
     ] = False,
 ) -> None:
-    """Take out a node that is dead, so that others have its partitions at once."""
+    """Remove a dead node, so that others take its partitions at once."""
     from frontier.cluster.membership import remove
     from frontier.settings.config import Config
 

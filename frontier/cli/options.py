@@ -44,7 +44,7 @@ StoreDir = Annotated[
         envvar="FRONTIER_STORE_DIR",
         metavar="DIR",
         rich_help_panel=STORE,
-        help="Home of the embedded store.",
+        help="Directory of the embedded store.",
     ),
 ]
 WarcDir = Annotated[
@@ -62,31 +62,32 @@ Namespace = Annotated[
     ),
 ]
 Crawl = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+    str,
+    typer.Option(
+        "--crawl", metavar="CRAWL_ID", help="The crawl (default: the newest)."
+    ),
 ]
-CrawlId = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Which crawl.")
-]
+CrawlId = Annotated[str, typer.Option("--crawl", metavar="CRAWL_ID", help="The crawl.")]
 """Of a command that changes one crawl: it has to be named."""
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text.")
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Overwrite that file if it is there.")
+    bool, typer.Option("--force", help="Overwrite the file if it exists.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it, without asking whether to.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 Compat = Annotated[
     str,
     typer.Option(
         metavar="TOOL",
-        help="browsertrix: index 0 for every WACZ, and its spelling throughout.",
+        help="browsertrix: use index 0 for every WACZ, and its spelling.",
     ),
 ]
 Root = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Directory that paths may lead to (default: the manifest's own).",
+        help="Directory that paths may not leave (default: the manifest's).",
     ),
 ]
 
@@ -173,10 +174,14 @@ class Commands(typer.Typer):
         self, name: str | None = None, **more: Any
     ) -> Callable[[Command], Command]:
         """Add the decorated function, as *name* or its own."""
-        add = super().command(name, **more)
 
         def declare(command: Command) -> Command:
-            add(_with_groups(command))
+            text = inspect.getdoc(command) or ""
+            # Lines of a docstring are as long as the code's, not as the terminal's.
+            about = "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
+            super(Commands, self).command(name, help=about, **more)(
+                _with_groups(command)
+            )
             return command
 
         return declare

@@ -68,17 +68,17 @@ class Counts:
 
 
 def seed(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     targets: Annotated[
-        list[str], typer.Argument(metavar="URL|FILE|-...", help="- is standard input.")
+        list[str], typer.Argument(metavar="URL|FILE|-", help="- is standard input.")
     ],
 ) -> None:
-    """Put seeds into an open crawl, whether nodes run or not.
+    """Add seeds to an open crawl, whether nodes run or not.
 
     A seed is a URL, or a JSON object with url, method, headers, body, meta,
-    priority, callback and cb_kwargs; a file has one a line. A line that is no
-    seed is named and left out. An interrupted run goes on where it was.
+    priority, callback and cb_kwargs; a file has one a line. A line that is not
+    a seed is named and left out. To finish an interrupted load, run it again.
     """
     from frontier.cli.project_urls import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from frontier.seen.seen_set import Answer, StoredCrawl
     from frontier.store.client import BlockingStore
 
-app = Commands("Plan the seen test, look into it, carry it over.")
+app = Commands("Plan the seen test, ask it, copy it to another crawl.")
 app.command()(plan)
 
 
 @app.command()
 def check(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     url: Annotated[str, typer.Argument(metavar="URL")],
 ) -> None:
     """Say whether a crawl has seen a URL, and which tier says so."""
@@ -53,15 +53,15 @@ def check(
 
 @app.command()
 def forget(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     target: Annotated[str, typer.Argument(metavar="URL|FILE")],
     yes: Yes = False,
 ) -> None:
-    """Make URLs new again: one, or those in a file with one a line.
+    """Make URLs new again: one, or those of a file, one a line.
 
-    Shows its plan, and does it with --yes. Whole URLs only: the store
-    keeps hashes, and a hash does not tell which prefix its URL had.
+    Shows its plan first; add --yes to do it. Takes whole URLs only: the store keeps
+    hashes, and a hash does not tell what its URL begins with.
     """
     from frontier.cli.project_urls import Identities, lines_of
 
@@ -87,11 +87,11 @@ def forget(
 
 @app.command("export")
 def export_file(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
 ) -> None:
-    """Write what a crawl has seen to a file, which other crawls can import."""
+    """Write what a crawl has seen to a file that other crawls can import."""
     from frontier.cli.project_urls import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER, seen_config
     from frontier.seen.export.transfer import export
@@ -107,15 +107,19 @@ def export_file(
 
 @app.command("import")
 def import_file(
-    output: Output,
     options: CrawlOptions,
+    output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     new: Annotated[
         str,
-        typer.Option("--new", metavar="NAME", help="A crawl to create like the old."),
+        typer.Option(
+            "--new",
+            metavar="NAME",
+            help="Create this crawl, with the settings of the exported one.",
+        ),
     ] = "",
 ) -> None:
-    """Let a crawl skip what another one saw; a file that is not whole is refused."""
+    """Let a crawl skip what another one has seen. A file that is cut off is refused."""
     from frontier.cli.project_urls import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
     from frontier.cluster.shared_settings import seen_config

@@ -39,22 +39,29 @@ def plan(
         str, typer.Option(metavar="RATE", help="Share of new URLs that may be lost.")
     ] = "0.001",
     tiers: Annotated[
-        str, typer.Option(metavar="TIERS", help="As in FRONTIER_SEEN_TIERS.")
+        str,
+        typer.Option(
+            metavar="TIERS", help="As FRONTIER_SEEN_TIERS (default: compare some)."
+        ),
     ] = "",
     set_bits: Annotated[
         int | None,
-        typer.Option(metavar="BITS", help="64 or 32, as in FRONTIER_SEEN_SET_BITS."),
+        typer.Option(metavar="BITS", help="64 or 32, as FRONTIER_SEEN_SET_BITS."),
     ] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the crawl.")] = 1,
+    nodes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Nodes of the crawl.")
+    ] = 1,
     partitions: Annotated[
-        int, typer.Option(min=1, max=16384, help="As in FRONTIER_PARTITIONS.")
+        int, typer.Option(min=1, max=16384, metavar="N", help="As FRONTIER_PARTITIONS.")
     ] = 1024,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw the error over the URLs."),
+        typer.Option(
+            metavar="FILE.png", help="Draw how the error grows with the URLs."
+        ),
     ] = None,
 ) -> None:
-    """Show what memory a seen test takes, what it loses, and how to set it."""
+    """Show how much memory a seen test takes, what it loses, and its settings."""
     from frontier.seen.capacity_plan import count_of, rate_of
 
     count, rate = count_of(urls), rate_of(error)

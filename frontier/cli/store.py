@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from frontier.store.client import BlockingStore
 
-app = Commands("The store that the nodes share.")
+app = Commands("Look at the store that the nodes share, or stop it.")
 
 SERVER_FACTS = (
     "server_name",
@@ -42,7 +42,7 @@ SERVER_FACTS = (
 
 @app.command()
 def status(output: Output, options: StoreOptions) -> None:
-    """Say whether the store runs and what it holds; starts nothing."""
+    """Show whether the store runs, and what it holds. Starts nothing."""
     facts = (
         _server(options.redis_url)
         if options.redis_url
@@ -53,7 +53,7 @@ def status(output: Output, options: StoreOptions) -> None:
 
 @app.command()
 def stop(store_dir: StoreDir = STORE_DIR) -> None:
-    """Stop the embedded store, unless nodes use it. Nothing is deleted."""
+    """Stop the embedded store, unless nodes use it. Deletes nothing."""
     from frontier.store.embedded import EmbeddedStore
 
     _require(store_dir)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from frontier.wacz.create import Made, Options
 
-app = Commands("WACZ files.")
+app = Commands("Create and check WACZ files.")
 
 Against = Annotated[
     list[Path] | None,
@@ -39,14 +39,21 @@ class CreateOptions:
     against: Against = None
     seed: Annotated[
         list[str] | None,
-        typer.Option("--seed", metavar="URL", help="Mark this page as a seed."),
+        typer.Option(
+            "--seed", metavar="URL", help="Mark this page as a seed; may be repeated."
+        ),
     ] = None
     log: Annotated[
         list[Path] | None,
-        typer.Option("--log", metavar="FILE", help="Put this log file into it."),
+        typer.Option(
+            "--log", metavar="FILE", help="Put this log file into it; may be repeated."
+        ),
     ] = None
     title: Annotated[
-        str, typer.Option("--title", metavar="TEXT", help="What the file is called.")
+        str,
+        typer.Option(
+            "--title", metavar="TEXT", help="Title of the collection, for readers."
+        ),
     ] = ""
     crawl: Annotated[
         str,
@@ -54,7 +61,7 @@ class CreateOptions:
     ] = ""
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Inflate and check every record before the end."),
+        typer.Option("--strict", help="Decompress and check every record, too."),
     ] = False
     force: Force = False
 
@@ -64,9 +71,9 @@ def create(
     how: CreateOptions,
     output: Output,
     out: Annotated[Path, typer.Argument(metavar="OUT.wacz")],
-    given: Annotated[list[Path], typer.Argument(metavar="WARC|DIRECTORY...")],
+    given: Annotated[list[Path], typer.Argument(metavar="WARC|DIRECTORY")],
 ) -> None:
-    """Make a WACZ of WARC files, and verify it before it gets its name."""
+    """Make a WACZ from WARC files. It is verified before it gets its name."""
     from frontier.wacz.create import create as make
     from frontier.wacz.create import warc_files
 
@@ -126,10 +133,10 @@ def _told(out: Path, made: Made) -> Iterator[str]:
 @app.command()
 def check(
     output: Output,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE")],
     against: Against = None,
 ) -> None:
-    """Show what is wrong with WACZ files; what they require is looked for beside."""
+    """Show what is wrong with WACZ files. WACZ they require are sought beside them."""
     from frontier.status.validate import printable
     from frontier.wacz.check import check as judge
 
