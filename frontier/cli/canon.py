@@ -90,12 +90,11 @@ def check(
     target = _target(plan, index, out, force=force) if rekey else None
     listed: list[Change] = []
     written = 0
-    with _comparison(index, plan, target) as comparison:
+    with _comparison(index, plan) as comparison:
         _compare(comparison, listed, output)
         _judge(plan, comparison.seen)
         if target is not None:
-            say(f"writing {target}")
-            written = comparison.write(target, force=force)
+            written = _rekeyed(comparison, target, force=force)
     seen = comparison.seen
     facts = _facts(plan, seen, listed, target, written)
     output.result(facts, _told(plan, seen, target, written))
@@ -121,7 +120,7 @@ def _target(plan: _Plan, index: Path, out: Path | None, *, force: bool) -> Path:
 
 
 @contextmanager
-def _comparison(index: Path, plan: _Plan, target: Path | None) -> Iterator[Rekeying]:
+def _comparison(index: Path, plan: _Plan) -> Iterator[Rekeying]:
     """The comparison of *index* with its rules, while it lasts; its errors are told."""
     from frontier.collection.rekey import Rekeying
 
@@ -134,8 +133,6 @@ def _comparison(index: Path, plan: _Plan, target: Path | None) -> Iterator[Rekey
     except SourceBroken as error:
         complain(str(error))
         raise typer.Exit(ExitCode.INCOMPLETE) from None
-    except OSError as error:
-        raise ConfigurationError(f"{target}: {error.strerror or error}") from None
     finally:
         comparison.close()
 
@@ -219,6 +216,14 @@ def _judge(plan: _Plan, seen: Seen) -> None:
     ):
         if count:
             plan.warn(f"{count:,} {text}")
+
+
+def _rekeyed(comparison: Rekeying, target: Path, *, force: bool) -> int:
+    say(f"writing {target}")
+    try:
+        return comparison.write(target, force=force)
+    except OSError as error:
+        raise ConfigurationError(f"{target}: {error.strerror or error}") from None
 
 
 def _beside(index: Path, rules: str) -> Path:

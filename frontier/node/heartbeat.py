@@ -307,7 +307,7 @@ class Heartbeat:
 
     async def _reclaim(self, taken: Acquired) -> None:
         keys = self._keys.partition(taken.lease.partition)
-        reply, started = await self._outage_retry.run(
+        reply, started = await self._outage_retry.retry(
             [list_reserved(keys), started_call(keys)]
         )
         try:
@@ -321,7 +321,7 @@ class Heartbeat:
             calls += requeue_calls(
                 keys, taken.lease, self._order, entries, delivered=delivered, why=why
             )
-        for result in await self._outage_retry.run(calls):
+        for result in await self._outage_retry.retry(calls):
             try:
                 back, dead = requeued(result, taken.lease)
             except LeaseLost:
@@ -330,7 +330,7 @@ class Heartbeat:
                 return
             self.reclaimed += back
             self.dead += dead
-        await self._outage_retry.run([forget_call(keys)])
+        await self._outage_retry.retry([forget_call(keys)])
 
     async def _renew(self) -> None:
         ready, lost = await self._leases.renew()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
-    from frontier.node.host_concurrency import HostConcurrency
+    from frontier.node.host_politeness import HostConcurrency
     from frontier.node.host_quotas import Quotas
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Inbox:
         context: NodeContext,
         *,
         process: str = "",
-        allowance: HostConcurrency,
+        host_concurrency: HostConcurrency,
         on_ready: Callable[[], None],
     ) -> None:
         self._outage_retry = context.outage_retry
@@ -80,10 +80,10 @@ class Inbox:
         self._node_id = context.node_id
         self._process = process
         self._order = context.order
-        self._size = allowance.waiting
+        self._size = host_concurrency.waiting
         self._partitions = context.partitions
-        self._cap = allowance.reserved
-        self._host_of = allowance.host_of
+        self._cap = host_concurrency.reserved
+        self._host_of = host_concurrency.host_of
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
@@ -191,7 +191,7 @@ class Inbox:
             Call.command("ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1)
             for p in looked
         ]
-        replies = await self._outage_retry.run(calls)
+        replies = await self._outage_retry.retry(calls)
         for partition, names in zip(looked, replies, strict=True):
             self.note_ready(partition, filter(None, map(readable, names)))
             if strange := [name for name in names if not readable(name)]:
@@ -202,7 +202,7 @@ class Inbox:
                     queues,
                     strange[0][:100],
                 )
-                await self._outage_retry.run([Call.command("ZREM", queues, *strange)])
+                await self._outage_retry.retry([Call.command("ZREM", queues, *strange)])
 
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
@@ -247,7 +247,7 @@ class Inbox:
             calls += requeue_calls(
                 keys, group[0].lease, self._order, entries, delivered=False
             )
-        await self._outage_retry.run(calls)
+        await self._outage_retry.retry(calls)
         for reservation in back:
             self._drop(reservation)
 
@@ -295,7 +295,7 @@ class Inbox:
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
         call = Call.command("LPOP", key, MAX_QUEUES)
-        (hints,) = await self._outage_retry.parts([call])
+        (hints,) = await self._outage_retry.partial([call])
         self.deaf = isinstance(hints, StoreUnavailable)
         if self.deaf:
             self._ask_again = time.monotonic() + RETRY
@@ -388,7 +388,7 @@ class Inbox:
             keys = self._keys.partition(partition)
             calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
         self._became_ready.clear()
-        replies = await self._outage_retry.parts(calls)
+        replies = await self._outage_retry.partial(calls)
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             if isinstance(reply, StoreUnavailable):
@@ -466,7 +466,9 @@ class Inbox:
                 self._unsure.pop(partition, None)
         asked = list(self._unsure.items())
         keys = [self._keys.partition(partition) for partition, _ in asked]
-        replies = await self._outage_retry.parts([list_reserved(each) for each in keys])
+        replies = await self._outage_retry.partial(
+            [list_reserved(each) for each in keys]
+        )
         for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 continue
@@ -488,7 +490,7 @@ class Inbox:
         The store refuses them if it has ended, but that may pass.
         """
         while True:
-            replies = await self._outage_retry.parts(calls)
+            replies = await self._outage_retry.partial(calls)
             if any(isinstance(reply, StoreUnavailable) for reply in replies):
                 return False
             if None not in replies:
