@@ -14,6 +14,7 @@ from frontier.cli.options import Commands, Force, Output
 from frontier.cli.output import ExitCode, complain, messages
 from frontier.errors import ConfigurationError
 from frontier.files import mode_of_environment
+from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from frontier.wacz.create import Made, Options
 
 app = Commands("Create and check WACZ files.")
+
+UNRESOLVED = "unresolved revisit"
+"""What complaints of revisits without an original begin with."""
+ELSEWHERE = (
+    "{} of {} faults are revisits whose originals are not in it, nor in a WACZ that it "
+    "requires; make it again, with --against for those of the earlier crawls"
+)
 
 Against = Annotated[
     list[Path] | None,
@@ -137,18 +145,22 @@ def check(
     against: Against = None,
 ) -> None:
     """Show what is wrong with WACZ files. WACZ they require are sought beside them."""
-    from frontier.status.validate import printable
     from frontier.wacz.check import check as judge
 
     found = {}
     for path in files:
         beside = sorted(p for p in path.parent.glob("*.wacz") if p != path)
         found[str(path)] = judge(path, [*(against or ()), *beside])
-    lines = (
-        f"{name}: {printable(text)}"
-        for name, complaints in found.items()
-        for text in complaints or ["sound"]
-    )
-    output.result(found, map(Text, lines))
+    output.result(found, map(Text, _judged(found)))
     if any(found.values()):
         raise typer.Exit(ExitCode.FAULTY)
+
+
+def _judged(found: dict[str, list[str]]) -> Iterator[str]:
+    """A line for each complaint of each file, or that there is none."""
+    for name, complaints in found.items():
+        for text in complaints or ["sound"]:
+            yield f"{name}: {printable(text)}"
+        unresolved = sum(text.startswith(UNRESOLVED) for text in complaints)
+        if unresolved:
+            yield f"{name}: {ELSEWHERE.format(unresolved, len(complaints))}"
