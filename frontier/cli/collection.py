@@ -278,7 +278,7 @@ def import_sources(
 
     Skips what is in the index already. To finish an interrupted import, run it again.
     """
-    from frontier.collection.import_ import Import
+    from frontier.collection.import_ import Import, ImportConfig
     from frontier.collection.sources import Comparison, of_crawls
     from frontier.urls.canon.rulesets import label_of
 
@@ -290,9 +290,7 @@ def import_sources(
         run = Import(
             store,
             keys,
-            compat=bool(how.compat),
-            verify=how.verify,
-            digest=require_algorithm(how.digest),
+            ImportConfig(bool(how.compat), how.verify, require_algorithm(how.digest)),
             rules=under,
             say=say,
             bar=bar,
