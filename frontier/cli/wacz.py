@@ -84,14 +84,23 @@ def create(
     """Make a WACZ from WARC files. It is verified before it gets its name."""
     from frontier.wacz.create import create as make
     from frontier.wacz.create import warc_files
+    from frontier.wacz.layout import SUFFIX
 
+    if out.suffix != SUFFIX:
+        raise ConfigurationError(f"{out}: its name has to end in {SUFFIX}")
     if out.exists() and not how.force:
         raise ConfigurationError(f"{out} is there; add --force to overwrite it")
+    for path in given:
+        if not path.exists():
+            complain(f"{path}: there is no such file or directory")
+            raise typer.Exit(ExitCode.NOT_FOUND)
     left_out: list[Path] = []
     warcs = warc_files(given, crawl_id=how.crawl or None, refused=left_out.append)
     for path in left_out:
         complain(f"{path} is left out: it is not a regular file")
-    with Progress(console=messages(), transient=True) as bar:
+    console = messages()
+    shown = console.is_terminal  # else it leaves an empty line
+    with Progress(console=console, transient=True, disable=not shown) as bar:
         total = sum(path.stat().st_size for path in warcs)
         task = bar.add_task("WARC files", total=total)
         made = make(out, warcs, _options(given, how), lambda n: bar.advance(task, n))
