@@ -1,5 +1,6 @@
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -151,6 +152,17 @@ async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready,
 
     await node.leases.renew()
     assert node.inbox.take().item == b"01"
+
+
+async def test_a_partition_whose_lease_has_ended_hides_no_other(ready, until):
+    node = await ready({partition: [] for partition in range(4)})
+    for partition in (1, 3):
+        lease = node.leases.held[partition]
+        node.leases.held[partition] = replace(lease, deadline=node.clock() - 1)
+    for partition in range(4):
+        node.inbox.note_ready(partition, ["0:a.example"])
+
+    assert {partition for partition, *_ in node.inbox._candidates()} == {0, 2}
 
 
 async def test_what_stands_on_a_lost_lease_is_dropped(ready, until, crawl, db):
