@@ -7,6 +7,7 @@ import pytest
 
 from frontier.errors import StoreUnavailable
 from frontier.model import Order
+from frontier.node import inbox
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_RESERVE
 
@@ -152,6 +153,15 @@ async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready,
 
     await node.leases.renew()
     assert node.inbox.take().item == b"01"
+
+
+async def test_as_many_queues_of_a_partition_are_known_as_may_be(
+    ready, until, monkeypatch
+):
+    monkeypatch.setattr(inbox, "MAX_QUEUES", 2)
+    node = await ready({0: [(b"%d" % n, f"{n}.example") for n in range(3)]}, size=0)
+
+    assert set(node.inbox._known[0]) == {"0:0.example", "0:1.example"}
 
 
 async def test_a_partition_whose_lease_has_ended_hides_no_other(ready, until):

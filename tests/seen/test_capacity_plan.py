@@ -101,6 +101,13 @@ def test_losses_are_what_filters_lose():
     assert lost / 20 == pytest.approx(lost_to_bloom(filters, urls), rel=0.1)
 
 
+def test_what_is_lost_to_bloom_is_the_sum_over_its_urls():
+    filters = generations(made(), 4_000)
+    each = [error_after(filters, n) for n in range(4_000)]
+
+    assert lost_to_bloom(filters, 4_000) == pytest.approx(sum(each), rel=0.01)
+
+
 def test_a_set_loses_nothing_that_matters():
     assert lost_to_set(Space(), 1) == 0
     assert lost_to_set(Space(), 50_000_000) < 0.001

@@ -431,3 +431,11 @@ def test_a_crawl_asks_the_servers_of_its_settings(api, blocking, unique, tmp_pat
     assert f"FRONTIER_REVISIT_CDX_SERVERS: {api.address}\r\n" in warcinfo
     assert "hush" not in warcinfo
     assert "pass@" not in warcinfo
+
+
+def test_a_proxy_is_not_asked_for_hosts_that_go_without(api, look, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    api.answer = ndjson()
+
+    assert look() is not None

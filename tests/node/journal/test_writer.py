@@ -27,6 +27,10 @@ def entries(directory):
     return [entry for entry in found if not isinstance(entry, Header)]
 
 
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
 @pytest.fixture
 def journal(tmp_path):
     made = []
@@ -108,6 +112,26 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
     assert not (directory / "b.journal.open").exists()
     assert (directory / "else.open").read_bytes() == b"not ours"
     assert (directory / "same.journal.open").exists(), "compared with the store first"
+
+
+def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
+    whole = frame(HEADER._replace(crawl_id="site-0")) + frame(a_push(1))
+    (tmp_path / "a.journal.open").write_bytes(whole + frame(a_push(2))[:-1])
+    synced, real = [], os.fsync
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        what = path.stat().st_size if path.is_file() else names(path)
+        synced.append((path.name, what))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    mend(tmp_path)
+
+    assert synced == [
+        ("a.journal.open", len(whole)),
+        (tmp_path.name, ["a.journal"]),
+    ]
 
 
 KILLED = """
