@@ -55,7 +55,7 @@ from frontier.requests.stored_request import (
     from_record,
     host_of,
 )
-from frontier.scrapy_internals import Slots
+from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
 from frontier.seen.blocking_test import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
@@ -104,6 +104,7 @@ class Scheduler(BaseScheduler):
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
+        self._feed_files = FeedFiles(crawler)
         self._delivered: dict[Request, Reservation] = {}
         self._leaving = False
         self._looking = False
@@ -530,7 +531,10 @@ class Scheduler(BaseScheduler):
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
         self.publish()
-        for request in [r for r in self._delivered if r not in in_progress]:
+        done = [request for request in self._delivered if request not in in_progress]
+        if done and not self._feed_files.flush():
+            return  # what counts as done is not fetched again for its items
+        for request in done:
             reservation = self._delivered.pop(request)
             if (reason := self._session.requests.known(request).unread) is not None:
                 self._do_aside(self._bury_unread(reservation, reason))

@@ -49,6 +49,7 @@ from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
 from scrapy.exceptions import CloseSpider
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
@@ -96,6 +97,7 @@ __all__ = [
     "DownloadConnectionRefusedError",
     "DownloadFailedError",
     "DownloadTimeoutError",
+    "FeedFiles",
     "LenientFactory",
     "LenientParser",
     "LenientProtocol",
@@ -132,6 +134,9 @@ EXCERPT_FLAG = "excerpt"
 C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 R = TypeVar("R")
+FEED_HELD_UP = (
+    "the items of a feed cannot be written: %s; their pages count as done when they can"
+)
 OF_SCRAPY_REDIS = "scrapy_redis."
 """Modules whose `start_requests` is in the hands of `frontier.seeds.redis_feed`."""
 
@@ -571,6 +576,33 @@ def in_progress(crawler: Crawler) -> set[Request]:
     """The requests that the engine has not done with."""
     slot = _slot_of(crawler)
     return slot.inprogress if slot is not None else set()
+
+
+class FeedFiles:
+    """The files of ``FEEDS``, which Scrapy writes to through buffers.
+
+    Of a feed that is stored elsewhere it is the file that is sent when the spider
+    closes. What a plug-in of the feed holds back, as gzip does, is not known here.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._is_held_up = False
+
+    def flush(self) -> bool:
+        """Have the system take what was written; false if it cannot: a full disk."""
+        exporter = self._crawler.get_extension(FeedExporter)
+        try:
+            for slot in exporter.slots if exporter is not None else ():
+                if slot.file is not None and not slot.file.closed:
+                    slot.file.flush()
+        except OSError as error:
+            if not self._is_held_up:
+                logger.warning(FEED_HELD_UP, error)
+            self._is_held_up = True
+            return False
+        self._is_held_up = False
+        return True
 
 
 def is_closing(crawler: Crawler) -> bool:

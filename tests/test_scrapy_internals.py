@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 import scrapy
+from scrapy.extensions.feedexport import FeedExporter
+from scrapy.utils.test import get_crawler
+
+from frontier.scrapy_internals import FeedFiles
 
 ROOT = Path(__file__).parents[1]
 HOLDS_THEM = ROOT / "frontier" / "scrapy_internals.py"
@@ -152,3 +156,26 @@ def test_the_judge_sees_what_it_should(tmp_path, monkeypatch):
         "args[0].engine._spider_closed_callback",
         "Odd._process_cookies",
     ]
+
+
+def test_a_feed_on_a_full_disk_holds_pages_up_and_is_told_once(caplog):
+    options = {"FEEDS": {"/dev/full": {"format": "jsonlines"}}}
+    crawler = get_crawler(scrapy.Spider, options)
+    files = FeedFiles(crawler)
+    exporter = crawler.get_extension(FeedExporter)
+    spider = crawler._create_spider("one")
+    exporter.open_spider(spider)
+    assert files.flush()
+
+    exporter.item_scraped({"url": "http://x.org/"}, spider)
+    assert not files.flush()
+    assert not files.flush()
+
+    (said,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert said.startswith("the items of a feed cannot be written: ")
+    with pytest.raises(OSError, match="No space"):
+        exporter.slots[0].file.close()
+
+
+def test_without_feeds_nothing_holds_pages_up():
+    assert FeedFiles(get_crawler(scrapy.Spider)).flush()

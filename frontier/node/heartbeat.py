@@ -196,6 +196,8 @@ class Heartbeat:
             following = self._following
         if following is not None:
             await asyncio.wait({following})
+            with contextlib.suppress(StoreUnavailable):
+                self._followed()
 
     def hurry(self) -> None:
         """Do the next round at once."""
@@ -218,12 +220,23 @@ class Heartbeat:
         elif view.order:
             self._obey(view.order)
         # It may wait for a server that hangs; the next beat is due all the same.
-        following = self._following
-        if following is None or following.done():
-            following = self._following = asyncio.create_task(self._follow(view))
+        self._followed()
+        if self._following is None:
+            self._following = asyncio.create_task(self._follow(view))
         most = None if self._outage_retry.alone else self._beat
-        done, _ = await asyncio.wait({following}, timeout=most)
-        return following.result() if done else False
+        await asyncio.wait({self._following}, timeout=most)
+        return self._followed()
+
+    def _followed(self) -> bool:
+        """What `_follow` returned, if it has ended; also between two beats.
+
+        Raises:
+            FrontierError: It has failed.
+        """
+        if self._following is None or not self._following.done():
+            return False
+        ended, self._following = self._following, None
+        return ended.result()
 
     def _obey(self, order: str) -> None:
         self._membership.leaving = True

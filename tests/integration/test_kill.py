@@ -1,5 +1,7 @@
 """kill -9 of a node: no URL is lost, none is fetched twice without need."""
 
+import json
+
 import pytest
 from conftest import until
 
@@ -23,13 +25,16 @@ def hub_served(server):
 @pytest.mark.parametrize(
     "moment", ["early", "hub", pytest.param("late", marks=pytest.mark.chaos)]
 )
-def test_a_killed_node_costs_only_what_it_had_in_flight(serve, cluster, moment):
+def test_a_killed_node_costs_only_what_it_had_in_flight(
+    serve, cluster, moment, tmp_path
+):
     server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
     seeds = ",".join(server.seeds)
     # A live node must not lose its lease, however busy the machine is.
     lease = {"FRONTIER_LEASE_TTL": "8" if moment == "early" else "60"}
     for node in ("node-1", "node-2"):
-        cluster.start(node, "-a", f"seeds={seeds}", **lease)
+        feed = tmp_path / f"{node}.jsonl"
+        cluster.start(node, "-a", f"seeds={seeds}", "-o", str(feed), **lease)
     condition = {
         "early": served(server, 10),
         "hub": hub_served(server),
@@ -48,3 +53,8 @@ def test_a_killed_node_costs_only_what_it_had_in_flight(serve, cluster, moment):
     assert log.unexpected(server.expected) == set()
     assert set(log.repeated()) <= in_flight
     assert "finished" in cluster.text_of("node-2")
+    feeds = [tmp_path / f"{node}.jsonl" for node in ("node-1", "node-2")]
+    lines = [line for feed in feeds for line in feed.read_text().splitlines()]
+    articles = {url for url in server.expected if "/article/" in url}
+    assert articles
+    assert articles <= {json.loads(line)["url"] for line in lines}

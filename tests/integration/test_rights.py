@@ -15,12 +15,12 @@ pytestmark = pytest.mark.one_server("the user is made on a server of the test's 
 
 
 def rights():
-    """The words of the command in the page, after the user's name."""
-    text = PAGE.read_text("utf-8")
-    (block,) = re.findall(
-        r"```console\n> (ACL SETUSER crawler .*?)```", text, re.DOTALL
+    """The words of the page's commands after the user's name, each line a command."""
+    lines = re.findall(
+        r"^ACL SETUSER crawler (.+)$", PAGE.read_text("utf-8"), re.MULTILINE
     )
-    return block.replace("\\\n", " ").split()[3:]
+    assert all(line[-1] != "\\" for line in lines)  # redis-cli takes no such thing
+    return " ".join(lines).split()
 
 
 @pytest.fixture(params=["redis-7", pytest.param("valkey-9", marks=pytest.mark.chaos)])

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from frontier.cluster.lease import BATCH
-from frontier.errors import StoreFull, StoreUnavailable
+from frontier.errors import CrawlLost, StoreFull, StoreUnavailable
 from frontier.queue.reserve import ack_calls
 from frontier.store.client import Call
 from frontier.store.copies import Copies
@@ -421,6 +421,30 @@ async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
     told = [r.getMessage() for r in caplog.records if "around a failover" in r.msg]
     assert len(told) == 1
     assert told[0].startswith("node b died")
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("here", "why"), CrawlLost("c")])
+async def test_how_a_round_of_a_cluster_failed_after_its_beat_is_told_by_the_next(
+    parts, store, monkeypatch, failure
+):
+    a = parts("a", outage_retry=Apart(store))
+    go, take = asyncio.Event(), a.leases.acquire
+
+    async def acquire(partitions):
+        monkeypatch.setattr(a.leases, "acquire", take)
+        await go.wait()
+        raise failure
+
+    monkeypatch.setattr(a.heartbeat, "_beat", 0.01)
+    monkeypatch.setattr(a.leases, "acquire", acquire)
+    assert await a.heartbeat.beat() is False
+    go.set()
+    await asyncio.wait({a.heartbeat._following})
+
+    with pytest.raises(type(failure)):
+        await a.heartbeat.beat()
+    await settle(a)
+    assert sorted(a.leases.held) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [OutageRetry, Apart])
