@@ -186,6 +186,14 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
         await a.close()
 
 
+async def test_a_damaged_key_ends_a_node_once(new_node, server):
+    node = new_node(server, "a")
+    for key in ("one", "one", "two"):
+        node.fail(KeyDamaged("", key, "it is no hash"))
+
+    assert [error.key for error in node._owner.failures] == ["one", "two"]
+
+
 async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):
     node = new_node(server, "a")
     await node.open()

@@ -265,11 +265,13 @@ def test_a_rebuild_that_broke_off_is_made_again(lost, db):
     assert sorted(lost.items(db)) == sorted(push.item for push in every[1:])
 
 
-def test_a_crawl_that_was_lost_in_part_is_open_only_when_it_is_whole(lost, db):
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_crawl_that_was_lost_or_part_of_it_is_open_when_it_is_whole(lost, db, partly):
     directory = lost.write("a", pushed("one"), pushed("far", partition=1)).parent
     lost.write("a", pushed("two"), acked(pushed("two")))
-    lost.rebuild()
-    db("DEL", *db("KEYS", lost.keys.partition(1).tag + "*"))
+    if partly:
+        lost.rebuild()
+        db("DEL", *db("KEYS", lost.keys.partition(1).tag + "*"))
     states, told = [], []
 
     def progress(count):

@@ -80,6 +80,7 @@ def looking(parts, start):
         start(node.outbox.run())
 
         async def journaled():
+            assert not node.outbox.pending, "it notes what the store has"
             node.journaled = len(node.journal)
 
         node.restoring = Restoring(

@@ -10,7 +10,8 @@ import warm
 
 from frontier.errors import ArchiveError, WriterStopped
 from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
-from frontier.node.journal.writer import Journal, mend
+from frontier.node.journal.writer import Journal, Journaling, mend
+from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
 from frontier.urls.seen_hash import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {})
@@ -131,6 +132,21 @@ def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
     assert synced == [
         ("a.journal.open", len(whole)),
         (tmp_path.name, ["a.journal"]),
+    ]
+
+
+async def test_a_node_notes_what_it_pushed_unless_it_was_only_gone(journal, tmp_path):
+    noting = Journaling(journal())
+    queued, claimed, gone = (
+        Push(mode, seen_hash(mode.encode()), "0:a.example", 0, b"0\x011")
+        for mode in (FORCE, CLAIM, GONE[2])
+    )
+    noting.pushed(1, 7, [queued, claimed, gone])
+    await noting.durable()
+
+    assert entries(tmp_path / "j") == [
+        Pushed(1, FORCE, queued.mark, queued.queue, queued.item, 7),
+        Pushed(1, TEST, claimed.mark, claimed.queue, claimed.item, 7),
     ]
 
 
