@@ -162,6 +162,7 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True
     await a.open()
+    assert a.reclaimed == 0
     looks = a._parts.ending._idle
     count = []
     a._parts.ending._idle = lambda: count.append(1) or looks()

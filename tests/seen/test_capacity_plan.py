@@ -163,3 +163,10 @@ def test_a_curve_rises_to_the_end():
     assert points[0][0] == pytest.approx(1_000)
     assert points[-1][0] == pytest.approx(100_000)
     assert points[0][1] < points[-1][1] < 0.01
+
+
+def test_the_curve_of_a_crawl_is_that_of_each_of_its_partitions():
+    one, four = curve(made(), 1, 5_000), curve(made(), 4, 20_000)
+
+    assert [error for _, error in four] == pytest.approx([error for _, error in one])
+    assert four[-1][0] == pytest.approx(20_000)

@@ -99,5 +99,7 @@ def test_what_a_node_wrote_is_counted_once_as_its_archive_ends(
         await archive.close()
 
     asyncio.run(crawl())
+    assert len(list(tmp_path.glob("*.warc.gz"))) == 1
+    assert len(list(tmp_path.glob("*.cdxj"))) == 1
     counts = keys_of(unique).counts("one")
     assert db("HMGET", counts, "totalUrls", "dupeUrls") == [b"2", b"1"]

@@ -118,6 +118,20 @@ def test_a_set_can_be_put_into_filters_and_into_short_sets(make, tmp_path):
         assert set(new.push(0, 3_000)) <= {"b", "s"}
 
 
+def test_a_set_that_was_never_given_up_needs_no_filters(make, tmp_path):
+    old, new = make("old", "bloom,set"), make("new", "set")
+    old.push(0, 1_000)
+    old.export(tmp_path / "f")
+    new.take(tmp_path / "f")
+    assert set(new.push(0, 1_000)) == {"s"}
+
+    filters = make("filters", "bloom")
+    filters.push(0, 1_000)
+    filters.export(tmp_path / "g")
+    with pytest.raises(CannotCarry):
+        make("without", "set").take(tmp_path / "g")
+
+
 def test_what_was_given_up_is_carried_over_by_its_filters(make, tmp_path):
     old, new = make("old"), make("new")
     old.push(0, 3_000)
