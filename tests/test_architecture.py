@@ -48,12 +48,12 @@ GUARDED = {
     "ada_url": {"urls.canon"},
     "surt": set(),  # AGPL
     "warcio": set(),
-    "fastwarc": {"warc"},
+    "fastwarc": set(),  # `frontier.warc.reader` reads
     "lxml": {"urls.links"},
     "fsspec": {"warc"},
     "urllib3": {"dedupe"},
     "uhashring": {"cluster.ring"},
-    "msgpack": {"node.journal", "queue"},
+    "msgpack": {"node.journal", "queue", "seen.planner"},
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}
 

@@ -20,12 +20,10 @@ def node(parts):
         node.told += 1
 
     node.setting_aside = SettingAside(
+        node.context,
         node.store,
-        node.keys,
-        node.leases,
         node.inbox,
         SHAPE,
-        partitions=4,
         on_aside=on_aside,
     )
     return node
