@@ -1,8 +1,8 @@
 """Lines of other tools' indexes, as captures. Nothing is trusted.
 
-A line that is no capture is told from one that is wrong: the former is passed
-over (comments, ``urn:`` records, fetches that failed), the latter is counted,
-named, and passed over too.
+A line that is no capture is told from one that is wrong: the former is
+skipped (comments, ``urn:`` records, fetches that failed), the latter is counted,
+named, and skipped too.
 
 A revisit may come before its original. What it has left out can be counted when the
 size of the original is known. Until then it waits, as two counts in the store: how

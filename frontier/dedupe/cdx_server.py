@@ -3,7 +3,7 @@
 pywb and wabac answer ``output=json`` with a JSON object on each line, the Wayback
 Machine, OpenWayback and OutbackCDX with one array of rows below a row of names.
 Servers that know no ``output`` answer with lines of CDXJ or CDX. All are read, and
-nothing in them is trusted: what is no capture is passed over.
+nothing in them is trusted: what is no capture is skipped.
 
 What always holds:
 

@@ -102,7 +102,7 @@ class Repaired:
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
     anew: list[str] = field(default_factory=list)
-    """Figures that begin anew, a line each: no URL is lost with them."""
+    """Counts that start at 0, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -227,7 +227,7 @@ class Repair:
             if lost:
                 self.outcome.anew.append(
                     f"partition {number}: how many of its requests were done is not "
-                    "known any more; the report counts them anew"
+                    "known any more; the report counts them from 0"
                 )
             if not self._queue_held(keys):
                 break

@@ -1,4 +1,4 @@
-"""What a URL's identity becomes: its mark in the seen-set, its partition."""
+"""What a URL's identity becomes: its hash in the seen-set, its partition."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def _pushed(
     if mode not in ("t", "m", "f"):
         raise ValueError("its mode is not known")
     if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
-        raise ValueError("its mark is none")
+        raise ValueError("its hash is invalid")
     if (
         not isinstance(queue, str)
         or len(queue) > MAX_QUEUE
