@@ -15,7 +15,6 @@ from scrapy.crawler import Crawler
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.cluster.lease import Leases
-from frontier.cluster.shared_settings import seen_config
 from frontier.node.context import NodeContext
 from frontier.node.crawl_limits import Portions
 from frontier.node.inbox import Inbox
@@ -26,6 +25,7 @@ from frontier.queue.push import Push
 from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.blocking_test import Recent
+from frontier.seen.config import seen_config
 from frontier.session import session
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
@@ -184,11 +184,13 @@ class SeenPath:
         """Compress what can be of the queues; return how many URLs that were."""
         node = self._node
         outage_retry, keys, config = node._outage_retry, node.keys, node.config
-        leases = Leases(outage_retry.once, keys, "bench", ttl=600.0)
+        leases = Leases(outage_retry.call, keys, "bench", ttl=600.0)
         context = NodeContext(
             outage_retry, keys, leases, "bench", config.partitions, config.order, 600.0
         )
-        inbox = Inbox(context, allowance=node.allowance, on_ready=lambda: None)
+        inbox = Inbox(
+            context, host_concurrency=node.host_concurrency, on_ready=lambda: None
+        )
         spilling = Spilling(context, inbox, max_bytes=1)
         await leases.acquire(range(config.partitions))
         await spilling.look()

@@ -23,7 +23,6 @@ from benchmarks.server import ServerTime
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
 from frontier.cluster.ring import Ring
-from frontier.cluster.shared_settings import seen_config
 from frontier.model import Lease, Member, Order
 from frontier.node.end_of_crawl import INTERVAL
 from frontier.node.heartbeat import BEAT
@@ -31,7 +30,7 @@ from frontier.node.inbox import POLL
 from frontier.queue.push import FORCE, Push, push_call
 from frontier.queue.reserve import ack_calls, reserve_call, reserved, scan_call
 from frontier.seen.capacity_plan import forecast
-from frontier.seen.config import SeenConfig, SeenLayout
+from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import Call, Store
 from frontier.store.keys import CrawlKeys

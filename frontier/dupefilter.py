@@ -73,7 +73,7 @@ class RedisDupeFilter(RFPDupeFilter):
             fingerprinter=crawler.request_fingerprinter,
         )
         self._crawler = crawler
-        self._cascade: BlockingSeenTest | None = None
+        self._seen_test: BlockingSeenTest | None = None
         self._recent: Recent | None = None
         self._by_url = False
         self._alone = bool(developing())
@@ -103,12 +103,12 @@ class RedisDupeFilter(RFPDupeFilter):
             settings = dict(crawler.settings)
             if url := server_of(crawler.settings, os.environ):
                 settings["REDIS_URL"] = url
-            cascade = BlockingSeenTest(config, settings, spider=name)
-            cascade.open()
+            seen_test = BlockingSeenTest(config, settings, spider=name)
+            seen_test.open()
         except FrontierError as error:
             self._refuse(error)
             return
-        self._cascade = cascade
+        self._seen_test = seen_test
         try:
             self._identity = session.fingerprints
         except FrontierError as error:
@@ -122,7 +122,7 @@ class RedisDupeFilter(RFPDupeFilter):
         """Whether *request* was seen before; from now on it is."""
         if self._alone:
             return super().request_seen(request)
-        if self._cascade is None:
+        if self._seen_test is None:
             return False
         fingerprint = None
         if self._recent is not None:
@@ -133,7 +133,7 @@ class RedisDupeFilter(RFPDupeFilter):
                 self._count("frontier/seen/recent")
                 return True
         try:
-            verdict = self._cascade.ask(fingerprint or self._identify(request))
+            verdict = self._seen_test.ask(fingerprint or self._identify(request))
         except FrontierError as error:
             self._fail(error)
             return False
@@ -144,11 +144,11 @@ class RedisDupeFilter(RFPDupeFilter):
 
     def close(self, reason: str) -> None:  # noqa: ARG002 (the same, whatever it is)
         """Leave the store; what was seen stays seen."""
-        cascade, self._cascade = self._cascade, None
-        if cascade is None:
+        seen_test, self._seen_test = self._seen_test, None
+        if seen_test is None:
             return
         try:
-            cascade.close()
+            seen_test.close()
         except FrontierError as error:
             logger.error("%s", error)  # noqa: TRY400 (a traceback says no more)
 
@@ -156,10 +156,10 @@ class RedisDupeFilter(RFPDupeFilter):
         """Forget what was seen, as scrapy-redis does with its queue."""
         if self._recent is not None:
             self._recent = Recent(session_of(self._crawler).config.seen_recent_size)
-        if self._cascade is None:
+        if self._seen_test is None:
             return
         try:
-            self._cascade.clear()
+            self._seen_test.clear()
         except FrontierError as error:
             logger.error("what was seen is kept: %s", error)  # noqa: TRY400
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -45,7 +46,7 @@ from frontier.queue.push import (
 )
 from frontier.requests.discovery import hops_of, noting_of
 from frontier.requests.item_classes import ItemClasses
-from frontier.requests.local_requests import Keeping
+from frontier.requests.local_requests import LocalRequests
 from frontier.requests.seen_mode import ONCE, SeenModes
 from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import (
@@ -59,7 +60,6 @@ from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
 from frontier.seen.blocking_test import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
-from frontier.session.request_stats import RequestStats
 from frontier.session.session import session_of
 from frontier.urls.partition import DOWNLOAD_SLOT
 from frontier.urls.seen_hash import seen_hash
@@ -134,7 +134,7 @@ class Scheduler(BaseScheduler):
         self._recorder = Recorder(spider, Allowed.of(self._config))
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))
-        self._tally = RequestStats(self._crawler)
+        self._request_stats = RequestStats(self._crawler)
         self._session.attach(self)
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
@@ -147,12 +147,14 @@ class Scheduler(BaseScheduler):
         self._fingerprints = self._session.fingerprints
         self._by_url = self._fingerprints.by_url
         self._modes = SeenModes(self._session, self._fingerprints)
-        self._places = self._session.places
+        self._queue_addresses = self._session.queue_addresses
         shortens = self._by_url and self._recent is not None
         self._session.follow_output(
             self.drop_seen if shortens else None, noting_of(self._session)
         )
-        self._keeping = Keeping(self._session, self._modes, self._places)
+        self._local_requests = LocalRequests(
+            self._session, self._modes, self._queue_addresses
+        )
         self._sweeper = asyncio.create_task(self._sweep_on())
         if self._session.took_over:
             await tell_of_leftovers(self._node, self._crawler.settings, spider)
@@ -160,7 +162,7 @@ class Scheduler(BaseScheduler):
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""
-        self._session.gate = LeaseGuard(self._crawler, self._session, self._hops)
+        self._session.lease_guard = LeaseGuard(self._crawler, self._session, self._hops)
 
     def close(self, reason: str) -> Deferred[None]:
         """Leave the crawl; it goes on without this node, or with it later.
@@ -176,7 +178,7 @@ class Scheduler(BaseScheduler):
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweep(set())
-            self._keeping.tell()
+            self._local_requests.tell()
             self.publish()
             self._hops.tell()
         await self._session.close()
@@ -201,8 +203,8 @@ class Scheduler(BaseScheduler):
             if again:
                 self._recent.discard(key)
             elif self._recent.add(key) and mode == TEST:
-                self._tally.counts["frontier/seen/recent"] += 1
-                self._tally.filtered(request)
+                self._request_stats.counts["frontier/seen/recent"] += 1
+                self._request_stats.filtered(request)
                 return False
         if self._traps and mode == TEST and not again and self._is_trapped(request):
             return False
@@ -211,17 +213,17 @@ class Scheduler(BaseScheduler):
         except NotSerializable as error:
             if self._recent is not None:  # it is not seen for good
                 self._recent.discard(key)
-            self._keeping.keep(request, mode, self._delivered, error)
+            self._local_requests.keep(request, mode, self._delivered, error)
             return True
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = self._fingerprints.of_get(request.url)
         fingerprint = fingerprint or self._fingerprints.of(request)
-        place = self._places.of(request.url, fingerprint)
-        if place is None:
+        address = self._queue_addresses.of(request.url, fingerprint)
+        if address is None:
             later = self._push_later(request, fingerprint, item, mode)
             self._node.outbox.expect(later)
         else:
-            self._push(request, fingerprint, item, mode, place)
+            self._push(request, fingerprint, item, mode, address)
         return True
 
     def _key(self, request: Request) -> Any:
@@ -239,8 +241,8 @@ class Scheduler(BaseScheduler):
         """
         if self._recent is None or self._key(request) not in self._recent:
             return False
-        self._tally.counts["frontier/seen/recent"] += 1
-        self._tally.filtered(request)
+        self._request_stats.counts["frontier/seen/recent"] += 1
+        self._request_stats.filtered(request)
         return True
 
     def next_request(self) -> Request | None:
@@ -319,24 +321,24 @@ class Scheduler(BaseScheduler):
         if self._session.start_salt:
             pushes, verdicts = _queued(pushes, verdicts)
         if self._node.claims.waiting:
-            self._keeping.on_verdicts(pushes, verdicts)
+            self._local_requests.on_verdicts(pushes, verdicts)
         seen = sum(map(verdicts.count, ARE_SEEN))
         new = len(verdicts) - seen - verdicts.count(NOTED)
-        self._tally.counts["scheduler/enqueued"] += new
+        self._request_stats.counts["scheduler/enqueued"] += new
         if new and self._traps.counts_urls:
             self._count_new(pushes, verdicts)
         if not seen:
             return
         in_bloom = verdicts.count(SEEN_BY_BLOOM)
-        self._tally.counts["frontier/seen/set"] += seen - in_bloom
-        self._tally.counts["frontier/seen/bloom"] += in_bloom
+        self._request_stats.counts["frontier/seen/set"] += seen - in_bloom
+        self._request_stats.counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
             if verdict == CLAIMED and self._is_first_test(push.tag):
                 # What the recent tier made of it meanwhile is tested by this.
                 self._enqueue(push.tag, again=True)
-                self._tally.counts["frontier/seen/set"] -= 1
+                self._request_stats.counts["frontier/seen/set"] -= 1
             elif verdict in ARE_SEEN:
-                self._tally.filtered(push.tag)
+                self._request_stats.filtered(push.tag)
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=push.tag, spider=self._spider
                 )
@@ -385,7 +387,7 @@ class Scheduler(BaseScheduler):
             return set()
         logger.info("start requests of a node that is gone are made again")
         try:
-            await self._keeping.start_again(self._crawler)
+            await self._local_requests.start_again(self._crawler)
         except Exception:
             logger.exception("start requests cannot be made again")
             return set()
@@ -444,21 +446,23 @@ class Scheduler(BaseScheduler):
         fingerprint: bytes,
         item: bytes,
         mode: str,
-        place: QueueAddress,
+        address: QueueAddress,
     ) -> None:
         if mode == ONCE:
             if self._config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
-                self._node.outbox.put(place.partition, only_mark)
+                self._node.outbox.put(address.partition, only_mark)
             mode = TEST
             fingerprint = self._modes.start_fingerprint(fingerprint)
-        queue_key = place.queue_key
+        queue_key = address.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
-            queue_key = self._places.queue_key_of_slot(place, request.url, slot)
+            queue_key = self._queue_addresses.queue_key_of_slot(
+                address, request.url, slot
+            )
         self._node.push(
             fingerprint=fingerprint,
             queue_key=queue_key,
-            partition=place.partition,
+            partition=address.partition,
             priority=request.priority,
             item=item,
             mode=mode,
@@ -469,15 +473,15 @@ class Scheduler(BaseScheduler):
         self, request: Request, fingerprint: bytes, item: bytes, mode: str
     ) -> None:
         """Push *request* when the address of its host is known."""
-        place = None
-        while place is None:
+        address = None
+        while address is None:
             await self._node.addresses.find(host_of(request.url))
-            place = self._places.of(request.url, fingerprint)
-        self._push(request, fingerprint, item, mode, place)
+            address = self._queue_addresses.of(request.url, fingerprint)
+        self._push(request, fingerprint, item, mode, address)
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
-        self._tally.publish(self._session.fingerprints.refused)
+        self._request_stats.publish(self._session.fingerprints.refused)
         tiers = self._node.tiers if self._session.opened else None
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
@@ -588,6 +592,40 @@ class Scheduler(BaseScheduler):
         return self._session.figures()
 
 
+class RequestStats:
+    """Counts for the stats of *crawler*, which are slow to count in."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._settings = crawler.settings
+        self._stats = crawler.stats
+        self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
+        self.counts: Counter[str] = Counter()
+        """What was counted since it was last published, by the name of the stat."""
+
+    def filtered(self, request: Request) -> None:
+        """Count *request* as one that was seen before."""
+        self.counts["dupefilter/filtered"] += 1
+        if self._logs_dropped:
+            self._log_dropped(request)
+
+    def _log_dropped(self, request: Request) -> None:
+        """Log as Scrapy does: the first, or all if ``DUPEFILTER_DEBUG`` is set."""
+        more = ""
+        if not self._settings.getbool("DUPEFILTER_DEBUG"):
+            more = " (no more will be shown; DUPEFILTER_DEBUG shows all)"
+            self._logs_dropped = False
+        logger.debug("Filtered a request that was seen: %s%s", request, more)
+
+    def publish(self, refused: int) -> None:
+        """Add what was counted to the stats; *refused* are the rules' refusals."""
+        for name, count in self.counts.items():
+            if count:
+                self._stats.inc_value(name, count)
+        self.counts.clear()
+        if refused:
+            self._stats.set_value("frontier/canon/refused", refused)
+
+
 def _without(request: Request, names: frozenset[str]) -> Request:
     """A copy of *request* without *names* in its ``meta``."""
     bare = request.copy()
@@ -601,5 +639,5 @@ def _without(request: Request, names: frozenset[str]) -> Request:
 
 def _queued(pushes: Sequence[Push], verdicts: str) -> tuple[list[Push], str]:
     """*pushes* and their *verdicts*, without those that only marked something."""
-    places = [place for place, push in enumerate(pushes) if push.queue]
-    return [pushes[i] for i in places], "".join(verdicts[i] for i in places)
+    queued = [number for number, push in enumerate(pushes) if push.queue]
+    return [pushes[i] for i in queued], "".join(verdicts[i] for i in queued)

@@ -53,7 +53,7 @@ GUARDED = {
     "fsspec": {"warc"},
     "urllib3": {"dedupe"},
     "uhashring": {"cluster.ring"},
-    "msgpack": {"node.journal", "queue"},
+    "msgpack": {"node.journal", "queue", "seen.planner"},
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}
 

@@ -199,9 +199,9 @@ def test_another_crawl_knows_nothing(opened, unique):
 def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
     session = session_of(made := crawler(FRONTIER_CRAWL_ID=""))
 
-    cascade = BlockingSeenTest(session.config, dict(made.settings), spider="foo")
+    seen_test = BlockingSeenTest(session.config, dict(made.settings), spider="foo")
 
-    assert cascade.crawl_id == "foo-dupefilter"
+    assert seen_test.crawl_id == "foo-dupefilter"
 
 
 def test_nothing_is_queued(opened, db, unique):
@@ -395,7 +395,7 @@ def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
 ):
     dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
     dupefilter.open()
-    dupefilter._cascade.outage_retry = 0.3
+    dupefilter._seen_test.outage_retry = 0.3
     failures = []
     session = session_of(dupefilter._crawler)
     monkeypatch.setattr(session, "fail", failures.append)

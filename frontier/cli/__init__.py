@@ -10,9 +10,10 @@ import io
 import os
 import sys
 from importlib import metadata
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from frontier.cli.canon import app as canon
 from frontier.cli.collection import app as collection
@@ -26,8 +27,21 @@ from frontier.cli.wacz import app as wacz
 from frontier.cli.warc import app as warc
 from frontier.errors import FrontierError
 
+
+class _Commands(TyperGroup):
+    """The commands. Click ends one whose reader has gone, as ``| head``, with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _discard_output()
+            raise typer.Exit(ExitCode.OK) from None
+
+
 app = typer.Typer(
     name="frontier",
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,10 +89,14 @@ def main() -> None:
         complain(f"{error.object[:200]!r} is not UTF-8")
         sys.exit(ExitCode.USAGE)
     except OSError as error:
-        # Else Python tries to write what is left, and reports that as well.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         if isinstance(error, BrokenPipeError):  # `| head` has read enough
             sys.exit(ExitCode.OK)
         where = error.filename or "the output"
         complain(f"{where}: {error.strerror or error}")
         sys.exit(ExitCode.UNWRITABLE)
+
+
+def _discard_output() -> None:
+    """Else Python tries to write what is left, and reports that as well."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -102,8 +102,6 @@ def check(
     except SourceBroken as error:
         complain(str(error))
         raise typer.Exit(ExitCode.INCOMPLETE) from None
-    except OSError as error:
-        raise ConfigurationError(f"{target}: {error.strerror or error}") from None
     finally:
         comparison.close()
     _told(plan, comparison.seen, listed, target, written, as_json=as_json)
@@ -197,7 +195,10 @@ def _judge(plan: _Plan, seen: Seen) -> None:
 
 def _rekeyed(comparison: Rekeying, target: Path, *, force: bool) -> int:
     say(f"writing {target}")
-    return comparison.write(target, force=force)
+    try:
+        return comparison.write(target, force=force)
+    except OSError as error:
+        raise ConfigurationError(f"{target}: {error.strerror or error}") from None
 
 
 def _beside(index: Path, rules: str) -> Path:

@@ -83,8 +83,8 @@ def seed(
     """
     from frontier.cli.project_urls import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT
-    from frontier.cluster.shared_settings import seen_config
     from frontier.seeds.load_once import Seeder, SeedLock
+    from frontier.seen.config import seen_config
 
     list_id, total = _survey(targets)
     with place.connected() as store:
@@ -219,7 +219,7 @@ def _wait_for_copies(store: BlockingStore) -> None:
     Raises:
         ConfigurationError: A server cannot wait for that.
     """
-    from frontier.store.copies import Copies
+    from frontier.store.calls import Copies
 
     config = _config()
     copies = Copies(config.store_wait_replicas, config.store_wait_aof)

@@ -38,7 +38,7 @@ def check(
 ) -> None:
     """Say whether a crawl has seen a URL, and which tier says so."""
     from frontier.cli.project_urls import Identities
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.seen.seen_set import look
 
     with place.connected() as store:
@@ -101,15 +101,16 @@ def export_file(
 ) -> None:
     """Write what a crawl has seen to a file, which other crawls can import."""
     from frontier.cli.project_urls import require_project_of
-    from frontier.cluster.shared_settings import FINGERPRINTER, seen_config
+    from frontier.cluster.shared_settings import FINGERPRINTER
+    from frontier.seen.config import seen_config
     from frontier.seen.export.transfer import export
 
     with place.connected() as store:
         crawl = _crawl(store, place)
         require_project_of(crawl)
-        shape, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
+        tiers, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
         with bar("partitions", crawl.config.partitions) as progress:
-            urls = export(store, crawl, shape, file, name, progress)
+            urls = export(store, crawl, tiers, file, name, progress)
     _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
 
 
@@ -127,7 +128,7 @@ def import_file(
     """Let a crawl skip what another one saw; a file that is not whole is refused."""
     from frontier.cli.project_urls import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.seen.export.transfer import Import
     from frontier.store.keys import CrawlKeys
 
@@ -170,17 +171,17 @@ def _plan_to_forget(
     by_partition: dict[int, list[int]],
     urls: int,
 ) -> _Forgetting:
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.status.seen_tiers import members
 
-    shape = seen_config(crawl.config)
-    if not shape.has_set:
+    tiers = seen_config(crawl.config)
+    if not tiers.has_set:
         raise CannotForget(crawl.keys.crawl_id)
     every = sum(map(len, by_partition.values()))
     marks, there, done = dict[int, list[int]](), 0, 0
     with bar("looking", every) as progress:
         for partition, asked in by_partition.items():
-            found = members(store, crawl.keys.partition(partition), shape, asked)
+            found = members(store, crawl.keys.partition(partition), tiers, asked)
             if found is not None:
                 marks[partition] = asked
                 there += found
@@ -215,14 +216,14 @@ def _require_consent(said: dict[str, Any], *, yes: bool, as_json: bool) -> None:
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
 ) -> int:
-    from frontier.cluster.shared_settings import seen_config
+    from frontier.seen.config import seen_config
     from frontier.seen.seen_set import forget as forget_marks
 
-    shape, forgotten, done = seen_config(crawl.config), 0, 0
+    tiers, forgotten, done = seen_config(crawl.config), 0, 0
     try:
         with bar("forgetting", sum(map(len, by_partition.values()))) as progress:
             for partition, marks in by_partition.items():
-                forgotten += sum(forget_marks(store, crawl, shape, partition, marks))
+                forgotten += sum(forget_marks(store, crawl, tiers, partition, marks))
                 done += len(marks)
                 progress(done)
     except BaseException:

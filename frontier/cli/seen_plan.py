@@ -93,8 +93,8 @@ def _config(
 
 def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
     """All partitions alike, then all URLs in one."""
-    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.capacity_plan import forecast
+    from frontier.seen.config import seen_config
 
     shape, size = seen_config(config), config.seen_recent_size
     for partitions in dict.fromkeys((config.partitions, 1)):
@@ -104,8 +104,8 @@ def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
 
 
 def _draw(path: Path, config: Config, count: int) -> None:
-    from frontier.cluster.shared_settings import seen_config
     from frontier.seen.capacity_plan import curve
+    from frontier.seen.config import seen_config
     from frontier.seen.state import draw
 
     rate, most = config.bloom_error_rate, count * 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.text import Text
@@ -15,7 +15,11 @@ from frontier.cli.output import ExitCode, complain, say, show
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from frontier.status.captures import Capture
+
+T = TypeVar("T")
 
 app = typer.Typer(help="WARC files.", no_args_is_help=True)
 
@@ -87,22 +91,19 @@ def list_all(
 
     wanted = Wanted(url, _statuses(status), mime.lower())
     paths = warcs_in(_there(given), _unfinished)
-    wrong, separator = 0, ""
+    wrong: list[Path] = []
+    separator = ""
     if as_json:
         sys.stdout.write('{"captures": [')
     for path in paths:
-        try:
-            for capture in captures(path):
-                if not wanted.takes(capture):
-                    continue
-                if as_json:
-                    sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
-                    separator = ","
-                else:
-                    say_out(capture.line())
-        except (BadWarc, OSError) as error:
-            wrong += 1
-            complain(_told(path, error))
+        for capture in _readable(path, captures(path), wrong):
+            if not wanted.takes(capture):
+                continue
+            if as_json:
+                sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
+                separator = ","
+            else:
+                say_out(capture.line())
     if as_json:
         complete = json.dumps(not wrong)
         sys.stdout.write(f'\n], "files": {len(paths)}, "complete": {complete}}}\n')
@@ -131,16 +132,32 @@ def show_one(
 
     try:
         capture = _one(where, what)
-        if raw:
-            for part in bytes_of(capture):
-                sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
-            return
-        for line in shown(capture):
-            say_out(line)
     except (BadWarc, OSError) as error:
         complain(_told(Path(where), error))
         raise typer.Exit(ExitCode.INCOMPLETE) from None
+    wrong: list[Path] = []
+    if raw:
+        for part in _readable(capture.path, bytes_of(capture), wrong):
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+    else:
+        for line in _readable(capture.path, shown(capture), wrong):
+            say_out(line)
+    if wrong:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
+    """*parts* of *path*, as far as it can be read. If it cannot, say so in *wrong*.
+
+    Only reading is looked at: an output that takes no more, as ``| head``, is the
+    caller's to raise and not the file's fault.
+    """
+    try:
+        yield from parts
+    except (BadWarc, OSError) as error:
+        wrong.append(path)
+        complain(_told(path, error))
 
 
 def _one(where: str, what: str) -> Capture:
@@ -157,22 +174,18 @@ def _one(where: str, what: str) -> Capture:
     by_id = what.startswith(("<urn:", "urn:uuid:"))
     wanted = f"<{what.strip('<>')}>" if by_id else target_uri(what)
     found: list[Capture] = []
-    count = wrong = 0
+    count, wrong = 0, list[Path]()
     for path in warcs_in(_there([Path(where)]), _unfinished):
-        try:
-            for capture in captures(path, () if by_id else KINDS):
-                if wanted == (capture.record_id if by_id else capture.url):
-                    count += 1
-                    if not found or capture.date >= found[0].date:
-                        found = [capture]
-        except (BadWarc, OSError) as error:
-            wrong += 1
-            complain(_told(path, error))
+        for capture in _readable(path, captures(path, () if by_id else KINDS), wrong):
+            if wanted == (capture.record_id if by_id else capture.url):
+                count += 1
+                if not found or capture.date >= found[0].date:
+                    found = [capture]
     if not found:
         complain(f"there is no {what[:300]} in {where}")
         raise typer.Exit(ExitCode.INCOMPLETE if wrong else ExitCode.NOT_FOUND)
     if count > 1:
-        say(f"the last of {count:,}; `frontier warc list` tells where the others are")
+        say(f"the last of {count:,}; `frontier warc list` lists the others")
     return found[0]
 
 

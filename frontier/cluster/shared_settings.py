@@ -7,8 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.seen import bloom
-from frontier.seen.config import SeenConfig
 from frontier.store.client import Call
 from frontier.urls.canon.rulesets import label_of
 
@@ -91,15 +89,3 @@ def fingerprinter_name(settings: Mapping[str, Any]) -> str:
         raise ConfigurationError(
             f"{FINGERPRINTER} = {value!r}: is not a class"
         ) from None
-
-
-def seen_config(config: Config) -> SeenConfig:
-    """The shared tiers of the seen test."""
-    return SeenConfig(
-        has_bloom="bloom" in config.seen_tiers,
-        has_set="set" in config.seen_tiers,
-        capacity=bloom.share(config.bloom_capacity, config.partitions),
-        error_rate=config.bloom_error_rate,
-        set_bits=config.seen_set_bits,
-        native=config.bloom_native == "yes" and "bloom" in config.seen_tiers,
-    )

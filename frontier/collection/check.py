@@ -18,7 +18,6 @@ from frontier.collection.summary import COUNTS, filename, pairs, size
 from frontier.dedupe.digest_index import decode
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
-from frontier.store.scanning import scan
 from frontier.store.scripts import COLLECTION_MEND
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ class Check:
         """Whether those that wait for their original have to."""
         pattern = self._keys.rev_count("*")
         before, after = pattern.split("*")
-        for name in scan(self._store, pattern):
+        for name in self._store.scan(pattern):
             text = name.decode("utf-8", "replace")
             self._waiting(text.removeprefix(before).removesuffix(after))
 

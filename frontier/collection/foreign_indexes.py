@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.dedupe import digest as digests
 from frontier.store.client import Call
-from frontier.store.scanning import scan
 from frontier.store.scripts import COLLECTION_MATCH
 from frontier.warc.records import MAX_URL, target_uri
 
@@ -34,7 +33,7 @@ ATTEMPTS = 10
 
 def some_wait(store: BlockingStore, keys: CollectionKeys) -> bool:
     """Whether revisits wait for their original, from this import or others."""
-    return any(True for _ in scan(store, keys.rev_count("*")))
+    return any(True for _ in store.scan(keys.rev_count("*")))
 
 
 def resolve(

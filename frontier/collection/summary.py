@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
-from frontier.store.scanning import scan
 
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
@@ -67,7 +66,7 @@ def collections(store: BlockingStore) -> list[str]:
     """The names of the collections in the store; the default one has none."""
     names: set[str] = set()
     for what in ("allcrawls", "uncommittedcrawls"):
-        for key in scan(store, f"*{what}"):
+        for key in store.scan(f"*{what}"):
             name = key.decode("utf-8", "replace").removesuffix(what)
             if tagged := _TAGGED.fullmatch(name):
                 names.add(tagged[1])

@@ -82,7 +82,7 @@ class CheckedHandler(BaseHandler):
 
     def guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
         """What to wait for before *request* is written, if its lease has ended."""
-        gate = self._session.gate
+        gate = self._session.lease_guard
         return None if gate is None or gate.covers(request) else gate.covered(request)
 
     @as_scrapy_awaits

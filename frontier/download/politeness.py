@@ -70,7 +70,7 @@ class LeaseGuard:
         self._slots = Slots(crawler)
         self._next: dict[str, float] = {}
         self._hops = hops
-        self._allowance = session.node.allowance
+        self._host_concurrency = session.node.host_concurrency
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
         self._send = stand_before_handlers(crawler, self.send)
 
@@ -85,7 +85,7 @@ class LeaseGuard:
             raise LeaseGone(CLOSING)
         reservation = state.reservation
         if reservation is not None:
-            if self._allowance.is_divided:
+            if self._host_concurrency.is_divided:
                 await self._covered(request, reservation)
                 return await self._send_share(request, reservation)
             await self._spaced(request, reservation)
@@ -106,7 +106,7 @@ class LeaseGuard:
         reservation = self._session.requests.reservation(request)
         if reservation is None:
             return
-        if self._allowance.is_divided:
+        if self._host_concurrency.is_divided:
             await self._in_turn(request, reservation)
         else:
             await self._spaced(request, reservation)
@@ -140,7 +140,7 @@ class LeaseGuard:
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:
         """Send *request*, which is of a shard, when it is this node's turn."""
-        host = self._allowance.host_of(split_name(reservation.queue)[1])
+        host = self._host_concurrency.host_of(split_name(reservation.queue)[1])
         async with self._room(host):
             delay = await self._in_turn(request, reservation)
             self._session.node.sent(reservation, delay)
@@ -148,7 +148,7 @@ class LeaseGuard:
 
     async def _in_turn(self, request: Request, reservation: Reservation) -> float:
         """Wait for this node's turn at a divided host; return its own delay there."""
-        host = self._allowance.host_of(split_name(reservation.queue)[1])
+        host = self._host_concurrency.host_of(split_name(reservation.queue)[1])
         waited, delay = True, 0.0
         while waited:
             delay = self._delay(request)
@@ -163,7 +163,9 @@ class LeaseGuard:
         """Be one of those of *host* that may be on the way at once."""
         busy = self._busy.setdefault(host, _Busy())  # while anybody is in here
         async with busy.changed:
-            await busy.changed.wait_for(lambda: busy.count < self._allowance.sent())
+            await busy.changed.wait_for(
+                lambda: busy.count < self._host_concurrency.sent()
+            )
             busy.count += 1
         try:
             yield

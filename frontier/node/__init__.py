@@ -4,7 +4,8 @@
 takes requests from partitions that the node holds, the outbox pushes links to their
 partitions, acks take from the queue what has been done. `heartbeat` keeps leases and
 hands partitions over, `failover` compares what the node knows with a store that has
-gone back in time, `end_of_crawl` finds the end.
+gone back in time, `host_politeness` says what this node may have of a host,
+`end_of_crawl` finds the end.
 
 A request is acked only after its links are pushed and its record is on disk. A node
 that stops or crashes never deletes shared state. `session` and `scheduler` call it.

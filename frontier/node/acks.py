@@ -84,7 +84,7 @@ class DeliveryMarks:
             marks += [(p, ids, False) for p, ids in ended.items()]
             calls = [self._call(*one) for one in marks]
             for one, reply in zip(
-                marks, await self._outage_retry.parts(calls), strict=True
+                marks, await self._outage_retry.partial(calls), strict=True
             ):
                 if isinstance(reply, StoreUnavailable):
                     self._put_back(*one)
@@ -161,7 +161,7 @@ class Acks:
     async def bury(self, reservation: Reservation, reason: str) -> None:
         """Move *reservation* to the dead letter."""
         keys = self._keys.partition(reservation.lease.partition)
-        await self._outage_retry.run([bury_call(keys, reservation, reason)])
+        await self._outage_retry.retry([bury_call(keys, reservation, reason)])
         self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
@@ -202,7 +202,7 @@ class Acks:
             calls = ack_calls(keys, group[0].lease, ids, charged=charged)
             asked += ((group[0].lease, call) for call in calls)
         while asked:
-            replies = await self._outage_retry.run([call for _, call in asked])
+            replies = await self._outage_retry.retry([call for _, call in asked])
             refused = []
             for (lease, call), reply in zip(asked, replies, strict=True):
                 try:
@@ -216,7 +216,7 @@ class Acks:
                     asked.append((lease, call))
                 elif (lease.partition, lease.token) not in lost:
                     lost.add((lease.partition, lease.token))
-                    self._inbox.lose(lease)
+                    self._inbox.lose_all([lease])
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:

@@ -102,7 +102,7 @@ class AddressClasses:
         field = f"address:{kind}" if kind else ""
         call = Call.to(ADDRESS_SAY, [self._keys.meta()], [field, how, self._keys.born])
         began = self._clock()
-        (reply,) = await self._outage_retry.run([call])
+        (reply,) = await self._outage_retry.retry([call])
         self._asked = began
         if not isinstance(reply, list):  # the crawl is lost, which its heartbeat tells
             return

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import StoreUnavailable
 from frontier.files import mode_of
 from frontier.model import Member
@@ -32,8 +31,8 @@ from frontier.node.crawl_limits import Portions, Spending
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_delays import HostDelays
 from frontier.node.host_ips import Addresses
+from frontier.node.host_politeness import HostDelays, SingleHostWarning
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.journal.restoring import Restoring
@@ -41,9 +40,9 @@ from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
-from frontier.node.single_host_warning import SingleHostWarning
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
+from frontier.seen.config import seen_config
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
 from frontier.store.client import given
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.node.crawl_limits import Limits
-    from frontier.node.host_concurrency import HostConcurrency
+    from frontier.node.host_politeness import HostConcurrency
     from frontier.node.journal.writer import Journaling
     from frontier.node.loops import Owner
     from frontier.queue.push import Push
@@ -114,7 +113,7 @@ class Whole(Reporting, Protocol):
     config: Config
     keys: CrawlKeys
     limits: Limits
-    allowance: HostConcurrency
+    host_concurrency: HostConcurrency
 
     async def archived(self) -> None:
         """Return when what was handed over is on disk, and in the journal."""
@@ -141,7 +140,7 @@ class Whole(Reporting, Protocol):
 def answer_time(lease_ttl: float) -> float:
     """Seconds that a server has to answer: a lease is renewed before it ends.
 
-    More than it may wait for copies of a write, see `frontier.store.copies`.
+    More than it may wait for copies of a write, see `frontier.store.calls`.
     """
     return min(5.0, max(2.5, lease_ttl / 3))
 
@@ -162,7 +161,7 @@ class Composition:
         self._owner, self._store, self._outage_retry = owner, store, outage_retry
         self._seen = seen_config(config)
         self.leases = Leases(
-            outage_retry.once,
+            outage_retry.call,
             node.keys,
             config.node_id,
             ttl=ttl,
@@ -179,7 +178,7 @@ class Composition:
         )
         member = Member(config.node_id, config.node_weight)
         self.membership = Membership(
-            outage_retry.once, node.keys, member, config.partitions, ttl=ttl
+            outage_retry.call, node.keys, member, config.partitions, ttl=ttl
         )
         self._make_outbox(journal)
         self._make_shared()
@@ -188,7 +187,7 @@ class Composition:
         self._make_acks(journal)
         self._make_heartbeat()
         self._make_watchdog()
-        self._make_ending()
+        self._make_end_of_crawl()
 
     def _make_outbox(self, journal: Journaling) -> None:
         """What sends requests to the store, and those again that it has lost."""
@@ -213,7 +212,7 @@ class Composition:
     def _make_shared(self) -> None:
         """What the nodes of a crawl tell each other beside its queues."""
         config, outage_retry, keys = self._config, self._outage_retry, self._keys
-        self.starts = DeliveryMarks(outage_retry, keys)
+        self.delivery_marks = DeliveryMarks(outage_retry, keys)
         self.host_delays = HostDelays(outage_retry, keys)
         self.portions = Portions(outage_retry, keys, partitions=config.partitions)
         self.addresses = Addresses(outage_retry, keys)
@@ -231,16 +230,14 @@ class Composition:
         self.inbox = Inbox(
             self._context,
             process=self.claims.process,
-            allowance=self._node.allowance,
+            host_concurrency=self._node.host_concurrency,
             on_ready=self._owner.on_ready,
         )
         self.aside = self._outage_retry.aside = SettingAside(
+            self._context,
             self._store,
-            self._keys,
-            self.leases,
             self.inbox,
             self._seen,
-            partitions=config.partitions,
             on_aside=self._node.on_aside,
         )
         self._store.on_damaged = self.aside.answer
@@ -276,10 +273,10 @@ class Composition:
                 on_allowed=self._owner.on_ready,
                 on_limit=self._node.on_limit,
             )
-        self.budget: SeenMemoryLimit | None = None
+        self.memory_limit: SeenMemoryLimit | None = None
         """Who looks after the memory of the sets, if there is a limit."""
         if config.seen_set_max_bytes:
-            self.budget = SeenMemoryLimit(
+            self.memory_limit = SeenMemoryLimit(
                 self._outage_retry,
                 self._keys,
                 self.leases,
@@ -317,12 +314,10 @@ class Composition:
     def _make_heartbeat(self) -> None:
         """What keeps the node's place and its leases, also after a failover."""
         self._failover = Failover(
+            self._context,
             self._store,
-            self._keys,
-            self.leases,
             self.inbox,
             self.outbox,
-            order=self._config.order,
             on_forgotten=self._owner.on_forgotten,
         )
         self._outage_retry.on_change(self._examine)
@@ -352,11 +347,11 @@ class Composition:
                 process=self.claims.key,
             )
 
-    def _make_ending(self) -> None:
+    def _make_end_of_crawl(self) -> None:
         self.fetched = Fetched(
-            self._outage_retry.run, self._keys, self._config.partitions
+            self._outage_retry.retry, self._keys, self._config.partitions
         )
-        self.ending = EndOfCrawl(
+        self.end_of_crawl = EndOfCrawl(
             self._context,
             self.inbox,
             idle=self._node.is_idle,
@@ -372,7 +367,7 @@ class Composition:
         self.restoring.look(closed=True)
 
     def _on_acked(self, done: list[Reservation]) -> None:
-        self.starts.end(done)
+        self.delivery_marks.end(done)
         if self.quotas is not None:
             self.quotas.settle(done)
         if self.spending is not None:
@@ -381,7 +376,7 @@ class Composition:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
-        loops += [self.heartbeat.run, self.heartbeat.renew, self.starts.run]
+        loops += [self.heartbeat.run, self.heartbeat.renew, self.delivery_marks.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
         loops += [self.restoring.run, self.portions.run]
         if self.watchdog is not None:
@@ -391,11 +386,14 @@ class Composition:
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.host_delays.run)
             if self._config.host_shards == 1:
-                loops.append(SingleHostWarning(self.membership, self.inbox).run)
+                warning = SingleHostWarning(
+                    lambda: self.membership.nodes, self.inbox.ready_by_key
+                )
+                loops.append(warning.run)
         if self.spending is not None:
             loops.append(self.spending.run)
-        if self.budget is not None:
-            loops.append(self.budget.run)
+        if self.memory_limit is not None:
+            loops.append(self.memory_limit.run)
         if not self._config.keep_alive:
-            loops.append(self.ending.run)
+            loops.append(self.end_of_crawl.run)
         return loops

@@ -92,7 +92,7 @@ class Cookies:
             return None
         era, version = self.era, self._versions.get(jar.name, 0)
         read = Call.command("HGETALL", self._keys.jar(jar.name))
-        (reply,) = await self._outage_retry.run([read])
+        (reply,) = await self._outage_retry.retry([read])
         jar.version, jar.era = version, era
         return {_text(field): _text(value) for field, value in reply.items()}
 
@@ -110,7 +110,7 @@ class Cookies:
             [keys.jar(jar.name), keys.cookies(), keys.meta()],
             [jar.name, keys.born, MAX_COOKIES, MAX_JARS, *arguments],
         )
-        ((version, before, refused),) = await self._outage_retry.run(
+        ((version, before, refused),) = await self._outage_retry.retry(
             [merge], copied=True
         )
         jar.era = era
@@ -148,9 +148,9 @@ class Cookies:
             self._versions.clear()
             self._last, self._looked_at, self.era = 0, None, self.era + 1
         run = (
-            self._outage_retry.run
+            self._outage_retry.retry
             if self._looked_at is None
-            else self._outage_retry.once
+            else self._outage_retry.call
         )
         while True:
             began = time.monotonic()

@@ -87,7 +87,7 @@ class Portions:
         told, self._waiting = self._waiting, Counter()
         calls = [self._call(group, count) for group, count in told.items()]
         try:
-            totals = await self._outage_retry.run(calls)
+            totals = await self._outage_retry.retry(calls)
         except StoreRefused as error:  # a limit of this node's own is left
             if not self._has_failed:
                 self._has_failed = True
@@ -241,7 +241,7 @@ class Spending:
             waiting = 0 if last else self._waiting()
             self._allowed = min(self._allowed, waiting)
             call = self._call(counts, waiting - self._allowed)
-            (reply,) = await self._outage_retry.run([call])
+            (reply,) = await self._outage_retry.retry([call])
             state, limit, granted = reply
             self._allowed += int(granted)
             if granted:

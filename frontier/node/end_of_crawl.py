@@ -101,7 +101,7 @@ class EndOfCrawl:
                     pushed = None
                     continue
                 ended = await crawls.finish(
-                    self._outage_retry.once,
+                    self._outage_retry.call,
                     self._keys,
                     ttl=self._ttl,
                     incomplete=bool(self._aside),
@@ -139,7 +139,7 @@ class EndOfCrawl:
         for first in range(0, self._partitions, BATCH):
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
-            replies = await self._outage_retry.once(calls)
+            replies = await self._outage_retry.call(calls)
             for partition, reply in zip(batch, replies, strict=True):
                 if reply[0] == ASIDE:
                     aside[partition] = reply[1]

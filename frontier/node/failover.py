@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from frontier.cluster.lease import Leases
-    from frontier.model import Lease, Order
+    from frontier.model import Lease
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
     from frontier.store.client import Store
-    from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
 
@@ -57,21 +56,19 @@ class Failover:
 
     def __init__(
         self,
+        context: NodeContext,
         store: Store,
-        keys: CrawlKeys,
-        leases: Leases,
         inbox: Inbox,
         outbox: Outbox,
         *,
-        order: Order,
         on_forgotten: Callable[[], None],
     ) -> None:
         self._store = store
-        self._keys = keys
-        self._leases = leases
+        self._keys = context.keys
+        self._leases = context.leases
+        self._order = context.order
         self._inbox = inbox
         self._outbox = outbox
-        self._order = order
         self._on_forgotten = on_forgotten
 
     async def examine(self) -> None:

@@ -62,11 +62,13 @@ class Addresses:
 
     async def _find(self, host: str) -> str:
         read = Call.command("HGET", self._keys.addresses(), host)
-        (noted,) = await self._outage_retry.run([read])
+        (noted,) = await self._outage_retry.retry([read])
         if noted is None:
             async with self._room:
                 address = await asyncio.to_thread(look_up, host)
-            (noted,) = await self._outage_retry.run([_note(self._keys, host, address)])
+            (noted,) = await self._outage_retry.retry(
+                [_note(self._keys, host, address)]
+            )
             if noted is None:
                 raise CrawlLost(self._keys.crawl_id)
         return _text(noted, host)

@@ -116,7 +116,7 @@ class Quotas:
         ]
         found = []
         for (lease, queue), reply in zip(
-            over, await self._outage_retry.run(calls), strict=True
+            over, await self._outage_retry.retry(calls), strict=True
         ):
             left, skipped = (-1, 0) if reply is None else map(int, reply)
             found.append((lease, queue, left, skipped))
@@ -145,7 +145,9 @@ class Quotas:
     async def _learn(self, which: tuple[int, int], queue_keys: list[str]) -> None:
         name = self._keys.partition(which[0]).spent
         fields = [f"{what}:{key}" for key in queue_keys for what in ("pages", "bytes")]
-        (counts,) = await self._outage_retry.run([Call.command("HMGET", name, *fields)])
+        (counts,) = await self._outage_retry.retry(
+            [Call.command("HMGET", name, *fields)]
+        )
         if bad := [n for n in counts if n is not None and not is_number(n)]:
             reason = f"{bad[0][:40]!r} is not a number"
             await self._outage_retry.set_aside(which[0], name, reason)

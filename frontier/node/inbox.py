@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
-    from frontier.node.host_concurrency import HostConcurrency
+    from frontier.node.host_politeness import HostConcurrency
     from frontier.node.host_quotas import Quotas
 
 logger = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ MAX_SKIPPED = 1000
 """URLs over a quota that leave a queue in one call."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
+NAMED = 5
+"""Partitions that one line of the log names."""
 
 
 class Inbox:
@@ -71,7 +73,7 @@ class Inbox:
         context: NodeContext,
         *,
         process: str = "",
-        allowance: HostConcurrency,
+        host_concurrency: HostConcurrency,
         on_ready: Callable[[], None],
     ) -> None:
         self._outage_retry = context.outage_retry
@@ -80,10 +82,10 @@ class Inbox:
         self._node_id = context.node_id
         self._process = process
         self._order = context.order
-        self._size = allowance.waiting
+        self._size = host_concurrency.waiting
         self._partitions = context.partitions
-        self._cap = allowance.reserved
-        self._host_of = allowance.host_of
+        self._cap = host_concurrency.reserved
+        self._host_of = host_concurrency.host_of
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
@@ -191,7 +193,7 @@ class Inbox:
             Call.command("ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1)
             for p in looked
         ]
-        replies = await self._outage_retry.run(calls)
+        replies = await self._outage_retry.retry(calls)
         for partition, names in zip(looked, replies, strict=True):
             self.note_ready(partition, filter(None, map(readable, names)))
             if strange := [name for name in names if not readable(name)]:
@@ -202,7 +204,7 @@ class Inbox:
                     queues,
                     strange[0][:100],
                 )
-                await self._outage_retry.run([Call.command("ZREM", queues, *strange)])
+                await self._outage_retry.retry([Call.command("ZREM", queues, *strange)])
 
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
@@ -222,6 +224,20 @@ class Inbox:
             else:
                 self.forget(reservation)
         return [r for r in lost if id(r) not in waiting]
+
+    def lose_all(self, leases: Sequence[Lease]) -> None:
+        """Forget what is reserved under *leases*, which have ended, and say so."""
+        if not leases:
+            return
+        started = sum(len(self.lose(lease)) for lease in leases)
+        logger.warning(
+            "the leases on %d partitions are lost (%s%s); %d requests that were "
+            "under way will be fetched again by their new holders",
+            len(leases),
+            ", ".join(str(lease.partition) for lease in leases[:NAMED]),
+            ", ..." if len(leases) > NAMED else "",
+            started,
+        )
 
     async def give_back(self, partitions: Iterable[int]) -> None:
         """Requeue what is reserved in *partitions* and was not handed out."""
@@ -247,7 +263,7 @@ class Inbox:
             calls += requeue_calls(
                 keys, group[0].lease, self._order, entries, delivered=False
             )
-        await self._outage_retry.run(calls)
+        await self._outage_retry.retry(calls)
         for reservation in back:
             self._drop(reservation)
 
@@ -281,7 +297,7 @@ class Inbox:
         for lease, queue, left, count in skipped:
             if left < 0:
                 if not await self._leases.renew_refused([lease]):
-                    self.lose(lease)
+                    self.lose_all([lease])
                 continue
             if (not left or not count) and (
                 lease.partition,
@@ -295,7 +311,7 @@ class Inbox:
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
         call = Call.command("LPOP", key, MAX_QUEUES)
-        (hints,) = await self._outage_retry.parts([call])
+        (hints,) = await self._outage_retry.partial([call])
         self.deaf = isinstance(hints, StoreUnavailable)
         if self.deaf:
             self._ask_again = time.monotonic() + RETRY
@@ -388,7 +404,7 @@ class Inbox:
             keys = self._keys.partition(partition)
             calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
         self._became_ready.clear()
-        replies = await self._outage_retry.parts(calls)
+        replies = await self._outage_retry.partial(calls)
         found, refused = 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             if isinstance(reply, StoreUnavailable):
@@ -404,9 +420,7 @@ class Inbox:
             self._ask_for_blocks(partition, queues, made, left)
         if refused:
             kept = await self._leases.renew_refused(refused)
-            for lease in refused:
-                if (lease.partition, lease.token) not in kept:
-                    self.lose(lease)
+            self.lose_all([r for r in refused if (r.partition, r.token) not in kept])
         if found:
             self._on_ready()
         return found
@@ -466,7 +480,9 @@ class Inbox:
                 self._unsure.pop(partition, None)
         asked = list(self._unsure.items())
         keys = [self._keys.partition(partition) for partition, _ in asked]
-        replies = await self._outage_retry.parts([list_reserved(each) for each in keys])
+        replies = await self._outage_retry.partial(
+            [list_reserved(each) for each in keys]
+        )
         for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 continue
@@ -488,13 +504,13 @@ class Inbox:
         The store refuses them if it has ended, but that may pass.
         """
         while True:
-            replies = await self._outage_retry.parts(calls)
+            replies = await self._outage_retry.partial(calls)
             if any(isinstance(reply, StoreUnavailable) for reply in replies):
                 return False
             if None not in replies:
                 return True
             if not await self._leases.renew_refused([lease]):
-                self.lose(lease)
+                self.lose_all([lease])
                 return False
 
     def _drop(self, reservation: Reservation) -> None:

@@ -172,7 +172,7 @@ class Lending:
             Call.command("ZSCORE", self._keys.partition(partition).queues, queue)
             for partition, queue in asked
         ]
-        replies = await self._outage_retry.run(calls)
+        replies = await self._outage_retry.retry(calls)
         alive = {p for p, lives in zip(processes, replies, strict=False) if lives}
         gone: dict[int, list[str]] = defaultdict(list)
         for (partition, queue), score in zip(
@@ -208,7 +208,7 @@ class Lending:
             Call.command("LLEN", self._keys.partition(p).ready(queue))
             for p, queue in queues
         ]
-        replies = await self._outage_retry.run(calls)
+        replies = await self._outage_retry.retry(calls)
         empty = {place for place, n in zip(queues, replies, strict=True) if not n}
         missing = {
             one.claim.number
@@ -228,7 +228,7 @@ class Lending:
         lines = [(p, one.queue) for p in asked for one in self._claims.of(p)[:1]]
         hints = hints_of(lines, ring, self._node_id)
         kept_ms = int(ASK * 5000)
-        await self._outage_retry.run(hint_calls(self._keys, hints, kept_ms))
+        await self._outage_retry.retry(hint_calls(self._keys, hints, kept_ms))
         owned = set(ring.owned_by(self._node_id))
         # Hints about these go to their owners.
         if borrowed := set(self._leases.held) - owned:
@@ -303,7 +303,7 @@ class Claims:
     async def _say(self) -> None:
         key = self._keys.process(self.process)
         ttl_ms = int(self._ttl * 1000)
-        await self._outage_retry.run(
+        await self._outage_retry.retry(
             [Call.command("SET", key, self._node_id, "PX", ttl_ms)]
         )
         self.announced = True
@@ -324,7 +324,7 @@ class Claims:
         """Say that this process has ended: its claims are for others to resolve."""
         if self.announced:
             key = self._keys.process(self.process)
-            await self._outage_retry.run([Call.command("DEL", key)])
+            await self._outage_retry.retry([Call.command("DEL", key)])
 
     @property
     def waiting(self) -> bool:

@@ -36,14 +36,14 @@ from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer, answer_time
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
-from frontier.node.host_concurrency import Concurrency, HostConcurrency
+from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
 from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.push import Push
+from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
-from frontier.store.copies import Copies
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.seen_hash import seen_hash
 
@@ -97,7 +97,7 @@ class Node:
         self._settings = settings
         self._owner = owner
         self._spider = spider
-        self.allowance = HostConcurrency(
+        self.host_concurrency = HostConcurrency(
             config, concurrency or Concurrency(), lambda: self.share
         )
         """How many requests it may have at once."""
@@ -157,7 +157,7 @@ class Node:
         revive = self._server.revive if self._server.embedded else None
         self._outage_retry = OutageRetry(self._store, revive)
         self._opened.callback(self._outage_retry.stop)
-        self.run = self._outage_retry.run
+        self.run = self._outage_retry.retry
         shape = crawl_settings(config, settings)
         self.keys = await self._reach(
             lambda: crawls.enter(
@@ -181,7 +181,7 @@ class Node:
                 self.archive.heed(self._store)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._opened.push_async_callback(self._journal.close)
-        parts = self._parts = Composition(
+        parts = self._composition = Composition(
             self, self._owner, self._store, self._outage_retry, self._journal
         )
         if parts.watchdog is not None:
@@ -282,34 +282,34 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        spending = self._parts.spending
+        spending = self._composition.spending
         if spending is not None and len(self.inbox) and not spending.may_begin():
             return None
         reservation = self.inbox.take()
         if reservation is not None:
-            self._parts.starts.begin(reservation)
+            self._composition.delivery_marks.begin(reservation)
             if spending is not None:
                 spending.begin()
         return reservation
 
     async def recover(self, reservation: Reservation) -> None:
         """Have what led to *reservation*, a claim that is not kept here, made again."""
-        await self._parts.recovery.resolve([reservation])
+        await self._composition.recovery.resolve([reservation])
 
     @property
     def watchdog(self) -> Watchdog | None:
         """Who is told which request's callback runs, unless there is nobody."""
-        return self._parts.watchdog
+        return self._composition.watchdog
 
     @property
     def spending(self) -> Spending | None:
         """Who counts what this node does, if the crawl has a limit."""
-        return self._parts.spending
+        return self._composition.spending
 
     @property
     def quotas(self) -> Quotas | None:
         """Who counts what each host has had, if hosts have quotas."""
-        return self._parts.quotas
+        return self._composition.quotas
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -318,7 +318,7 @@ class Node:
     def sent(self, reservation: Reservation, delay: float) -> None:
         """Note that a request was sent, and for how long to leave its host alone."""
         if self.config.queue_key != "url":
-            self._parts.host_delays.sent(reservation, delay)
+            self._composition.host_delays.sent(reservation, delay)
 
     @property
     def share(self) -> float:
@@ -332,7 +332,7 @@ class Node:
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
         return crawls.StartLock(
-            self._outage_retry.run,
+            self._outage_retry.retry,
             self.keys,
             start_id,
             self.config.node_id,
@@ -347,19 +347,19 @@ class Node:
     @property
     def spilled(self) -> tuple[int, int]:
         """How many URLs this node has put into blocks, and put back."""
-        spilling = self._parts.spilling
+        spilling = self._composition.spilling
         return spilling.spilled, spilling.restored
 
     @property
     def tiers(self) -> SeenState | None:
         """The shared tiers, if this node looks after the memory of the sets."""
-        budget = self._parts.budget
-        return budget.state if budget is not None else None
+        limit = self._composition.memory_limit
+        return limit.state if limit is not None else None
 
     @property
     def reclaimed(self) -> int:
         """How many reservations of dead nodes this one put back."""
-        return self._parts.heartbeat.reclaimed
+        return self._composition.heartbeat.reclaimed
 
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
@@ -383,7 +383,7 @@ class Node:
         """
         self.inbox.stopped = True
         if not self.finished:
-            self._parts.heartbeat.leave()
+            self._composition.heartbeat.leave()
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave; once."""
@@ -428,8 +428,8 @@ class Node:
                     "had after %g s",
                     self.config.lease_ttl,
                 )
-        if self._parts.quotas is not None:
-            self._parts.quotas.tell()
+        if self._composition.quotas is not None:
+            self._composition.quotas.tell()
         if self._was_last:  # takes as long as the disk does, or the server
             if self.archive is not None and not self._canceled:
                 await self.archive.package()
@@ -442,10 +442,10 @@ class Node:
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
-        if self._parts.spending is not None:
-            await self._parts.spending.report(last=True)
-        await self._parts.host_delays.flush()
-        await self._parts.heartbeat.stop()
+        if self._composition.spending is not None:
+            await self._composition.spending.report(last=True)
+        await self._composition.host_delays.flush()
+        await self._composition.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> None:
         report = self.report()  # while there is an archive, and leases
@@ -467,7 +467,7 @@ class Node:
         if self.finished or self._canceled or self._at_limit:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(
-                self._outage_retry.run, namespace, self._spider, crawl_id
+                self._outage_retry.retry, namespace, self._spider, crawl_id
             )
             if left == 0:
                 if self.archive is not None:
@@ -485,7 +485,7 @@ class Node:
 
     async def _remove_frontier(self) -> None:
         try:
-            await remove_frontier(self._outage_retry.once, self.keys, self.config)
+            await remove_frontier(self._outage_retry.call, self.keys, self.config)
         except FrontierError as error:
             logger.error(  # noqa: TRY400 (all is said)
                 "the frontier of %s is not removed: %s; frontier crawl close "
@@ -525,9 +525,9 @@ class Node:
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
-        await self._parts.fetched.store()
-        if self._parts.spending is not None:
-            await self._parts.spending.report()
+        await self._composition.fetched.store()
+        if self._composition.spending is not None:
+            await self._composition.spending.report()
 
     async def journaled(self) -> None:
         """Return when what the store has of this node is in its journal too."""
@@ -539,7 +539,7 @@ class Node:
         Raises:
             StoreUnavailable: The store does not say.
         """
-        return await self._parts.ending.nothing_left()
+        return await self._composition.end_of_crawl.nothing_left()
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
@@ -547,7 +547,7 @@ class Node:
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
-        return self._owner.is_busy() or self._parts.restoring.busy
+        return self._owner.is_busy() or self._composition.restoring.busy
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""
@@ -561,7 +561,7 @@ class Node:
 
     async def _tell_finished(self) -> None:
         try:
-            counts = await self._parts.fetched.without()
+            counts = await self._composition.fetched.without()
         except FrontierError as error:
             self.fail(error)
             return
@@ -574,7 +574,7 @@ class Node:
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""
         if order == LIMIT:
-            if self._parts.spending is None:
+            if self._composition.spending is None:
                 self.on_limit("")
             return
         if order == aside.INCOMPLETE:
@@ -588,7 +588,7 @@ class Node:
         """Another node has found the end, and what is set aside."""
         try:
             keys, partitions = self.keys, self.config.partitions
-            found = await aside.set_aside(self._outage_retry.run, keys, partitions)
+            found = await aside.set_aside(self._outage_retry.retry, keys, partitions)
         except FrontierError as error:
             self.fail(error)
         else:
@@ -603,7 +603,7 @@ class Node:
         if not self._incomplete:
             self._incomplete = True
             self.inbox.stopped = True
-            self._parts.heartbeat.leave()
+            self._composition.heartbeat.leave()
             self._owner.on_incomplete(aside.described(found))
 
     def on_limit(self, limit: str) -> None:
@@ -611,7 +611,7 @@ class Node:
         if not self._at_limit:
             self._at_limit = True
             self.inbox.stopped = True
-            self._parts.heartbeat.leave()
+            self._composition.heartbeat.leave()
             self._owner.on_limit(limit)
 
     def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:

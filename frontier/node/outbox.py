@@ -27,9 +27,9 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
-from frontier.queue.push import NEW, joined
-from frontier.queue.pusher import Pusher
+from frontier.queue.push import NEW, Pusher
 from frontier.seen.config import MAX_URLS
+from frontier.seen.planner import joined
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
 
@@ -103,7 +103,7 @@ class Outbox:
         self,
         outage_retry: OutageRetry,
         keys: CrawlKeys,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_became_ready: Callable[[list[tuple[int, str]]], list[Call]],
@@ -111,7 +111,7 @@ class Outbox:
         process: str = "",
     ) -> None:
         self._outage_retry = outage_retry
-        self.pusher = Pusher(keys, shape, process=process)
+        self.pusher = Pusher(keys, tiers, process=process)
         self._on_verdicts = on_verdicts
         self._on_became_ready = on_became_ready
         self._journal = journal
@@ -294,10 +294,10 @@ class Outbox:
         while batches:
             if calls is None and not self._outage_retry.alone:
                 calls = self._calls(batches)
-                replies = await self._outage_retry.parts(calls, copied=True)
+                replies = await self._outage_retry.partial(calls, copied=True)
                 batches, calls, replies = self._leave(batches, calls, replies)
             else:
-                replies = await self._outage_retry.run(
+                replies = await self._outage_retry.retry(
                     calls or self._calls(batches), copied=True
                 )
             calls, again = None, []
@@ -333,7 +333,7 @@ class Outbox:
         if hints := self._on_became_ready(became_ready):
             # A renewal says what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
-                await self._outage_retry.once(hints)
+                await self._outage_retry.call(hints)
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:
         """Count *pushes* as stored."""

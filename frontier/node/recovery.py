@@ -85,7 +85,7 @@ class Recovery:
         wanted = dict.fromkeys(queues, AT_ONCE)
         call = reserve_call(self._keys.partition(partition), lease, self._order, wanted)
         try:
-            (reply,) = await self._outage_retry.once([call])
+            (reply,) = await self._outage_retry.call([call])
         except StoreUnavailable:
             await self._inbox.recover([lease])
             return []

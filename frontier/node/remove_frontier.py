@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CrawlOpen
+from frontier.seen.config import seen_config
 from frontier.seen.state import partition_state, state_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_REMOVE
@@ -55,16 +55,16 @@ async def remove_frontier(
     """
     if (await run([Call.to(CRAWL_REMOVE, [keys.meta()])])) == [0]:
         raise CrawlOpen(keys.crawl_id)
-    shape = seen_config(config)
+    tiers = seen_config(config)
     for first in range(0, config.partitions, BATCH):
         numbers = range(first, min(first + BATCH, config.partitions))
         batch = [keys.partition(number) for number in numbers]
         replies = await run([state_call(each) for each in batch])
         for each, reply in zip(batch, replies, strict=True):
             await _empty(run, each)
-            state = partition_state(shape, reply)
+            state = partition_state(tiers, reply)
             if state is not None:
-                for names in _chunks(_seen_names(each, shape, state)):
+                for names in _chunks(_seen_names(each, tiers, state)):
                     await run([Call.command("UNLINK", *names)])
         await run([Call.command("UNLINK", *_rest(each)) for each in batch])
         progress(first + len(batch))
@@ -97,16 +97,16 @@ async def _empty(run: Run, keys: PartitionKeys) -> None:
 
 
 def _seen_names(
-    keys: PartitionKeys, shape: SeenConfig, state: PartitionState
+    keys: PartitionKeys, tiers: SeenConfig, state: PartitionState
 ) -> Iterator[str]:
     """The filters and the sets of a partition; not the key that counts them."""
-    layout, least = state.layout, shape.space.groups
+    layout, least = state.layout, tiers.space.groups
     for number in range(layout.blooms):
         yield keys.bloom(number)
     sets = [(layout.era, layout.buckets or least)]
     if state.old is not None:
         sets.append(state.old)
-    if shape.has_set:
+    if tiers.has_set:
         for era, buckets in sets:
             for number in range(buckets):
                 yield keys.bucket(era, number)

@@ -27,20 +27,19 @@ from frontier.cluster.set_aside import (
     faults_of,
     lease_calls,
 )
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
 from frontier.queue.priority import split_name
-from frontier.queue.push import grow_call, push_call, pushed, unheld
+from frontier.queue.push import push_call, pushed, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
+from frontier.seen.planner import grow_call
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
 from frontier.store.keys import CrawlKeys, number_in
-from frontier.store.scanning import scan
 from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class Repair:
         crawl = stored_crawl(store, namespace, crawl_id)
         self._keys, self._state = crawl.keys, crawl.state
         self.partitions = crawl.config.partitions
-        self._shape: SeenConfig = seen_config(crawl.config)
+        self._tiers: SeenConfig = seen_config(crawl.config)
         self.outcome = Repaired(crawl_id)
 
     def run(
@@ -142,7 +141,7 @@ class Repair:
         for number in chosen or range(self.partitions):
             keys = self._keys.partition(number)
             faults = [
-                Fault(*one) for one in drive(self._store, look(keys, self._shape))
+                Fault(*one) for one in drive(self._store, look(keys, self._tiers))
             ]
             if faults or number in aside:
                 harmed[number] = faults or faults_of(aside[number])
@@ -169,7 +168,7 @@ class Repair:
             self.outcome.removed.append(Fault("meta", reason))
         self._drop_spent()
         start = self._keys.meta().removesuffix("meta")
-        found = scan(self._store, _escaped(start) + "*")
+        found = self._store.scan(_escaped(start) + "*")
         for name in {key.decode("utf-8", "surrogateescape") for key in found}:
             what = name.removeprefix(start).partition(":")[0]
             if what in OF_THE_CRAWL:
@@ -198,7 +197,7 @@ class Repair:
         """The names of all keys of the *harmed* partitions."""
         found: dict[int, set[str]] = defaultdict(set)
         pattern = self._keys.partition(0).tag.removesuffix("0}")
-        for key in scan(self._store, _escaped(pattern) + "*"):
+        for key in self._store.scan(_escaped(pattern) + "*"):
             name = key.decode("utf-8", "surrogateescape")
             number = number_in(self._keys, name)
             if number is not None:
@@ -308,7 +307,7 @@ class Repair:
     def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
         """Tell the layout of the seen-set by what the set itself has."""
         start = keys.tag + ":"
-        space, shape = self._shape.space, self._shape
+        space, tiers = self._tiers.space, self._tiers
         buckets: dict[int, dict[int, str]] = defaultdict(dict)
         blooms = 0
         for name in names:
@@ -339,7 +338,7 @@ class Repair:
             for place, moved in wrong.items():
                 self._store.call(Call.command("SADD", keys.bucket(era, place), *moved))
                 self._store.call(Call.command("SREM", name, *moved))
-        last = shape.generation(blooms - 1).capacity if blooms else 0
+        last = tiers.generation(blooms - 1).capacity if blooms else 0
         self._store.call(Call.command("DEL", keys.seen))
         fields = ("buckets", total, "count", count, "blooms", blooms, "last", last)
         if here or blooms:
@@ -350,9 +349,9 @@ class Repair:
 
     def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
         """Have as many buckets as so many URLs are to have."""
-        wanted = self._shape.space.wanted(layout.count)
-        if self._shape.has_set and wanted > layout.buckets:
-            self._store.call(grow_call(keys, self._shape, layout, wanted))
+        wanted = self._tiers.space.wanted(layout.count)
+        if self._tiers.has_set and wanted > layout.buckets:
+            self._store.call(grow_call(keys, self._tiers, layout, wanted))
 
     def _queue_held(self, keys: PartitionKeys) -> bool:
         """Queue what is held, and return the partition; whether something was held."""
@@ -366,7 +365,7 @@ class Repair:
             pushes = [push for _, push in batch]
             done = None
             while done is None:
-                reply = self._store.call(push_call(keys, self._shape, layout, pushes))
+                reply = self._store.call(push_call(keys, self._tiers, layout, pushes))
                 try:
                     done = pushed(reply, pushes)
                 except LayoutStale as stale:

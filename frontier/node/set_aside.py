@@ -28,8 +28,8 @@ from frontier.store.scripts import PARTITION_SCAN
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from frontier.cluster.lease import Leases
     from frontier.errors import KeyDamaged
+    from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore, Store
@@ -69,21 +69,19 @@ class SettingAside:
 
     def __init__(
         self,
+        context: NodeContext,
         store: Store,
-        keys: CrawlKeys,
-        leases: Leases,
         inbox: Inbox,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         *,
-        partitions: int,
         on_aside: Callable[[], None],
     ) -> None:
         self._store = store
-        self._keys = keys
-        self._leases = leases
+        self._keys = context.keys
+        self._leases = context.leases
+        self._partitions = context.partitions
         self._inbox = inbox
-        self._shape = shape
-        self._partitions = partitions
+        self._tiers = tiers
         self._on_aside = on_aside
 
     async def answer(self, call: Call, error: KeyDamaged) -> Any:
@@ -105,7 +103,7 @@ class SettingAside:
     async def set_aside(self, partition: int, error: KeyDamaged) -> None:
         """Set *partition* aside, and lose what this node had of it."""
         keys = self._keys.partition(partition)
-        found = await self._run(look(keys, self._shape))
+        found = await self._run(look(keys, self._tiers))
         faults = _faults(keys, found, error)
         (is_new,) = await self._store.run([aside_call(keys, faults)])
         if any(fault.key == "reserved" for fault in faults):
@@ -166,11 +164,11 @@ class Holding:
     """
 
     def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+        self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
     ) -> None:
         self._store = store
         self._keys = keys
-        self._shape = shape
+        self._tiers = tiers
         self.faults: dict[int, Fault] = {}
         """The first fault of each partition that was found damaged."""
         self.held = 0
@@ -179,7 +177,7 @@ class Holding:
     def set_aside(self, partition: int, error: KeyDamaged) -> None:
         """Set *partition* aside, which *error* is about."""
         keys = self._keys.partition(partition)
-        faults = _faults(keys, drive(self._store, look(keys, self._shape)), error)
+        faults = _faults(keys, drive(self._store, look(keys, self._tiers)), error)
         self._store.call(aside_call(keys, faults))
         self.faults.setdefault(partition, faults[0])
 

@@ -1,40 +1,51 @@
 """Pushing: one script call per partition tests, marks and queues its URLs.
 
+A store can go back in time, by a failover or a restart, and others push to it at
+once: no count that is shared tells what is missing then. So each push of a process
+has a number, which the script keeps in the partition (`PartitionKeys.pushers`) in the
+same step. What a server does is lost from the end, so where the last number of this
+process is, there is all that it had pushed before, and all that it was told was seen.
+
 What always holds:
 
 1.  A URL is never marked as seen without being queued: both are one script.
     Only a push that names no queue is marked alone, for callers that have a
     queue of their own.
-2.  The keys of a push are computed from the `SeenLayout` of the partition's
-    seen-set. The script does nothing if that is not the current one, or if
-    others have pushed so much since that there is no room for this push; the
-    caller tries again with the layout that it returned. Where a push needs more
-    room than there is, the seen-set grows by a script of its own first, which
-    queues and marks nothing.
+2.  A push is planned with the `SeenLayout` of the partition (`frontier.seen.planner`).
+    It does nothing if that is not the current one, or if others have pushed so much
+    since that there is no room for it: the caller tries again with the layout that it
+    returned. Where there is no room at all, the plan is one of growth.
 3.  Any node may push to any partition; no lease is needed.
 4.  A push that has a `Turn` is done once, however often it is sent, and not at all
     where the store has forgotten an earlier one of the same process.
+5.  A number is given to one push only, and is greater than those given before; the
+    same push that is sent again has the same. One push of a partition is under way at
+    a time.
+6.  A push that was confirmed longer than `CONFIRMED_FOR` seconds ago is not asked for:
+    the store keeps the numbers of processes that are silent for an hour at least.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
-from frontier.errors import CrawlLost, KeyDamaged, PushForgotten
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.errors import KeyDamaged, PushForgotten
+from frontier.queue.damage import is_number
+from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.planner import Plan, PlanKeys, grow_plan, joined, layout_of, pack
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_PUSH, SEEN_GROW
+from frontier.store.scripts import QUEUE_PUSH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from frontier.seen.config import SeenConfig
-    from frontier.store.keys import PartitionKeys
-    from frontier.store.scripts import Script
+    from frontier.store.keys import CrawlKeys, PartitionKeys
 
 NO_LIMIT = 1 << 62
 """Room of a tier that this push does not fill."""
@@ -50,10 +61,6 @@ times that it was delivered: the next push of it finds it new."""
 NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
 """What the script says of a URL."""
 ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
-
-
-# Lua's msgpack is older than the type for bytes.
-_pack = msgpack.Packer(use_bin_type=False).pack
 
 
 class Push(NamedTuple):
@@ -101,17 +108,6 @@ class Turn(NamedTuple):
     """The last that the store has confirmed there; 0 if it need not have it."""
 
 
-class Plan(NamedTuple):
-    """A push to one partition, or what makes room for it there, for a script."""
-
-    script: Script
-    names: list[str]
-    """Its keys."""
-    packed: bytes
-    urls: int
-    """How many it pushes, or makes room for."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pushed:
     """What a push did."""
@@ -125,7 +121,7 @@ class Pushed:
 
 def push_call(
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
@@ -135,13 +131,13 @@ def push_call(
     Or that makes room for them, where there is none: see `push_plan`. Without a *turn*
     it may be done twice if it is sent twice.
     """
-    (call,) = joined([push_plan(keys, shape, layout, pushes, turn)], alone=False)
+    (call,) = joined([push_plan(keys, tiers, layout, pushes, turn)], alone=False)
     return call
 
 
 def push_plan(
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
@@ -153,137 +149,35 @@ def push_plan(
     of a push that was planned with another than the current one.
     """
     modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
-    space, urls = shape.space, len(marks)
+    space, urls = tiers.space, len(marks)
     total = layout.buckets or space.groups
-    wanted = space.wanted(layout.count + urls) if shape.has_set else total
-    begins = shape.has_bloom and shape.is_full(layout, urls)
+    wanted = space.wanted(layout.count + urls) if tiers.has_set else total
+    begins = tiers.has_bloom and tiers.is_full(layout, urls)
     if wanted > total or begins:
-        return grow_plan(keys, shape, layout, wanted, urls, begins=begins)
-    made = _Keys(keys, layout.era)
-    filters = shape.filters(layout)
+        return grow_plan(keys, tiers, layout, wanted, urls, begins=begins)
+    made = PlanKeys(keys, layout.era)
+    filters = tiers.filters(layout)
     made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
     made.names += [keys.bloom(number) for number in range(len(filters))]
     texts: Sequence[str] = ()
     members: Sequence[str] = ()
     places: Sequence[int] = ()
     room = [NO_LIMIT, NO_LIMIT]
-    if shape.has_set:
+    if tiers.has_set:
         room[0] = space.room(total)
         places = made.buckets(space.numbers(marks, total))
-        if shape.set_bits != 64:
+        if tiers.set_bits != 64:
             members = [str(space.member(space.entry(mark))) for mark in marks]
-    if filters and not shape.native:
-        room[1] = shape.generation(layout.blooms - 1).capacity
-    if shape.has_set or shape.has_bloom:
+    if filters and not tiers.native:
+        room[1] = tiers.generation(layout.blooms - 1).capacity
+    if tiers.has_set or tiers.has_bloom:
         texts = [str(mark) for mark in marks]
     lists, targets = made.lists(queues, priorities)
     known = (total, layout.blooms, layout.era)
     head = (len(made.names), keys.born, turn or (), known, space.groups, room)
     columns = ("".join(modes), texts, members, places, targets)
-    packed = _pack((*head, filters, lists, *columns, items if targets else ()))
+    packed = pack((*head, filters, lists, *columns, items if targets else ()))
     return Plan(QUEUE_PUSH, made.names, packed, urls)
-
-
-def grow_plan(
-    keys: PartitionKeys,
-    shape: SeenConfig,
-    layout: SeenLayout,
-    total: int,
-    urls: int = 0,
-    *,
-    begins: bool = False,
-) -> Plan:
-    """What `joined` needs to give a set *total* buckets, for *urls* more URLs.
-
-    If it *begins* a Bloom generation, that is for more URLs, too. The reply is for
-    `grown`.
-    """
-    made, space = _Keys(keys, layout.era), shape.space
-    known = layout.buckets or space.groups
-    made.names += [keys.counts, keys.seen]
-    splits = [
-        (*made.buckets((split.source, split.target)), str(split.threshold))
-        for split in (space.splits(known, total) if total > known else ())
-    ]
-    generation: Sequence[float] = ()
-    if begins:
-        made.names.append(keys.bloom(layout.blooms))
-        # A filter of the server's grows by itself: each part has half the error
-        # of the one before, and the first has half of what is asked.
-        generation = (0, shape.first, shape.error_rate)
-        if not shape.native:
-            generation = (shape.generation(layout.blooms).bits,)
-    at = (known, layout.blooms, layout.era)
-    head = (len(made.names), keys.born, at, space.groups)
-    return Plan(SEEN_GROW, made.names, _pack((*head, splits, generation)), urls)
-
-
-def grow_call(
-    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, total: int
-) -> Call:
-    """The call that gives a partition's set *total* buckets; see `grown`."""
-    (call,) = joined([grow_plan(keys, shape, layout, total)], alone=False)
-    return call
-
-
-def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
-    """Few calls for *plans*, of different partitions.
-
-    All their replies, one after the other, have one for each plan. A call is of one
-    partition, unless the store is *alone*: takes keys of several slots.
-    """
-    groups: list[list[Plan]] = []
-    for plan in plans:
-        last = groups[-1] if groups and alone else []
-        fits = sum(one.urls for one in last) + plan.urls <= MAX_URLS
-        if last and fits and last[0].script is plan.script:
-            last.append(plan)
-        else:
-            groups.append([plan])
-    return [
-        Call.to(
-            group[0].script,
-            [name for one in group for name in one.names],
-            [one.packed for one in group],
-        )
-        for group in groups
-    ]
-
-
-class _Keys:
-    """The keys of a plan, and where in them those of its buckets and lists are."""
-
-    def __init__(self, keys: PartitionKeys, era: int) -> None:
-        self.names: list[str] = []
-        self._keys = keys
-        self._era = era
-        self._places: dict[int, int] = {}
-
-    def buckets(self, numbers: Sequence[int]) -> list[int]:
-        """Where the keys of buckets are, from 1."""
-        places, names, found = self._places, self.names, []
-        for number in numbers:
-            place = places.get(number)
-            if place is None:
-                names.append(self._keys.bucket(self._era, number))
-                place = places[number] = len(names)
-            found.append(place)
-        return found
-
-    def lists(
-        self, queues: Sequence[str], priorities: Sequence[int]
-    ) -> tuple[list[tuple[int, str, int]], list[int]]:
-        """The ready lists, and which of them each URL goes to, from 1; 0 is none."""
-        known, found = {"": 0}, []
-        lists: list[tuple[int, str, int]] = []
-        for queue, priority in zip(queues, priorities, strict=True):
-            target = known.get(queue)
-            if target is None:
-                self.names.append(self._keys.ready(queue))
-                lists.append((len(self.names), queue, -priority))
-                target = known[queue] = len(lists)
-            found.append(target)
-        return lists, found if lists else []
 
 
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
@@ -300,7 +194,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
 
 def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     """What the reply to one of several plans says; raises as `pushed` does."""
-    layout = _layout(reply)
+    layout = layout_of(reply)
     if reply[0] == 0:
         raise LayoutStale(layout)
     if reply[0] == 2:
@@ -312,19 +206,136 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     return Pushed(layout, reply[6].decode("ascii"), became_ready)
 
 
-def grown(reply: list[Any]) -> SeenLayout:
-    """The layout after the call of `grow_call`, as its *reply* says.
-
-    Raises:
-        CrawlLost: The store has lost what was in the partition.
-        KeyDamaged: A value in the partition is none that can be.
-    """
-    return _layout(reply[0])
+CONFIRMED_FOR = 600.0
+"""Seconds; a replica that is so far behind is not promoted."""
+EMPTY = SeenLayout()
 
 
-def _layout(reply: list[Any]) -> SeenLayout:
-    if reply[0] == -2:
-        raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
-    if reply[0] < 0:
-        raise CrawlLost
-    return SeenLayout(*reply[1:6])
+def new_pusher() -> str:
+    """A name for the pushes of one process, which no other has."""
+    return secrets.token_urlsafe(6)
+
+
+class Pusher:
+    """Numbers the pushes of one process to the partitions of one crawl."""
+
+    def __init__(
+        self,
+        keys: CrawlKeys,
+        tiers: SeenConfig,
+        clock: Callable[[], float] = time.monotonic,
+        process: str = "",
+    ) -> None:
+        self._keys = keys
+        self._tiers = tiers
+        self._clock = clock
+        self._layouts: dict[int, SeenLayout] = {}
+        self._last = 0
+        self._sent: dict[int, Turn] = {}
+        self._confirmed: dict[int, tuple[int, float]] = {}
+        self.process = process or new_pusher()
+        """What the store knows this process by."""
+
+    def plan(self, partition: int, pushes: Sequence[Push]) -> Plan:
+        """What pushes *pushes*, with the next number; or makes room for them."""
+        before = self.confirmed(partition)
+        turn = Turn(self.process, self._last + 1, before)
+        layout = self._layouts.get(partition, EMPTY)
+        keys = self._keys.partition(partition)
+        plan = push_plan(keys, self._tiers, layout, pushes, turn)
+        if plan.script is QUEUE_PUSH:
+            self._sent[partition], self._last = turn, turn.number
+        return plan
+
+    def pushed(
+        self, partition: int, reply: list[Any], pushes: Sequence[Push]
+    ) -> Pushed | None:
+        """What became of the last plan; ``None`` if it is to be made again.
+
+        Raises:
+            PushForgotten: Nothing was done, as an earlier push is missing.
+            KeyDamaged: Nothing was done; a value in the partition cannot be.
+        """
+        try:
+            done = pushed_one(reply, pushes)
+        except LayoutStale as stale:
+            if not self._tiers.allows(stale.layout):
+                reason = "its numbers do not fit each other"
+                key = self._keys.partition(partition).seen
+                raise KeyDamaged("", key, reason) from None
+            self._layouts[partition] = stale.layout
+            return None
+        self._layouts[partition] = done.layout
+        self._confirmed[partition] = (self.number(partition), self._clock())
+        return done
+
+    def number(self, partition: int) -> int:
+        """The number of the last push to *partition* that was planned."""
+        return self._sent[partition].number
+
+    def confirmed(self, partition: int) -> int:
+        """The number of the last push that *partition* must have; 0 if of none."""
+        number, when = self._confirmed.get(partition, (0, 0.0))
+        return number if when > self._clock() - CONFIRMED_FOR else 0
+
+    def is_outdated(self, partition: int) -> bool:
+        """Whether the last plan asks for a push that is known to be forgotten."""
+        return self._sent[partition].before > self.confirmed(partition)
+
+    def ask(self) -> dict[int, Call]:
+        """The calls that ask partitions for the last number that they have."""
+        return {
+            partition: last_push(self._keys, partition, self.process)
+            for partition in self._confirmed
+            if self.confirmed(partition)
+        }
+
+    def forgotten(self, replies: Mapping[int, bytes | None]) -> dict[int, int]:
+        """Partitions that lack pushes, with the last number that they have.
+
+        *replies* are those to the calls of `ask`.
+        """
+        has = {partition: number_of(reply) for partition, reply in replies.items()}
+        return {p: number for p, number in has.items() if number < self.confirmed(p)}
+
+    def went_back(self, forgotten: Mapping[int, int]) -> None:
+        """Count on no more than what partitions have, and on no layout."""
+        self._layouts.clear()
+        for partition, number in forgotten.items():
+            self._confirmed[partition] = (number, self._clock())
+
+    def end(self, run: Callable[[Sequence[Call]], list[Any]]) -> dict[int, KeyDamaged]:
+        """Ask whether all that was confirmed is there, and `leave`; waits for *run*.
+
+        Returns the partitions that cannot say so, as *run* has put errors about
+        damaged keys in the place of replies.
+
+        Raises:
+            PushForgotten: It is not.
+        """
+        calls = self.ask()
+        replies = dict(zip(calls, run(list(calls.values())), strict=True))
+        damaged = {p: one for p, one in replies.items() if isinstance(one, KeyDamaged)}
+        if self.forgotten({p: replies[p] for p in replies if p not in damaged}):
+            raise PushForgotten
+        run(self.leave())
+        return damaged
+
+    def leave(self) -> list[Call]:
+        """The calls that take this process out of the partitions.
+
+        Only when nothing of it is under way, and it will not compare any more.
+        """
+        names = [self._keys.partition(partition).pushers for partition in self._sent]
+        return [Call.command("HDEL", name, self.process) for name in names]
+
+
+def last_push(keys: CrawlKeys, partition: int, process: str) -> Call:
+    """The call that asks *partition* for the last push of *process*."""
+    return Call.command("HGET", keys.partition(partition).pushers, process)
+
+
+def number_of(reply: bytes | None) -> int:
+    """The number in the *reply* to `last_push`; 0 if there is none."""
+    number = (reply or b"0").split(b" ", 1)[0]
+    return int(number) if is_number(number) else 0

@@ -69,7 +69,7 @@ OVERHEAD = 10
 RETRY = 2.0
 """Seconds after which a file that could not be read is asked for again."""
 FREE = 0.1
-"""Share of the budget that is free after URLs were compressed."""
+"""Share of the limit that is free after URLs were compressed."""
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class Spilling:
                 self._inbox.note_ready(partition, [queue])
 
     async def watch(self) -> None:
-        """Keep to the budget, until cancelled."""
+        """Keep to the limit, until cancelled."""
         pause = INTERVAL
         while True:
             await asyncio.sleep(pause)
@@ -147,23 +147,23 @@ class Spilling:
             pause = INTERVAL if await self.look() else min(2 * pause, LONGEST)
 
     async def look(self) -> bool:
-        """Compress what is above this node's share of the budget.
+        """Compress what is above this node's share of the limit.
 
         Returns whether it keeps to its share, or was able to free some of it.
         """
         parts = await self._parts()
         share = len(parts) / self._partitions
-        budget = self._max_bytes * share
+        limit = self._max_bytes * share
         loose = sum(part.loose for part in parts)
         packed = sum(part.packed_bytes for part in parts)
-        if not loose and packed <= budget:
+        if not loose and packed <= limit:
             return True
         parts.sort(key=lambda part: -part.loose)
         each = await self._bytes_of_one(parts[:SAMPLE])
-        excess = loose * each + packed - budget
+        excess = loose * each + packed - limit
         if excess <= 0:
             return True
-        excess = before = excess + budget * FREE
+        excess = before = excess + limit * FREE
         for part in parts:
             if part.loose < LEAST or excess <= 0:
                 break
@@ -173,8 +173,8 @@ class Spilling:
                 await self._lose(error)
         if excess > 0 and self._shelving.spill_files is not None:
             excess = await self._shelve(await self._parts(), excess)
-        if excess > budget * FREE:
-            self._warn(budget)
+        if excess > limit * FREE:
+            self._warn(limit)
         return excess < before
 
     async def restore(self, partition: int, queue: str) -> bool:
@@ -190,7 +190,7 @@ class Spilling:
                 return False
             keys = self._keys.partition(partition)
             place = 0 if self._order is Order.BFS else -1
-            blocks, block = await self._outage_retry.run(
+            blocks, block = await self._outage_retry.retry(
                 [
                     Call.command("LLEN", keys.spilled(queue)),
                     Call.command("LINDEX", keys.spilled(queue), place),
@@ -202,7 +202,7 @@ class Spilling:
             call = await asyncio.to_thread(
                 unspill_call, keys, lease, self._order, queue, blocks, block, shelved
             )
-            (reply,) = await self._outage_retry.run([call])
+            (reply,) = await self._outage_retry.retry([call])
             if not done(reply, lease):
                 return False
             self.restored += shelved.count if shelved else count_of(block)
@@ -221,7 +221,7 @@ class Spilling:
         async with self._turn:
             keys = self._keys.partition(lease.partition)
             ready = keys.ready(queue)
-            blocks, mark, length = await self._outage_retry.run(
+            blocks, mark, length = await self._outage_retry.retry(
                 [
                     Call.command("LLEN", keys.spilled(queue)),
                     Call.command("LPOS", ready, MARK, "MAXLEN", MARK_LIMIT),
@@ -234,14 +234,14 @@ class Spilling:
             if length - first < BLOCK + behind:
                 return 0, 0
             read = Call.command("LRANGE", ready, first, first + BLOCK - 1)
-            (found,) = await self._outage_retry.run([read])
+            (found,) = await self._outage_retry.retry([read])
             items = fitting(found)
             if not items or MARK in items:
                 return 0, 0
             call = await asyncio.to_thread(
                 spill_call, keys, lease, queue, blocks, items
             )
-            (reply,) = await self._outage_retry.run([call])
+            (reply,) = await self._outage_retry.retry([call])
             if not done(reply, lease):
                 return 0, 0
             self.spilled += len(items)
@@ -262,7 +262,7 @@ class Spilling:
                 for p in leases
             ]
             for lease, reply in zip(
-                leases, await self._outage_retry.run(calls), strict=True
+                leases, await self._outage_retry.retry(calls), strict=True
             ):
                 ready, spilled, packed = (int(value or 0) for value in reply)
                 found.append(_Part(lease, ready - spilled, packed))
@@ -271,10 +271,10 @@ class Spilling:
     async def _bytes_of_one(self, parts: Iterable[_Part]) -> float:
         """What a URL in a list takes, by some URLs of some lists of *parts*."""
         keys = [self._keys.partition(part.lease.partition) for part in parts]
-        names = await self._outage_retry.run(
+        names = await self._outage_retry.retry(
             [Call.command("ZRANGE", each.queues, 0, SAMPLE - 1) for each in keys]
         )
-        lists = await self._outage_retry.run(
+        lists = await self._outage_retry.retry(
             [
                 Call.command("LRANGE", each.ready(queue.decode()), 0, SAMPLE - 1)
                 for each, queues in zip(keys, names, strict=True)
@@ -291,7 +291,7 @@ class Spilling:
         lengths = []
         for first in range(0, len(queues), BATCH):
             some = queues[first : first + BATCH]
-            lengths += await self._outage_retry.run(
+            lengths += await self._outage_retry.retry(
                 [Call.command("LLEN", keys.ready(queue)) for queue in some]
             )
         long = [(n, q) for n, q in zip(lengths, queues, strict=True) if n >= LEAST]
@@ -326,7 +326,7 @@ class Spilling:
     async def _queues(self, partition: int) -> list[str]:
         keys = self._keys.partition(partition)
         call = Call.command("ZRANGE", keys.queues, 0, MAX_QUEUES - 1)
-        (found,) = await self._outage_retry.run([call])
+        (found,) = await self._outage_retry.retry([call])
         names = [queue.decode() for queue in found]
         return [name for name in names if not process_of(name)]
 
@@ -347,15 +347,15 @@ class Spilling:
         if lease is not None and lease.token == error.token:
             place = (lease.partition, lease.token)
             if place not in await self._leases.renew_refused([lease]):
-                self._inbox.lose(lease)
+                self._inbox.lose_all([lease])
 
-    def _warn(self, budget: float) -> None:
+    def _warn(self, limit: float) -> None:
         if not self._warned:
             self._warned = True
             logger.warning(
                 "the queues of this node's partitions take more than its share, %d "
                 "bytes, of FRONTIER_QUEUE_MAX_BYTES = %d, and no list is left that is "
                 "long enough to be compressed",
-                budget,
+                limit,
                 self._max_bytes,
             )

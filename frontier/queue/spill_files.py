@@ -381,7 +381,7 @@ class SpillFilesHolder:
         put = self.spill_files.put
         address = await asyncio.to_thread(put, block, lease.partition, lease.token)
         call = shelve_call(keys, lease, queue, index, block, address)
-        (reply,) = await self._outage_retry.run([call])
+        (reply,) = await self._outage_retry.retry([call])
         if not done(reply, lease):
             await self.forget(address)
             return 0
@@ -389,14 +389,14 @@ class SpillFilesHolder:
 
     async def _first(self, name: str) -> tuple[int, bytes]:
         """The place of the first block that may go to a file, and the block."""
-        (blocks,) = await self._outage_retry.run([Call.command("LLEN", name)])
+        (blocks,) = await self._outage_retry.retry([Call.command("LLEN", name)])
         oldest = self._order is Order.BFS
         low, high = (NEAR, blocks) if oldest else (0, blocks - NEAR)
         block = b""
         while low < high:
             middle = (low + high) // 2
             read = Call.command("LINDEX", name, middle)
-            (found,) = await self._outage_retry.run([read])
+            (found,) = await self._outage_retry.retry([read])
             if is_address(found or b""):
                 low = middle + 1
             else:

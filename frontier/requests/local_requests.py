@@ -57,16 +57,16 @@ class _Kind:
     count: int = 0
 
 
-class Keeping:
+class LocalRequests:
     """Keeps the requests of one node that cannot be stored."""
 
     def __init__(
-        self, session: Session, modes: SeenModes, places: QueueAddresses
+        self, session: Session, modes: SeenModes, queue_addresses: QueueAddresses
     ) -> None:
         self._session = session
         self._node = session.node
         self._modes = modes
-        self._places = places
+        self._queue_addresses = queue_addresses
         self._fingerprints = session.fingerprints
         self._kinds: dict[str, _Kind] = {}
         self._reasons: dict[int, str] = {}
@@ -88,12 +88,12 @@ class Keeping:
             state.lineage = self._lineage(request, delivered)
         lineage = state.lineage
         fingerprint = self._fingerprints.of(request)
-        place = self._places.of(request.url, fingerprint)
-        if place is None or not self._node.claims.announced:
+        address = self._queue_addresses.of(request.url, fingerprint)
+        if address is None or not self._node.claims.announced:
             later = self._claim_later(request, mode, fingerprint, lineage, error)
             self._node.outbox.expect(later)
         else:
-            self._claim(request, mode, fingerprint, place, lineage, error)
+            self._claim(request, mode, fingerprint, address, lineage, error)
 
     async def _claim_later(
         self,
@@ -104,16 +104,16 @@ class Keeping:
         error: NotSerializable,
     ) -> None:
         await self._node.claims.announce()
-        while (place := self._places.of(request.url, fingerprint)) is None:
+        while (address := self._queue_addresses.of(request.url, fingerprint)) is None:
             await self._node.addresses.find(host_of(request.url))
-        self._claim(request, mode, fingerprint, place, lineage, error)
+        self._claim(request, mode, fingerprint, address, lineage, error)
 
     def _claim(
         self,
         request: Request,
         mode: str,
         fingerprint: bytes,
-        place: QueueAddress,
+        address: QueueAddress,
         lineage: Lineage,
         error: NotSerializable,
     ) -> None:
@@ -121,16 +121,18 @@ class Keeping:
         if mode == ONCE:
             if self._session.config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
-                outbox.put(place.partition, only_mark)
+                outbox.put(address.partition, only_mark)
             fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
         number, marks = seen_hash(fingerprint), lineage.marks
         if mode != FORCE:
-            marks += ((place.partition, number),)
-        queue_key = place.queue_key
+            marks += ((address.partition, number),)
+        queue_key = address.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
-            queue_key = self._places.queue_key_of_slot(place, request.url, slot)
+            queue_key = self._queue_addresses.queue_key_of_slot(
+                address, request.url, slot
+            )
         queue = queue_name(queue_key, request.priority, claims.process)
-        where = (place.partition, queue)
+        where = (address.partition, queue)
         again = request.copy().copy
         facts = (request, again, request.url, where)
         claim = claims.make(*facts, lineage.origins, marks, lineage.start_id)
@@ -144,7 +146,7 @@ class Keeping:
         if mode == TEST:
             mode = CLAIM
         push = Push(mode, number, queue, request.priority, item, request)
-        outbox.put(place.partition, push)
+        outbox.put(address.partition, push)
 
     def _lineage(
         self, request: Request, delivered: Mapping[Request, Reservation]

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
 from frontier.node.outbox import hint_calls
 from frontier.node.set_aside import Holding
-from frontier.queue.push import ARE_SEEN, NEW, joined
-from frontier.queue.pusher import Pusher
+from frontier.queue.push import ARE_SEEN, NEW, Pusher
 from frontier.seen.config import MAX_URLS
+from frontier.seen.planner import joined
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
@@ -102,12 +102,12 @@ class Seeder:
     """Pushes seeds to their partitions, many per round trip, and waits for it."""
 
     def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, shape: SeenConfig
+        self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
     ) -> None:
         self._store = store
         self._keys = keys
-        self._pusher = Pusher(keys, shape)
-        self.holding = Holding(store, keys, shape)
+        self._pusher = Pusher(keys, tiers)
+        self.holding = Holding(store, keys, tiers)
         """What became of damaged partitions."""
         self.queued = 0
         """Seeds that were new."""

@@ -30,15 +30,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
-from frontier.cluster.shared_settings import (
-    FILTER_PROBE,
-    crawl_settings,
-    seen_config,
-    settled,
-)
+from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.queue.push import NEW, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
@@ -107,7 +102,7 @@ class BlockingSeenTest:
         self._config = config
         self._settings = settings
         self._spider = spider
-        self._shape = seen_config(config)
+        self._tiers = seen_config(config)
         self._layouts: dict[int, SeenLayout] = {}
         self._keys: CrawlKeys | None = None
         self._embedded: EmbeddedStore | None = None
@@ -133,7 +128,7 @@ class BlockingSeenTest:
             self._config = settled(
                 self._config, server_has_filters=_has_filters(self._store)
             )
-            self._shape = seen_config(self._config)
+            self._tiers = seen_config(self._config)
             self._keys = self._enter(self._store)
         except BaseException:
             self.close()
@@ -158,7 +153,7 @@ class BlockingSeenTest:
             StoreUnavailable: It has not answered for `PATIENCE` seconds.
             StoreRefused: It answered with an error.
         """
-        if not (self._shape.has_bloom or self._shape.has_set):
+        if not (self._tiers.has_bloom or self._tiers.has_set):
             return NEW
         try:
             return self._ask(fingerprint)
@@ -214,7 +209,7 @@ class BlockingSeenTest:
         pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
         while True:
             layout = self._layouts.get(number, SeenLayout())
-            reply = store.call(push_call(keys, self._shape, layout, pushes))
+            reply = store.call(push_call(keys, self._tiers, layout, pushes))
             try:
                 done = pushed(reply, pushes)
             except LayoutStale as stale:

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from frontier.errors import StoreError
 from frontier.seen import bloom, intset
 from frontier.seen.intset import LEVELS
+
+if TYPE_CHECKING:
+    from frontier.settings.config import Config
 
 MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
@@ -102,3 +106,15 @@ class SeenConfig:
         if layout.blooms == 0 or self.native:
             return layout.blooms == 0
         return layout.last + adding > self.generation(layout.blooms - 1).capacity
+
+
+def seen_config(config: Config) -> SeenConfig:
+    """The shared tiers that *config* asks for."""
+    return SeenConfig(
+        has_bloom="bloom" in config.seen_tiers,
+        has_set="set" in config.seen_tiers,
+        capacity=bloom.share(config.bloom_capacity, config.partitions),
+        error_rate=config.bloom_error_rate,
+        set_bits=config.seen_set_bits,
+        native=config.bloom_native == "yes" and "bloom" in config.seen_tiers,
+    )

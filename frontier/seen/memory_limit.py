@@ -7,7 +7,7 @@ What always holds:
     goes on with that if this node dies.
 2.  One node looks, the one that holds partition 0. If two think they do, the
     script lets one of them give up a set.
-3.  The largest sets go first, until a tenth of the budget is free.
+3.  The largest sets go first, until a tenth of the limit is free.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INTERVAL = 2.0
 BATCH = 128
 """Partitions per round trip."""
 FREE = 0.1
-"""Share of the budget that is free after sets were given up."""
+"""Share of the limit that is free after sets were given up."""
 MAX_KEYS = 200
 """Keys that are deleted with one call."""
 
@@ -49,7 +49,7 @@ class SeenMemoryLimit:
         outage_retry: OutageRetry,
         keys: CrawlKeys,
         leases: Leases,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         *,
         partitions: int,
         max_bytes: int,
@@ -57,7 +57,7 @@ class SeenMemoryLimit:
         self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
-        self._shape = shape
+        self._tiers = tiers
         self._partitions = partitions
         self._max_bytes = max_bytes
         self._warned = False
@@ -65,14 +65,14 @@ class SeenMemoryLimit:
         """As of the last look; ``None`` if this node never looked."""
 
     async def run(self) -> None:
-        """Keep to the budget, until cancelled."""
+        """Keep to the limit, until cancelled."""
         while True:
             if 0 in self._leases.held:
                 await self.look()
             await asyncio.sleep(INTERVAL)
 
     async def look(self) -> None:
-        """Give up what is above the budget, and delete what was given up."""
+        """Give up what is above the limit, and delete what was given up."""
         found = await self._states()
         total = sum(state.set_bytes for state in found.values())
         if total > self._max_bytes:
@@ -86,26 +86,26 @@ class SeenMemoryLimit:
         for number, state in found.items():
             if state.old is not None:
                 await self._delete(number, *state.old)
-        self.state = crawl_state(self._shape, list(found.values()))
+        self.state = crawl_state(self._tiers, list(found.values()))
 
     async def _states(self) -> dict[int, PartitionState]:
         found = {}
         for first in range(0, self._partitions, BATCH):
             numbers = range(first, min(first + BATCH, self._partitions))
             calls = [state_call(self._keys.partition(number)) for number in numbers]
-            replies = await self._outage_retry.run(calls)
+            replies = await self._outage_retry.retry(calls)
             for number, reply in zip(numbers, replies, strict=True):
-                state = partition_state(self._shape, reply)
+                state = partition_state(self._tiers, reply)
                 if state is not None:
                     found[number] = state
         return found
 
     async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
         layout, keys = state.layout, self._keys.partition(number)
-        inside = in_bloom(self._shape, layout)
-        base = self._shape.space.groups
+        inside = in_bloom(self._tiers, layout)
+        base = self._tiers.space.groups
         call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, inside, base])
-        (has_given_up,) = await self._outage_retry.run([call])
+        (has_given_up,) = await self._outage_retry.retry([call])
         if not has_given_up:  # its last set is not deleted yet, or it is done
             return state
         logger.info("the set of partition %d was given up (%d)", number, layout.count)
@@ -123,8 +123,8 @@ class SeenMemoryLimit:
         for first in range(0, buckets, MAX_KEYS):
             last = min(first + MAX_KEYS, buckets)
             names = [keys.bucket(era, n) for n in range(first, last)]
-            await self._outage_retry.run([Call.command("UNLINK", *names)])
-        await self._outage_retry.run([Call.command("HDEL", keys.seen, "old")])
+            await self._outage_retry.retry([Call.command("UNLINK", *names)])
+        await self._outage_retry.retry([Call.command("HDEL", keys.seen, "old")])
 
     def _warn(self) -> None:
         if not self._warned:

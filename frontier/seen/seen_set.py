@@ -154,18 +154,18 @@ def layout_call(keys: PartitionKeys) -> Call:
 
 
 def look(
-    store: BlockingStore, keys: PartitionKeys, mark: int, shape: SeenConfig
+    store: BlockingStore, keys: PartitionKeys, mark: int, tiers: SeenConfig
 ) -> Answer:
     """What the tiers of the partition of *keys* say of *mark*."""
     layout = layout_of(store.call(layout_call(keys)))
-    space = shape.space
+    space = tiers.space
     entry = space.entry(mark)
     while True:
         bucket = space.bucket_of(entry, layout.buckets or space.groups)
         member = str(space.member(entry))
         calls = [
             Call.command("SISMEMBER", keys.bucket(layout.era, bucket), member),
-            *_filter_calls(keys, mark, shape, layout.blooms),
+            *_filter_calls(keys, mark, tiers, layout.blooms),
         ]
         *replies, current = store.run([*calls, layout_call(keys)])
         found = layout_of(current)
@@ -174,50 +174,50 @@ def look(
         layout = found  # it grew in between
     return Answer(
         layout=layout,
-        bucket=bucket if shape.has_set else None,
-        in_set=shape.has_set and replies[0] == 1,
-        filters=tuple(_filters_say(replies[1:], shape, layout.blooms)),
-        bloom_error=bloom_error(shape, layout),
+        bucket=bucket if tiers.has_set else None,
+        in_set=tiers.has_set and replies[0] == 1,
+        filters=tuple(_filters_say(replies[1:], tiers, layout.blooms)),
+        bloom_error=bloom_error(tiers, layout),
     )
 
 
-def bloom_error(shape: SeenConfig, layout: SeenLayout) -> float:
+def bloom_error(tiers: SeenConfig, layout: SeenLayout) -> float:
     """Chance, at most, that the Bloom tier of a partition calls a new URL seen."""
     if not layout.blooms:
         return 0.0
-    if shape.native:
-        return shape.error_rate  # the server keeps its own books
-    made = [shape.generation(number) for number in range(layout.blooms)]
-    return error_after(made, in_bloom(shape, layout))
+    if tiers.native:
+        return tiers.error_rate  # the server keeps its own books
+    made = [tiers.generation(number) for number in range(layout.blooms)]
+    return error_after(made, in_bloom(tiers, layout))
 
 
-def in_bloom(shape: SeenConfig, layout: SeenLayout) -> int:
+def in_bloom(tiers: SeenConfig, layout: SeenLayout) -> int:
     """URLs in the Bloom tier of a partition, at most."""
-    full = range(0 if shape.native else layout.blooms - 1)
-    return sum(shape.generation(number).capacity for number in full) + layout.last
+    full = range(0 if tiers.native else layout.blooms - 1)
+    return sum(tiers.generation(number).capacity for number in full) + layout.last
 
 
 def _filter_calls(
-    keys: PartitionKeys, mark: int, shape: SeenConfig, blooms: int
+    keys: PartitionKeys, mark: int, tiers: SeenConfig, blooms: int
 ) -> list[Call]:
-    if shape.native and blooms:
+    if tiers.native and blooms:
         return [Call.command("BF.EXISTS", keys.bloom(0), str(mark))]
     return [
         Call.command("GETBIT", keys.bloom(number), position)
         for number in range(blooms)
-        for position in bloom.positions(mark, shape.generation(number))
+        for position in bloom.positions(mark, tiers.generation(number))
     ]
 
 
 def _filters_say(
-    replies: Sequence[int], shape: SeenConfig, blooms: int
+    replies: Sequence[int], tiers: SeenConfig, blooms: int
 ) -> Iterator[bool]:
-    if shape.native:
+    if tiers.native:
         yield from (bool(reply) for reply in replies)
         return
     at = 0
     for number in range(blooms):
-        hashes = shape.generation(number).hashes
+        hashes = tiers.generation(number).hashes
         yield all(replies[at : at + hashes])
         at += hashes
 
@@ -230,7 +230,7 @@ def _same_keys(one: SeenLayout, other: SeenLayout) -> bool:
 def forget(
     store: BlockingStore,
     crawl: StoredCrawl,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     partition: int,
     marks: Sequence[int],
 ) -> list[bool]:
@@ -239,24 +239,24 @@ def forget(
     Raises:
         CannotForget: The crawl has no set.
     """
-    if not shape.has_set:
+    if not tiers.has_set:
         raise CannotForget(crawl.keys.crawl_id)
     keys = crawl.keys.partition(partition)
     layout, done = layout_of(store.call(layout_call(keys))), list[bool]()
     while len(done) < len(marks):
         batch = marks[len(done) : len(done) + MAX_MEMBERS]
         try:
-            done += forgotten(store.call(forget_call(keys, shape, layout, batch)))
+            done += forgotten(store.call(forget_call(keys, tiers, layout, batch)))
         except LayoutStale as error:
             layout = error.layout
     return done
 
 
 def forget_call(
-    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, marks: Sequence[int]
+    keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, marks: Sequence[int]
 ) -> Call:
     """The call that takes *marks*, at most `MAX_MEMBERS`, out of the set."""
-    space = shape.space
+    space = tiers.space
     numbers = space.numbers(marks, layout.buckets or space.groups)
     names = [keys.seen, *(keys.bucket(layout.era, number) for number in numbers)]
     members = [str(space.member(space.entry(mark))) for mark in marks]

@@ -120,7 +120,7 @@ def state_call(keys: PartitionKeys) -> Call:
 
 
 def partition_state(
-    shape: SeenConfig, reply: Sequence[bytes | None]
+    tiers: SeenConfig, reply: Sequence[bytes | None]
 ) -> PartitionState | None:
     """The state that *reply* tells; ``None`` if nothing was ever put in there.
 
@@ -132,65 +132,65 @@ def partition_state(
     layout = layout_of(reply[: len(LAYOUT)])
     lost_from, given_up, old = reply[len(LAYOUT) :]
     era, buckets = (old or b"0 0").split()
-    has = layout.count if shape.has_set else 0
+    has = layout.count if tiers.has_set else 0
     return PartitionState(
         layout,
         None if lost_from is None else int(lost_from),
         int(given_up or 0),
         None if old is None else (int(era), int(buckets)),
-        set_bytes(shape.space, has, layout.buckets or shape.space.groups),
+        set_bytes(tiers.space, has, layout.buckets or tiers.space.groups),
     )
 
 
-def crawl_state(shape: SeenConfig, partitions: Sequence[PartitionState]) -> SeenState:
+def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> SeenState:
     """What *partitions* are together; errors are those of the mean new URL."""
-    urls = [_urls(shape, each) for each in partitions]
+    urls = [_urls(tiers, each) for each in partitions]
     total = sum(urls)
     shares = [count / total for count in urls] if total else [0.0 for _ in urls]
     pairs = list(zip(partitions, shares, strict=True))
-    made = [_room(shape, each) for each in partitions]
+    made = [_room(tiers, each) for each in partitions]
     room = sum(room for room, _ in made)
-    in_filters = sum(in_bloom(shape, each.layout) for each in partitions)
+    in_filters = sum(in_bloom(tiers, each.layout) for each in partitions)
     return SeenState(
         urls=total,
         set_urls=sum(each.layout.count for each in partitions),
         set_bytes=sum(each.set_bytes for each in partitions),
         set_error=sum(
-            set_error(shape.space, each.layout.count) * share for each, share in pairs
+            set_error(tiers.space, each.layout.count) * share for each, share in pairs
         ),
         bloom_urls=in_filters,
         bloom_bytes=sum(size for _, size in made),
         bloom_fill=in_filters / room if room else 0.0,
-        bloom_error=sum(bloom_error(shape, e.layout) * share for e, share in pairs),
+        bloom_error=sum(bloom_error(tiers, e.layout) * share for e, share in pairs),
         generations=max((each.layout.blooms for each in partitions), default=0),
         given_up=sum(each.given_up for each in partitions),
-        lost=sum(lost(shape, each) for each in partitions),
+        lost=sum(lost(tiers, each) for each in partitions),
     )
 
 
-def lost(shape: SeenConfig, state: PartitionState) -> float:
+def lost(tiers: SeenConfig, state: PartitionState) -> float:
     """New URLs of a partition that were called seen, as expected."""
     layout = state.layout
-    by_set = lost_to_set(shape.space, layout.count) if shape.has_set else 0.0
-    since = state.lost_from if shape.has_set else 0
+    by_set = lost_to_set(tiers.space, layout.count) if tiers.has_set else 0.0
+    since = state.lost_from if tiers.has_set else 0
     if since is None or not layout.blooms:
         return by_set
-    inside = in_bloom(shape, layout)
-    if shape.native:
-        return by_set + shape.error_rate * (inside - since)
-    made = [shape.generation(number) for number in range(layout.blooms)]
+    inside = in_bloom(tiers, layout)
+    if tiers.native:
+        return by_set + tiers.error_rate * (inside - since)
+    made = [tiers.generation(number) for number in range(layout.blooms)]
     return by_set + lost_to_bloom(made, inside) - lost_to_bloom(made, since)
 
 
-def _urls(shape: SeenConfig, state: PartitionState) -> int:
-    if shape.has_set and (state.given_up or not state.layout.era):
+def _urls(tiers: SeenConfig, state: PartitionState) -> int:
+    if tiers.has_set and (state.given_up or not state.layout.era):
         return state.given_up + state.layout.count
-    return in_bloom(shape, state.layout)  # at most; a generation may end early
+    return in_bloom(tiers, state.layout)  # at most; a generation may end early
 
 
-def _room(shape: SeenConfig, state: PartitionState) -> tuple[int, int]:
+def _room(tiers: SeenConfig, state: PartitionState) -> tuple[int, int]:
     """URLs that the Bloom tier has room for, and the bytes that it takes."""
-    if shape.native:
-        return max(shape.first, state.layout.last) if state.layout.blooms else 0, 0
-    made = [shape.generation(number) for number in range(state.layout.blooms)]
+    if tiers.native:
+        return max(tiers.first, state.layout.last) if state.layout.blooms else 0, 0
+    made = [tiers.generation(number) for number in range(state.layout.blooms)]
     return sum(each.capacity for each in made), sum(-(-each.bits // 8) for each in made)

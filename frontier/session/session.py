@@ -20,7 +20,7 @@ from twisted.logger import globalLogBeginner
 
 from frontier.errors import FrontierError, RunOver
 from frontier.node.crawl_limits import described, reason_of
-from frontier.node.host_concurrency import Concurrency
+from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
@@ -155,7 +155,7 @@ class Session:
         """Not empty if the crawl began with what others saw; see `carry_call`."""
         self.browser: BrowserRecorder | None = None
         """Where a browser may fetch pages."""
-        self.gate: SendGuard | None = None
+        self.lease_guard: SendGuard | None = None
         """`None` before the crawl is open."""
         self.starting = False
         """Whether `Spider.start` may still make requests on this node."""
@@ -207,7 +207,7 @@ class Session:
         )
         self.node = node
         try:
-            self.places = QueueAddresses(self.config, self._address)
+            self.queue_addresses = QueueAddresses(self.config, self._address)
             _ = self.fingerprints  # made, or refused, before the crawl is entered
             await node.open()
         except RunOver as over:

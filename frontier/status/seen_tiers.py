@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.seen.capacity_plan import error_after, set_bytes
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import MAX_MEMBERS, checked_shape, layout_call, layout_of
 from frontier.seen.state import crawl_state, partition_state, state_call
 from frontier.store.client import Call
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def members(
-    store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, marks: Sequence[int]
+    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, marks: Sequence[int]
 ) -> int | None:
     """How many of *marks* are in the set of a partition.
 
@@ -36,7 +36,7 @@ def members(
     while at < len(marks) and not layout.era:
         batch = marks[at : at + MAX_MEMBERS]
         *replies, current = store.run(
-            [*_calls(keys, shape, layout, batch), layout_call(keys)]
+            [*_calls(keys, tiers, layout, batch), layout_call(keys)]
         )
         now = layout_of(current)
         if (now.buckets, now.era) == (layout.buckets, layout.era):
@@ -47,9 +47,9 @@ def members(
 
 
 def _calls(
-    keys: PartitionKeys, shape: SeenConfig, layout: SeenLayout, marks: Sequence[int]
+    keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, marks: Sequence[int]
 ) -> list[Call]:
-    space = shape.space
+    space = tiers.space
     numbers = space.numbers(marks, layout.buckets or space.groups)
     return [
         Call.command(
@@ -96,31 +96,31 @@ class Tiers:
 def look_at_tiers(
     store: BlockingStore, keys: CrawlKeys, stored: Any, seconds: float
 ) -> Tiers | None:
-    """The tiers of the crawl of *keys*, given its *stored* shape.
+    """The tiers of the crawl of *keys*, given its *stored* tiers.
 
     *seconds* is for how long an open crawl has lasted, 0 for one that is over.
-    ``None`` if the shape, or what the store has of the tiers, is not this
+    ``None`` if the tiers, or what the store has of the tiers, is not this
     version's.
     """
     try:
         config = checked_shape(stored)
-        shape = seen_config(config)
-        found = _states(store, keys, shape, config.partitions)
+        tiers = seen_config(config)
+        found = _states(store, keys, tiers, config.partitions)
     except (ConfigurationError, ValueError, TypeError):
         return None
-    state = crawl_state(shape, found)
+    state = crawl_state(tiers, found)
     return Tiers(
-        has_set=shape.has_set,
-        has_bloom=shape.has_bloom,
-        native=shape.native,
-        set_bits=shape.set_bits,
+        has_set=tiers.has_set,
+        has_bloom=tiers.has_bloom,
+        native=tiers.native,
+        set_bits=tiers.set_bits,
         state=state,
-        outlook=_outlook(shape, found, state, seconds),
+        outlook=_outlook(tiers, found, state, seconds),
     )
 
 
 def _states(
-    store: BlockingStore, keys: CrawlKeys, shape: SeenConfig, partitions: int
+    store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig, partitions: int
 ) -> list[PartitionState]:
     found = []
     for first in range(0, partitions, BATCH):
@@ -128,13 +128,13 @@ def _states(
         calls = [state_call(keys.partition(number)) for number in numbers]
         replies = store.run(calls, tolerant=True)
         known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
-        states = (partition_state(shape, reply) for reply in known)
+        states = (partition_state(tiers, reply) for reply in known)
         found += [state for state in states if state is not None]
     return found
 
 
 def _outlook(
-    shape: SeenConfig,
+    tiers: SeenConfig,
     partitions: Sequence[PartitionState],
     state: SeenState,
     seconds: float,
@@ -147,19 +147,19 @@ def _outlook(
     for each in partitions:
         urls = each.given_up + each.layout.count or each.layout.last
         share = urls / state.urls
-        if shape.has_set:
-            size += set_bytes(shape.space, urls * growth)
-        if shape.native:
-            error += shape.error_rate * share
-        elif shape.has_bloom:
-            error += _error(shape, urls * growth) * share
+        if tiers.has_set:
+            size += set_bytes(tiers.space, urls * growth)
+        if tiers.native:
+            error += tiers.error_rate * share
+        elif tiers.has_bloom:
+            error += _error(tiers, urls * growth) * share
     return Outlook(LATER, round(state.urls * growth), size, error)
 
 
-def _error(shape: SeenConfig, urls: float) -> float:
+def _error(tiers: SeenConfig, urls: float) -> float:
     made: list[Generation] = []
     room = 0
     while room < urls and len(made) < 40:
-        made.append(shape.generation(len(made)))
+        made.append(tiers.generation(len(made)))
         room += made[-1].capacity
     return error_after(made, urls)

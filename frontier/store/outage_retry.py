@@ -76,7 +76,7 @@ class OutageRetry:
         """Whether what one server forgets may be counted on by what another keeps."""
         return not self.alone and not self._store.copies
 
-    async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+    async def retry(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
 
         A call may thus happen twice: only for calls that may. With *copied* they are
@@ -85,7 +85,7 @@ class OutageRetry:
         delay = FIRST_DELAY
         while True:
             try:
-                return await self.once(calls, copied=copied)
+                return await self.call(calls, copied=copied)
             except StoreUnavailable:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_DELAY)
@@ -96,9 +96,9 @@ class OutageRetry:
         Raises:
             StoreUnavailable: None of them did.
         """
-        return await self.once(calls, partial=True, copied=copied)
+        return await self.call(calls, partial=True, copied=copied)
 
-    async def once(
+    async def call(
         self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
     ) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
@@ -139,7 +139,9 @@ class OutageRetry:
             self.outages += 1
             logger.warning("%s; waiting for it", error)
 
-    async def parts(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
+    async def partial(
+        self, calls: Sequence[Call], *, copied: bool = False
+    ) -> list[Any]:
         """As `some`, but where no server answers, no call is answered."""
         try:
             return await self.some(calls, copied=copied)

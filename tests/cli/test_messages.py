@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from frontier.cli.output import ExitCode
+from frontier.dedupe.digest import sha256_hex
+from frontier.warc.file_rotation import WarcWriter
+from tests.warc.samples import an_exchange
 
 FRONTIER = [sys.executable, "-m", "frontier"]
 
@@ -93,6 +96,43 @@ def test_an_output_that_cannot_be_written_is_named():
 
     assert one_line(done) == "frontier: the output: No space left on device"
     assert done.returncode == ExitCode.UNWRITABLE
+
+
+@pytest.fixture
+def long_results(tmp_path):
+    """Commands that read files, and print more than a buffer holds."""
+    writer = WarcWriter(tmp_path, "c-1", "node-1", 10**9, {}, lambda: 1.8e9)
+    for number in range(150):
+        exchange = an_exchange(number, b"<p>text</p>\n" * 1_000)
+        writer.append(exchange, sha256_hex(exchange.response_body))
+    writer.close()
+    (path,) = tmp_path.iterdir()
+    entry = '{"url": "http://a.example/?&%d"}'
+    lines = [f"example,a)/?&{n} 20260101000000 {entry % n}\n" for n in range(300)]
+    index = tmp_path / "index.cdxj"
+    index.write_text("".join(sorted(lines)))
+    url = "http://example.com/0"
+    return {
+        "list": ("warc", "list", str(path)),
+        "show": ("warc", "show", str(path), url),
+        "show --raw": ("warc", "show", str(path), url, "--raw"),
+        "check": ("canon", "check", str(index), "--rules", "heritrix"),
+    }
+
+
+@pytest.mark.parametrize("command", ["list", "show", "show --raw", "check"])
+def test_an_output_that_fails_is_not_the_fault_of_what_is_read(long_results, command):
+    words = long_results[command]
+    with Path("/dev/full").open("w") as full:
+        done = run(*words, stdout=full)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:  # as of `| head`
+        cut = run(*words, stdout=closed)
+
+    assert one_line(done) == "frontier: the output: No space left on device"
+    assert done.returncode == ExitCode.UNWRITABLE
+    assert (cut.stderr, cut.returncode) == ("", ExitCode.OK)
 
 
 def test_what_a_terminal_cannot_show_is_escaped():

@@ -7,11 +7,11 @@ import pytest
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.requests.stored_request import queue_key
 from frontier.seen.blocking_test import BlockingSeenTest
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call

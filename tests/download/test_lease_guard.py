@@ -57,7 +57,7 @@ class Node:
     def __init__(self):
         self.has_lease = True
         self.inbox = SimpleNamespace(open={1})
-        self.allowance = SimpleNamespace(is_divided=False)
+        self.host_concurrency = SimpleNamespace(is_divided=False)
 
     def may_send(self, _):
         return self.has_lease

@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from conftest import until
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.queue.dead_letters import counted, letters
 from frontier.queue.item import encode
 from frontier.queue.push import TEST, Push
 from frontier.seeds.load_once import Seeder
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.status.snapshot import snapshot
 

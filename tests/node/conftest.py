@@ -16,7 +16,7 @@ from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.context import NodeContext
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_concurrency import Concurrency
+from frontier.node.host_politeness import Concurrency
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
@@ -90,7 +90,7 @@ class Parts:
         self.orders = []
         self.finished = asyncio.Event()
         order = options.get("order", Order.BFS)
-        once = self.outage_retry.once
+        once = self.outage_retry.call
         self.leases = Leases(once, crawl, name, ttl=TTL, clock=self.clock)
         self.membership = Membership(once, crawl, Member(name, 1), partitions, ttl=TTL)
         self.outbox = Outbox(
@@ -112,7 +112,7 @@ class Parts:
         self.inbox = Inbox(
             self.context,
             process=self.claims.process,
-            allowance=Allowance(size, cap),
+            host_concurrency=Allowance(size, cap),
             on_ready=self.ready.set,
         )
         self.spilling = Spilling(
@@ -161,7 +161,7 @@ class Parts:
             self,
             lending=self.lending,
         )
-        self.fetched = Fetched(self.outage_retry.run, crawl, partitions)
+        self.fetched = Fetched(self.outage_retry.retry, crawl, partitions)
         self.ending = EndOfCrawl(
             self.context,
             self.inbox,

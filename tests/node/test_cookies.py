@@ -77,13 +77,13 @@ async def test_many_that_want_to_know_ask_once(node, db, crawl, monkeypatch):
     b = node()
     jars = [Jar(str(n)) for n in range(50)]
     asked = []
-    run = OutageRetry.run
+    run = OutageRetry.retry
 
     async def counted(self, calls, **options):
         asked.append(calls)
         return await run(self, calls, **options)
 
-    monkeypatch.setattr(OutageRetry, "run", counted)
+    monkeypatch.setattr(OutageRetry, "retry", counted)
     await asyncio.gather(*(b.refresh(jar) for jar in jars))
 
     assert len(asked) == 1

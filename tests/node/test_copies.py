@@ -10,8 +10,8 @@ from frontier.errors import ConfigurationError, StoreUnavailable
 from frontier.queue.push import TEST, Push
 from frontier.seeds.load_once import Seeder
 from frontier.seen.config import SeenConfig
+from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call
-from frontier.store.copies import Copies
 from frontier.urls.seen_hash import seen_hash
 from tests.topologies import Process, free_ports
 

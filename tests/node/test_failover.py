@@ -28,16 +28,14 @@ def compare(parts):
     def forget():
         parts.forgotten += 1
 
-    setback = Failover(
+    failover = Failover(
+        parts.context,
         parts.store,
-        parts.keys,
-        parts.leases,
         parts.inbox,
         parts.outbox,
-        order=Order.BFS,
         on_forgotten=forget,
     )
-    parts.outage_retry.on_change(setback.examine)
+    parts.outage_retry.on_change(failover.examine)
     return parts
 
 
@@ -105,7 +103,7 @@ async def test_what_an_acked_page_led_to_is_pushed_again(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await node.outbox.flush()
     assert await node.items(PARTITION) == [b"0" + url for url in URLS[1:3]]
     assert [verdict for _, verdict in node.verdicts] == ["n"] * 3
@@ -125,7 +123,7 @@ async def test_a_reservation_that_is_forgotten_is_given_up(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     assert node.forgotten == 1
     await node.heartbeat.beat()
     scan = await node.scan(PARTITION)
@@ -143,7 +141,7 @@ async def test_an_ack_that_is_forgotten_is_found(node, own_server, new_push, unt
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     assert node.forgotten == 0
     assert node.leases.held[PARTITION].token == token
     again = await until(node.inbox.take, "the page, again")
@@ -182,7 +180,7 @@ async def test_a_push_that_is_forgotten_is_found_whoever_pushed_since(
 
     # As many new URLs as were forgotten, before A compares: no count tells.
     await b.push(PARTITION, *(new_push(b"https://b.example/%d" % n) for n in range(3)))
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await node.outbox.flush()
 
     assert node.forgotten == 1
@@ -202,7 +200,7 @@ async def test_what_others_pushed_since_is_no_reason_to_give_anything_up(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await b.push(PARTITION, *map(new_push, URLS[4:]))
     await b.outbox.flush()
 
@@ -225,7 +223,7 @@ async def test_only_what_is_forgotten_is_pushed_again(
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
     await node.outbox.flush()
     await node.heartbeat.beat()  # takes the partition again, with what was in it
 
@@ -254,7 +252,7 @@ async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, 
     own_server.kill()
     own_server.start()
 
-    await node.outage_retry.run([Call.command("PING")])
+    await node.outage_retry.retry([Call.command("PING")])
 
     assert node.forgotten == 0
     scan = await node.scan(PARTITION)

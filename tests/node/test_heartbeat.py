@@ -7,8 +7,8 @@ import pytest
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreFull, StoreUnavailable
 from frontier.queue.reserve import ack_calls
+from frontier.store.calls import Copies
 from frontier.store.client import Call
-from frontier.store.copies import Copies
 from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
 

@@ -281,7 +281,7 @@ async def test_a_request_that_kills_its_process_three_times_is_given_up(
         entries = [(reservation.id, queue)]
         keys = crawl.partition(first)
         calls = requeue_calls(keys, lease, a.inbox._order, entries, delivered=True)
-        await a.outage_retry.run(calls)  # as its next holder does
+        await a.outage_retry.retry(calls)  # as its next holder does
         a.inbox._drop(reservation)
         a.claims.forget(next(iter(a.claims._kept)))
         await a.recovery.take({first: [queue]})

@@ -20,7 +20,7 @@ PARTITIONS = 4
 
 
 class Crawl:
-    """A crawl that pushes to all partitions, and its budget."""
+    """A crawl that pushes to all partitions, and its limit."""
 
     def __init__(self, store, keys, max_bytes, shape=SHAPE):
         self.store, self.keys = store, keys
@@ -33,10 +33,10 @@ class Crawl:
             on_verdicts=self._note,
             on_became_ready=lambda _: [],
         )
-        self.budget = SeenMemoryLimit(
+        self.memory_limit = SeenMemoryLimit(
             outage_retry,
             keys,
-            Leases(outage_retry.once, keys, "a", ttl=60.0),
+            Leases(outage_retry.call, keys, "a", ttl=60.0),
             shape,
             partitions=PARTITIONS,
             max_bytes=max_bytes,
@@ -66,10 +66,10 @@ class Crawl:
 async def test_what_is_under_the_budget_is_left_alone(store, crawl):
     it = Crawl(store, crawl, 10**9)
     await it.push(0, 3_000)
-    await it.budget.look()
+    await it.memory_limit.look()
 
-    assert it.budget.state.given_up == 0
-    assert it.budget.state.set_urls == it.budget.state.urls == 3_000
+    assert it.memory_limit.state.given_up == 0
+    assert it.memory_limit.state.set_urls == it.memory_limit.state.urls == 3_000
     assert await it.push(0, 3_000) == "s" * 3_000
 
 
@@ -78,10 +78,10 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     await it.push(0, 12_000)  # 106 kB
     keys = await it.set_keys()
     with caplog.at_level(logging.WARNING):
-        await it.budget.look()
-        await it.budget.look()
+        await it.memory_limit.look()
+        await it.memory_limit.look()
 
-    state = it.budget.state
+    state = it.memory_limit.state
     assert state.set_bytes <= 0.9 * 60_000
     assert state.given_up + state.set_urls == state.urls == 12_000
     assert await it.set_keys() < keys
@@ -93,19 +93,19 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     assert again.count("b") == state.given_up
 
     new = await it.push(12_000, 24_000)
-    await it.budget.look()
+    await it.memory_limit.look()
     wrong = new.count("b")
     assert 0 < wrong < 0.01 * 12_000
-    assert wrong / 4 < it.budget.state.lost < 4 * wrong
+    assert wrong / 4 < it.memory_limit.state.lost < 4 * wrong
 
 
 async def test_a_budget_far_too_small_is_kept_too(store, crawl):
     it = Crawl(store, crawl, 1)
     for first in range(0, 8_000, 2_000):
         await it.push(first, first + 2_000)
-        await it.budget.look()
+        await it.memory_limit.look()
 
-        assert it.budget.state.set_bytes == 0
+        assert it.memory_limit.state.set_bytes == 0
         assert await it.set_keys() == 0
     assert set(await it.push(0, 8_000)) == {"b"}
 
@@ -122,20 +122,20 @@ async def test_a_node_that_dies_in_between_leaves_the_rest_to_the_next(
     with monkeypatch.context() as patch:
         patch.setattr(SeenMemoryLimit, "_delete", dies)
         with pytest.raises(ConnectionError):
-            await it.budget.look()
+            await it.memory_limit.look()
     assert await it.set_keys() > 0
 
-    await Crawl(store, crawl, 1).budget.look()
+    await Crawl(store, crawl, 1).memory_limit.look()
     assert await it.set_keys() == 0
 
 
 async def test_two_that_look_at_once_give_a_set_up_once(store, connect, server, crawl):
     it, other = Crawl(store, crawl, 1), Crawl(connect(server), crawl, 1)
     await it.push(0, 4_000)
-    await asyncio.gather(it.budget.look(), other.budget.look())
-    await it.budget.look()
+    await asyncio.gather(it.memory_limit.look(), other.memory_limit.look())
+    await it.memory_limit.look()
 
-    assert it.budget.state.given_up == 4_000
+    assert it.memory_limit.state.given_up == 4_000
     assert await it.push(0, 4_000) == "b" * 4_000
 
 
@@ -145,18 +145,18 @@ async def test_pushes_go_on_while_sets_are_given_up(
 ):
     shape = replace(SHAPE, set_bits=bits, error_rate=1e-5)
     it, other = Crawl(store, crawl, 20_000, shape), Crawl(connect(server), crawl, 1)
-    other.budget._shape = shape
+    other.memory_limit._tiers = shape
     stop = asyncio.Event()
 
     async def look():
         while not stop.is_set():
-            await other.budget.look()
+            await other.memory_limit.look()
 
     looking = asyncio.create_task(look())
     verdicts = "".join([await it.push(n, n + 1_000) for n in range(0, 20_000, 1_000)])
     stop.set()
     await looking
 
-    assert other.budget.state.given_up > 0
+    assert other.memory_limit.state.given_up > 0
     assert verdicts.count("n") >= 20_000 - 5
     assert set(await it.push(0, 20_000)) <= {"s", "b"}

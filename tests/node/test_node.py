@@ -77,7 +77,7 @@ async def test_a_node_that_closes_while_it_takes_partitions_keeps_none(
     await a.close()
     await taken.wait()
     closing = asyncio.ensure_future(b.close())
-    await until(lambda: b._parts.heartbeat._stopped or closing.done())
+    await until(lambda: b._composition.heartbeat._stopped or closing.done())
     go.set()
     await closing
 
@@ -162,14 +162,14 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True
     await a.open()
-    looks = a._parts.ending._idle
+    looks = a._composition.end_of_crawl._idle
     count = []
-    a._parts.ending._idle = lambda: count.append(1) or looks()
+    a._composition.end_of_crawl._idle = lambda: count.append(1) or looks()
     await until(lambda: len(count) > 5)
     assert not a.finished
 
     a._owner.busy = False
-    await a._parts.heartbeat.beat()
+    await a._composition.heartbeat.beat()
     await a._owner.finished.wait()
     await a.close()
 
@@ -199,7 +199,7 @@ async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server
     await node.close()
     outage_retry.doubt()
     with pytest.raises(StoreUnavailable, match="closed its connections|No master"):
-        await outage_retry.once([Call.command("PING")])
+        await outage_retry.call([Call.command("PING")])
 
     assert not compared
 

@@ -4,12 +4,9 @@ import pytest
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
-from frontier.cluster.shared_settings import (
-    crawl_settings,
-    fingerprinter_name,
-    seen_config,
-)
+from frontier.cluster.shared_settings import crawl_settings, fingerprinter_name
 from frontier.errors import ConfigurationError
+from frontier.seen.config import seen_config
 from frontier.settings.config import Config
 
 

@@ -101,7 +101,7 @@ ITEMS = """
         B = 2
 
 
-    class Keeping(enum.IntFlag):
+    class LocalRequests(enum.IntFlag):
         A = 1
 
 
@@ -256,7 +256,7 @@ REFUSED = {
     "list": (lambda m: m.Listed("a"), "is a shop.items.Listed"),
     "no data": (lambda m: m.Plain(), "is a shop.items.Plain"),
     "loose tuple": (lambda m: m.Loose(), "is a shop.items.Loose"),
-    "unnamed bits": (lambda m: m.Keeping(8), "bits that have no name"),
+    "unnamed bits": (lambda m: m.LocalRequests(8), "bits that have no name"),
     "class": (lambda m: m.Product, "is a builtins.type"),
     "object within": (lambda m: m.Product("a", [m.Plain()]), "shop.items.Plain"),
 }
@@ -314,7 +314,7 @@ def hostile(module, name, content=None):
         ("shop.items", "Color", []),
         ("shop.items", "Color", "__class__"),
         ("shop.items", "Bits", 4),
-        ("shop.items", "Keeping", 2**40),
+        ("shop.items", "LocalRequests", 2**40),
         ("shop.items", "Bits", "A"),
         ("shop.items", "Point", [1]),
         ("shop.items", "Point", {"x": 1, "y": 2}),

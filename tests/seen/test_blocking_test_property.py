@@ -18,10 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import StoreUnavailable
 from frontier.queue.push import FORCE, MARK, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys

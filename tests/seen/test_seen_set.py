@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CannotForget, CodecError, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.intset import Space
 from frontier.seen.seen_set import (
     forget,

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.status.seen_tiers import LATER, look_at_tiers
 from frontier.urls.seen_hash import seen_hash

@@ -16,7 +16,7 @@ async def test_an_outage_is_waited_for_and_said_once(
     outage_retry = OutageRetry(connect(own_server))
     caplog.set_level(logging.WARNING)
     own_server.kill()
-    waiting = [asyncio.ensure_future(outage_retry.run(PING)) for _ in range(5)]
+    waiting = [asyncio.ensure_future(outage_retry.retry(PING)) for _ in range(5)]
     await until(lambda: outage_retry.outages)
     own_server.start()
     await asyncio.gather(*waiting)
@@ -33,14 +33,14 @@ async def test_what_may_not_happen_twice_is_not_repeated(connect, own_server):
     own_server.kill()
 
     with pytest.raises(StoreUnavailable):
-        await outage_retry.once(PING)
+        await outage_retry.call(PING)
 
 
 async def test_nothing_to_do_needs_no_store(connect, own_server):
     outage_retry = OutageRetry(connect(own_server))
     own_server.kill()
 
-    assert await outage_retry.run([]) == []
+    assert await outage_retry.retry([]) == []
 
 
 async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
@@ -52,9 +52,9 @@ async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
     outage_retry = OutageRetry(store)
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
     write = [Call.command("SET", "key", "value")]
-    waiting = [asyncio.ensure_future(outage_retry.run(write)) for _ in range(3)]
+    waiting = [asyncio.ensure_future(outage_retry.retry(write)) for _ in range(3)]
     await until(lambda: outage_retry.outages)
-    assert await outage_retry.run(PING) == [True]  # what needs no memory goes on
+    assert await outage_retry.retry(PING) == [True]  # what needs no memory goes on
 
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
     await asyncio.gather(*waiting)

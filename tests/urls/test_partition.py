@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.node.host_concurrency import Concurrency, HostConcurrency
+from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.settings.config import Config
 from frontier.urls.partition import QueueAddress, QueueAddresses, shards_of
 from frontier.urls.plain_fingerprint import of_plain_get

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
-from frontier.cluster.shared_settings import FILTER_PROBE, seen_config, settled
+from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.node.address_classes import TYPED
 from frontier.node.journal.entries import (
@@ -47,9 +47,9 @@ from frontier.node.set_aside import Holding
 from frontier.queue.damage import is_number
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
-from frontier.queue.push import FORCE, NEW, TEST, Push, joined
-from frontier.queue.pusher import Pusher
-from frontier.seen.config import MAX_URLS
+from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher
+from frontier.seen.config import MAX_URLS, seen_config
+from frontier.seen.planner import joined
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
@@ -173,10 +173,10 @@ class Rebuild:
         self._node_ids = {header.node_id for _, header in found}
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
-        self._shape: SeenConfig = seen_config(
+        self._tiers: SeenConfig = seen_config(
             settled(config, server_has_filters=config.bloom_native == "yes")
         )
-        self._sender = _Sender(store, self._keys, self._shape)
+        self._sender = _Sender(store, self._keys, self._tiers)
         self._acked: Counter[bytes] = Counter()
         self._done: set[int] = set()
         self._stored: set[str] = set()
@@ -225,7 +225,7 @@ class Rebuild:
                         left.release()
 
     def _begin(self) -> None:
-        if self._shape.native:
+        if self._tiers.native:
             self._store.call(FILTER_PROBE)
         meta = self._keys.meta()
         read = Call.command("HMGET", meta, "state", "born", "schema")
@@ -260,7 +260,7 @@ class Rebuild:
         """Have the keys of the crawl be those with this mark."""
         keys = replace(self._keys, born=born.decode("utf-8", "replace"))
         self._keys = keys
-        self._sender = _Sender(self._store, keys, self._shape)
+        self._sender = _Sender(self._store, keys, self._tiers)
 
     def _end(self) -> None:
         calls = []

@@ -29,7 +29,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from frontier.cluster.shared_settings import seen_config
 from frontier.errors import CodecError, ConfigurationError
 from frontier.node.journal.entries import (
     OPEN,
@@ -45,9 +44,9 @@ from frontier.node.journal.entries import (
 from frontier.node.journal.writer import Left, left_open
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
-from frontier.queue.push import TEST, Push
-from frontier.queue.pusher import KNOWN, last_push, number_of
+from frontier.queue.push import CONFIRMED_FOR, TEST, Push, last_push, number_of
 from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seen.config import seen_config
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -326,7 +325,7 @@ class Restoring:
         async with self._one_at_a_time:
             closed, self._closed_too = self._closed_too, False
             self._wanted.clear()
-            since = time.time() - KNOWN if closed else None
+            since = time.time() - CONFIRMED_FOR if closed else None
             try:
                 await self._look(self._directory, since)
             except OSError as error:
@@ -357,7 +356,7 @@ class Restoring:
         numbers = list(questions)
         for first in range(0, len(numbers), BATCH):
             some = numbers[first : first + BATCH]
-            replies = await self._outage_retry.run([questions[n] for n in some])
+            replies = await self._outage_retry.retry([questions[n] for n in some])
             journal.know(dict(zip(some, replies, strict=True)))
         pushes = journal.pushes()
         while some_pushes := await asyncio.to_thread(_taken, pushes):

@@ -43,8 +43,7 @@ from frontier.node.journal.entries import (
     read_header,
     whole_bytes,
 )
-from frontier.queue.push import CLAIM, GONE, TEST
-from frontier.queue.pusher import new_pusher
+from frontier.queue.push import CLAIM, GONE, TEST, new_pusher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

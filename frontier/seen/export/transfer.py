@@ -35,7 +35,7 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.files import mode_of_environment
-from frontier.queue.push import NEW, TEST, Push, grow_call, grown, push_call, pushed
+from frontier.queue.push import NEW, TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
 from frontier.seen.export.file import (
     BITS,
@@ -46,6 +46,7 @@ from frontier.seen.export.file import (
     SeenFile,
     SeenFileWriter,
 )
+from frontier.seen.planner import grow_call, grown
 from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_of
 from frontier.settings.values import NAME
 from frontier.store.client import Call
@@ -103,16 +104,16 @@ def entries(
 
 
 def reserve(
-    store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, count: int
+    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, count: int
 ) -> SeenLayout:
     """Give the partition's set the buckets that *count* more entries will need."""
     layout = layout_of(store.call(layout_call(keys)))
-    while shape.has_set:
-        now = layout.buckets or shape.space.groups
-        total = shape.space.wanted(layout.count + count)
+    while tiers.has_set:
+        now = layout.buckets or tiers.space.groups
+        total = tiers.space.wanted(layout.count + count)
         if total <= now:
             break
-        call = grow_call(keys, shape, layout, min(total, now + MAX_SPLITS))
+        call = grow_call(keys, tiers, layout, min(total, now + MAX_SPLITS))
         layout = grown(store.call(call))
     return layout
 
@@ -120,7 +121,7 @@ def reserve(
 def add(
     store: BlockingStore,
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     layout: SeenLayout,
     marks: Sequence[int],
 ) -> tuple[SeenLayout, int]:
@@ -130,7 +131,7 @@ def add(
     """
     pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
     while True:
-        call = push_call(keys, shape, layout, pushes)
+        call = push_call(keys, tiers, layout, pushes)
         try:
             done = pushed(store.call(call), pushes)
         except LayoutStale as stale:
@@ -151,7 +152,7 @@ NOT_EMPTY = "has seen URLs already; Bloom filters can be imported with --new onl
 def export(
     store: BlockingStore,
     crawl: StoredCrawl,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     path: Path,
     fingerprinter: str,
     progress: Callable[[int], None] = lambda _: None,
@@ -165,11 +166,11 @@ def export(
         ConfigurationError: *path* cannot be written.
     """
     name = crawl.keys.crawl_id
-    if not (shape.has_set or shape.has_bloom):
+    if not (tiers.has_set or tiers.has_bloom):
         raise CannotCarry(name, NO_TIER)
-    if shape.native and not shape.has_set:
+    if tiers.native and not tiers.has_set:
         raise CannotCarry(name, NATIVE)
-    space = shape.space
+    space = tiers.space
     header = Header(
         fingerprinter,
         name,
@@ -183,11 +184,11 @@ def export(
         for partition in range(crawl.config.partitions):
             keys = crawl.keys.partition(partition)
             layout = layout_of(store.call(layout_call(keys)))
-            if layout.blooms and (layout.era or not shape.has_set):
-                if shape.native:
+            if layout.blooms and (layout.era or not tiers.has_set):
+                if tiers.native:
                     raise CannotCarry(name, NATIVE)
-                _export_filters(store, keys, shape, partition, layout, file)
-            if shape.has_set:
+                _export_filters(store, keys, tiers, partition, layout, file)
+            if tiers.has_set:
                 for found in entries(store, keys, space):
                     file.add(partition, found)
             if layout_of(store.call(layout_call(keys))).era != layout.era:
@@ -199,14 +200,14 @@ def export(
 def _export_filters(
     store: BlockingStore,
     keys: PartitionKeys,
-    shape: SeenConfig,
+    tiers: SeenConfig,
     partition: int,
     layout: SeenLayout,
     file: SeenFileWriter,
 ) -> None:
     file.add_layout(partition, layout.blooms, layout.last)
     for number in range(layout.blooms):
-        size = -(-shape.generation(number).bits // 8)
+        size = -(-tiers.generation(number).bits // 8)
         for at in range(0, size, BLOCK_BYTES):
             end = at + BLOCK_BYTES - 1
             data = store.call(Call.command("GETRANGE", keys.bloom(number), at, end))
@@ -280,7 +281,7 @@ class Import:
         self,
         store: BlockingStore,
         crawl: StoredCrawl,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Let *crawl* have seen all that is in the file.
@@ -293,7 +294,7 @@ class Import:
             SeenFileMismatch: Its URLs are in other partitions, or kept otherwise.
         """
         name = crawl.keys.crawl_id
-        if not (shape.has_set or shape.has_bloom):
+        if not (tiers.has_set or tiers.has_bloom):
             raise CannotCarry(name, NO_TIER)
         if crawl.state != "open":
             raise ConfigurationError(
@@ -307,20 +308,20 @@ class Import:
         if any(partition >= here.partitions for partition in self._counts):
             raise ConfigurationError(f"{self._path} has more partitions than it says")
         space = self._file.header.space
-        if space.member_bytes == 4 and space != shape.space:
-            wanted = (shape.set_bits, here.bloom_capacity)
+        if space.member_bytes == 4 and space != tiers.space:
+            wanted = (tiers.set_bits, here.bloom_capacity)
             has = (32, there.bloom_capacity)
             what = "(FRONTIER_SEEN_SET_BITS, FRONTIER_BLOOM_CAPACITY)"
             self._same(what, has, wanted)
         if self._file.layouts:
-            self._require_room(store, crawl, shape)
-        self._add(store, crawl.keys, shape, progress)
+            self._require_room(store, crawl, tiers)
+        self._add(store, crawl.keys, tiers, progress)
 
     def _require_room(
-        self, store: BlockingStore, crawl: StoredCrawl, shape: SeenConfig
+        self, store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig
     ) -> None:
         """Raise unless *crawl* can take over the filters of the file."""
-        if shape.native or not shape.has_bloom:
+        if tiers.native or not tiers.has_bloom:
             raise CannotCarry(crawl.keys.crawl_id, NATIVE)
         for name in ("FRONTIER_BLOOM_CAPACITY", "FRONTIER_BLOOM_ERROR_RATE"):
             self._same(name, self._file.header.shape[name], crawl.shape[name])
@@ -342,7 +343,7 @@ class Import:
         self,
         store: BlockingStore,
         crawl: CrawlKeys,
-        shape: SeenConfig,
+        tiers: SeenConfig,
         progress: Callable[[int], None],
     ) -> None:
         current, layout = -1, SeenLayout()
@@ -350,7 +351,7 @@ class Import:
         # The filters of the file have its entries already; and a short entry is
         # no mark that could be put into a filter.
         without = bool(self._file.layouts) or space.member_bytes == 4
-        entered = replace(shape, has_bloom=False, native=False) if without else shape
+        entered = replace(tiers, has_bloom=False, native=False) if without else tiers
         for block in self._file.blocks():
             keys = crawl.partition(block.partition)
             if block.kind == ENTRIES:
@@ -366,28 +367,28 @@ class Import:
                     self.added += new
                     progress(self.read)
             elif block.kind == BITS:
-                self._write_bits(store, keys, shape, block)
+                self._write_bits(store, keys, tiers, block)
             else:
-                self._write_layout(store, keys, shape, block)
+                self._write_layout(store, keys, tiers, block)
 
     def _write_bits(
-        self, store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, block: Block
+        self, store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, block: Block
     ) -> None:
         blooms, _ = self._file.layouts.get(block.partition, (0, 0))
-        size = -(-shape.generation(block.a).bits // 8) if block.a < blooms else 0
+        size = -(-tiers.generation(block.a).bits // 8) if block.a < blooms else 0
         if block.b + len(block.data) > size:
             raise ConfigurationError(f"{self._path} has bits outside of its filters")
         name = keys.bloom(block.a)
         store.call(Call.command("SETRANGE", name, block.b, block.data))
 
     def _write_layout(
-        self, store: BlockingStore, keys: PartitionKeys, shape: SeenConfig, block: Block
+        self, store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, block: Block
     ) -> None:
         fields: dict[str, int] = {"blooms": block.a, "last": block.b}
-        if shape.has_set:  # what only the filters have is as if it was given up
+        if tiers.has_set:  # what only the filters have is as if it was given up
             fields["era"] = 1
             fields["lost_from"] = in_bloom(
-                shape, SeenLayout(blooms=block.a, last=block.b)
+                tiers, SeenLayout(blooms=block.a, last=block.b)
             )
         pairs = [part for pair in fields.items() for part in pair]
         store.call(Call.command("HSET", keys.seen, *pairs))

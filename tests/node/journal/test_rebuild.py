@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import ConfigurationError, OtherSchema
 from frontier.model import Exchange
@@ -17,6 +17,7 @@ from frontier.node.journal.rebuild import REBUILDING, Rebuild
 from frontier.node.repair import Repair
 from frontier.queue.item import encode
 from frontier.queue.reserve import Scan, scan_call
+from frontier.seen.config import seen_config
 from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA, CrawlKeys

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from frontier.cluster.shared_settings import crawl_settings, seen_config
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CannotCarry, SeenFileMismatch
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
 from frontier.seen.export.transfer import Import, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
