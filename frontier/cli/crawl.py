@@ -68,7 +68,7 @@ def close(
         if left and seen.state == "open" and not yes:
             raise ConfigurationError(
                 f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched; add --yes to close it all the same"
+                "fetched; add --yes to close it"
             )
         if remove_frontier and not yes:
             raise ConfigurationError(
@@ -118,8 +118,8 @@ def cancel(
             left = seen.queue.ready + seen.queue.reserved
             raise ConfigurationError(
                 f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched, and its payloads would not be offered to other crawls; say "
-                "--yes to cancel it all the same"
+                "fetched, and its payloads would not be offered to other crawls; add "
+                "--yes to cancel it"
             )
         keys = CrawlKeys(place.namespace, crawl_id)
         done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
@@ -130,7 +130,7 @@ def cancel(
             _forget_payloads(store, collection, crawl_id)
     show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
     if live:
-        say(f"its {live:,} nodes will go; frontier node list --watch shows it")
+        say(f"its {live:,} nodes will stop; frontier node list --watch shows it")
 
 
 def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
@@ -265,7 +265,7 @@ def run(
     for line in outcome.too_late:
         complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
-        complain("interrupted; a crawl that is open goes on when it is run again")
+        complain("interrupted; to go on with the crawl, run the same command again")
     raise typer.Exit(outcome.exit_code)
 
 

@@ -54,7 +54,7 @@ def draw(
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="URLs in the crawl, alike in all partitions",
+        xlabel="URLs in the crawl, spread evenly over the partitions",
         ylabel="share of new URLs that the Bloom tier calls seen",
     )
     # Below a thousandth of what was asked nobody minds.

@@ -75,7 +75,7 @@ def cdx_lines(
                 pending[2].update(before.method_of(here))
             before = here
     except (OSError, ValueError, RuntimeError, EOFError) as error:
-        raise SourceBroken(name, f"no readable WARC: {error}") from error
+        raise SourceBroken(name, f"not a readable WARC: {error}") from error
     if begun < len(begins):
         raise SourceBroken(name, _lies(last))
     if pending is not None:
