@@ -25,11 +25,11 @@ from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.wacz.create import Options, create, warc_files
+from frontier.warc.batch import ArchiveConfig
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.content_coding import decoded
 from frontier.warc.crawl_log import CrawlLog, logs_of, repair_logs
 from frontier.warc.disk_space import Room
-from frontier.warc.file_rotation import WarcWriter, safe_name
+from frontier.warc.file_rotation import WarcConfig, WarcWriter, safe_name
 from frontier.warc.records import MAX_URL, is_too_long
 from frontier.warc.repair import repair
 from frontier.warc.selection import Selection
@@ -115,7 +115,7 @@ def rules_of(config: Config) -> Rules:
         min_binary_bytes=config.revisit_min_binary_bytes,
     )
     return Rules(
-        policy,
+        policy if config.revisit_enabled else _never,
         Match(config.revisit_match),
         config.digest,
         further,
@@ -237,17 +237,19 @@ class Archive:
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
         writer = WarcWriter(
-            directory,
-            crawl_id,
-            config.node_id,
-            max_bytes=config.warc_max_bytes,
-            warcinfo_fields=warcinfo_fields(config, crawl_id, rules, settings),
+            WarcConfig(
+                directory,
+                crawl_id,
+                config.node_id,
+                max_bytes=config.warc_max_bytes,
+                max_seconds=config.warc_max_seconds,
+                warcinfo=warcinfo_fields(config, crawl_id, rules, settings),
+                rules=rules.as_json(),
+                block_digest=config.warc_block_digest,
+                metadata=config.warc_metadata,
+                mode=mode,
+            ),
             clock=time.time,
-            max_seconds=config.warc_max_seconds,
-            block_digest=config.warc_block_digest,
-            metadata=config.warc_metadata,
-            rules=rules.as_json(),
-            mode=mode,
         )
         if listing is not None:
             writer.before_closing.append(listing.write)
@@ -276,33 +278,31 @@ class Archive:
         self._thread = ArchiveThread(
             writer,
             index,
-            crawl_id,
-            fsync=config.warc_fsync,
-            policy=None if config.revisit_enabled else _never,
-            prepare=decoded if config.warc_payload == "decoded" else None,
-            rules=rules_of(config),
-            history=remembered,
-            listing=listing,
-            servers=cdx_servers(config),
-            room=Room(
-                directory, config.warc_min_free_bytes, config.warc_max_total_bytes
+            ArchiveConfig(
+                fsync=config.warc_fsync,
+                rules=rules_of(config),
+                decode=config.warc_payload == "decoded",
+                history=remembered,
+                servers=cdx_servers(config),
+                listing=listing,
+                room=Room(
+                    directory, config.warc_min_free_bytes, config.warc_max_total_bytes
+                ),
+                log=self._log(writer) if config.warc_log else None,
             ),
-            log=CrawlLog(
-                directory,
-                crawl_id,
-                config.node_id,
-                time.time,
-                writer.announce,
-                mode=mode,
-            )
-            if config.warc_log
-            else None,
         )
         self._logs = config.warc_log
         self._sequence = -1
         self._counted = False
         self._selection = Selection(config.warc_include, config.warc_exclude)
         self._told_length = False
+
+    def _log(self, writer: WarcWriter) -> CrawlLog:
+        """The crawl log beside the files of *writer*."""
+        c = writer.config
+        return CrawlLog(
+            c.directory, c.crawl_id, c.node_id, time.time, writer.announce, mode=c.mode
+        )
 
     def _commit_finished(self, config: Config) -> None:
         """Commit crawls that ended, but whose last node died before it could.
