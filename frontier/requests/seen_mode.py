@@ -36,7 +36,7 @@ class StartTest:
         return bool(self.salt) or not self.is_seen
 
     def fingerprint(self, fingerprint: bytes) -> bytes:
-        """What makes that mark, in queue address of a request's *fingerprint*."""
+        """What makes that mark, in place of a request's *fingerprint*."""
         return hashlib.sha256(fingerprint + (self.salt or START_SALT)).digest()
 
 
