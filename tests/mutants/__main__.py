@@ -379,10 +379,10 @@ def main(words: Sequence[str] | None = None) -> int:
             return tests
 
         def one(mutant: Mutant) -> Outcome | None:
+            if time.monotonic() > end:  # also for those below: the rest is no sample
+                return None
             if found.is_killed(mutant):
                 return Outcome(mutant, killed=True, tests=1)
-            if time.monotonic() > end:
-                return None
             with _one_of(copies) as copy:
                 outcome = tried(mutant, chosen_for(mutant, tests), copy)
             found.add(outcome)
