@@ -17,7 +17,7 @@ from frontier.errors import BadWarc, ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.status.captures import Capture
+    from frontier.warc.captures import Capture
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List the captures in WARC files: date, status, type, place, URL."""
-    from frontier.status.captures import Wanted, captures, warcs_in
+    from frontier.warc.captures import Wanted, captures, warcs_in
 
     wanted = Wanted(url, _statuses(status), mime.lower())
     paths = warcs_in(_there(given), _unfinished)
@@ -127,8 +127,8 @@ def show_one(
 
     Of several captures of a URL, the last. A record id may be of any record.
     """
-    from frontier.status.captures import raw as bytes_of
-    from frontier.status.captures import shown
+    from frontier.warc.captures import raw as bytes_of
+    from frontier.warc.captures import shown
 
     try:
         capture = _one(where, what)
@@ -162,7 +162,7 @@ def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
 
 def _one(where: str, what: str) -> Capture:
     """The record that *where* and *what* name."""
-    from frontier.status.captures import KINDS, at, captures, warcs_in
+    from frontier.warc.captures import KINDS, at, captures, warcs_in
     from frontier.warc.records import target_uri
 
     name, _, offset = where.rpartition(":")

@@ -12,7 +12,6 @@ What always holds:
     follows it. The records of one exchange are neighbours in one file.
 5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
     last `flush` or `sync` left it; nothing is appended before that has worked.
-
 6.  `WarcWriter.before_closing` is called for each file when its last byte is on
     disk and before it gets its final name, again if that name fails; then, once,
     `WarcWriter.on_closed`. What they raise is logged and changes nothing.
@@ -225,15 +224,7 @@ class WarcWriter:
         for each in request:
             self._write(file, each)
         if self.config.metadata:
-            about = records.metadata(
-                exchange,
-                response.record_id,
-                digest_hex,
-                self._warcinfo_id,
-                block_digest=self.config.block_digest,
-            )
-            if about is not None:
-                self._write(file, about)
+            self._write_metadata(file, exchange, response.record_id, digest_hex)
         return Stored(
             file=file.name,
             offset=offset,
@@ -244,6 +235,20 @@ class WarcWriter:
             original=original,
             url=records.target_uri(exchange.url),
         )
+
+    def _write_metadata(
+        self, file: WarcFile, exchange: Exchange, response: str, digest_hex: str
+    ) -> None:
+        """Write how *exchange*, whose record has the id *response*, was found."""
+        about = records.metadata(
+            exchange,
+            response,
+            digest_hex,
+            self._warcinfo_id,
+            block_digest=self.config.block_digest,
+        )
+        if about is not None:
+            self._write(file, about)
 
     def append_outlinks(self, found: Outlinks, page: Stored) -> None:
         """Write the links of *page*, which was appended before.

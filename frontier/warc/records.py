@@ -203,13 +203,7 @@ def capture(
         kind, of = "resource", resource_type(exchange)
     request_id = _identify("request", url, date, digest_hex)
     identifier = _identify(kind, url, date, digest_hex)
-    common = [("WARC-Date", date), ("WARC-Target-URI", url)]
-    if exchange.ip:
-        common.append(("WARC-IP-Address", exchange.ip))
-    common += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
-    if exchange.cipher_suite:
-        common.append(("WARC-Cipher-Suite", exchange.cipher_suite))
-    common.append(("WARC-Warcinfo-ID", warcinfo_id))
+    common = _connection(exchange, date, url, warcinfo_id)
     request = [
         *common,
         ("WARC-Concurrent-To", identifier),
@@ -232,6 +226,20 @@ def capture(
         _record(kind, identifier, response, head, body, digested=block_digest),
         _record("request", request_id, request, *asked, digested=block_digest),
     )
+
+
+def _connection(
+    exchange: Exchange, date: str, url: str, warcinfo_id: str
+) -> list[tuple[str, str]]:
+    """The headers that request and response share: when, what, from whom and how."""
+    headers = [("WARC-Date", date), ("WARC-Target-URI", url)]
+    if exchange.ip:
+        headers.append(("WARC-IP-Address", exchange.ip))
+    headers += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
+    if exchange.cipher_suite:
+        headers.append(("WARC-Cipher-Suite", exchange.cipher_suite))
+    headers.append(("WARC-Warcinfo-ID", warcinfo_id))
+    return headers
 
 
 def is_resource(exchange: Exchange) -> bool:
@@ -272,6 +280,24 @@ def metadata(
     another, come before that. Indexers pass over records of this type
     (pywb 2.10, cdxj-indexer 1.5).
     """
+    lines = _provenance(exchange)
+    if not lines:
+        return None
+    date, url = warc_date(exchange.started), target_uri(exchange.url)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Target-URI", url),
+        ("WARC-Concurrent-To", response),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("metadata", url, date, digest_hex)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
+
+
+def _provenance(exchange: Exchange) -> list[str]:
+    """The lines of the metadata record of *exchange*."""
     lines = []
     found = exchange.found
     if found is not None and found.is_seed:
@@ -289,19 +315,7 @@ def metadata(
             lines.append(f"requested: {escaped(exchange.made.requested)}")
     if exchange.fetch_ms >= 0:
         lines.append(f"fetchTimeMs: {exchange.fetch_ms}")
-    if not lines:
-        return None
-    date, url = warc_date(exchange.started), target_uri(exchange.url)
-    headers = [
-        ("WARC-Date", date),
-        ("WARC-Target-URI", url),
-        ("WARC-Concurrent-To", response),
-        ("WARC-Warcinfo-ID", warcinfo_id),
-        ("Content-Type", "application/warc-fields"),
-    ]
-    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
-    identifier = _identify("metadata", url, date, digest_hex)
-    return _record("metadata", identifier, headers, block, digested=block_digest)
+    return lines
 
 
 def outlinks(
