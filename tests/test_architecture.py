@@ -51,7 +51,7 @@ GUARDED = {
     "fastwarc": set(),  # `frontier.warc.reader` reads
     "lxml": {"urls.links"},
     "fsspec": {"warc"},
-    "urllib3": {"dedupe"},
+    "urllib3": {"collection.open_source", "dedupe.cdx_server"},
     "uhashring": {"cluster.ring"},
     "msgpack": {"node.journal", "queue", "seen.planner"},
 }
