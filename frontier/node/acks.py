@@ -216,7 +216,7 @@ class Acks:
                     asked.append((lease, call))
                 elif (lease.partition, lease.token) not in lost:
                     lost.add((lease.partition, lease.token))
-                    self._inbox.lose(lease)
+                    self._inbox.lose_all([lease])
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
