@@ -214,6 +214,8 @@ def _size_of(web: _Web, url: str) -> int | None:
             with web.get(url, "bytes=0-0") as answer:
                 found = _RANGE.fullmatch(answer.headers.get("Content-Range") or "")
                 partial = answer.status == PARTIAL_CONTENT
+                if partial:
+                    answer.read(1)  # all of it, so that the connection is kept
             return int(found[3]) if found and partial else None
         except (*_FAILED, _Refused) as error:
             _fail_or_pause(url, error, left)
