@@ -339,9 +339,6 @@ class Import:
         if self._waiting and originals:
             first = {self._rev_name(c): c.size for c in reversed(originals)}
             match_all(self._store, keys, first)
-        flat: list[str | int] = []
-        for digest, _, date, url, size, _ in originals:
-            flat += (digest, f"{index} {date} {url} {size}", size)
         applied = self._store.call(
             Call.to(
                 COLLECTION_IMPORT,
@@ -362,7 +359,7 @@ class Import:
                     conserved,
                     FREE,
                     *(capture.size for capture in waiting),
-                    *flat,
+                    *_entries(index, originals),
                 ],
             )
         )
@@ -470,6 +467,14 @@ class Behind:
 
 def _too_long() -> Capture:
     raise ValueError("it is too long")
+
+
+def _entries(index: int, originals: list[Capture]) -> list[str | int]:
+    """What the script stores of *originals*: digest, value and length of each."""
+    flat: list[str | int] = []
+    for digest, _, date, url, size, _ in originals:
+        flat += (digest, f"{index} {date} {url} {size}", size)
+    return flat
 
 
 def _position(text: bytes) -> tuple[int, int]:

@@ -201,15 +201,9 @@ def capture(
     of = _http("response", exchange.response_head)
     if is_resource(exchange):
         kind, of = "resource", resource_type(exchange)
-    request_id = _identify("request", url, date, digest_hex)
     identifier = _identify(kind, url, date, digest_hex)
     common = _connection(exchange, date, url, warcinfo_id)
-    request = [
-        *common,
-        ("WARC-Concurrent-To", identifier),
-        ("Content-Type", _http("request", exchange.request_head)),
-    ]
-    response = [
+    headers = [
         *common,
         ("WARC-Payload-Digest", labelled(digest_hex)),
         *_completeness(exchange, digest_hex, crawl_id, original),
@@ -217,14 +211,21 @@ def capture(
         *([(MADE_BY, exchange.made.by)] if exchange.made else []),
         ("Content-Type", of),
     ]
-    asked = (exchange.request_head, exchange.request_body)
-    body = exchange.response_body if original is None else b""
-    head = exchange.response_head if exchange.unmodified is None else b""
+    has_head = exchange.unmodified is None and exchange.made is None
+    block = [exchange.response_head] if has_head else []
+    block.append(exchange.response_body if original is None else b"")
+    answer = _record(kind, identifier, headers, *block, digested=block_digest)
     if exchange.made is not None:
-        return (_record(kind, identifier, response, body, digested=block_digest),)
-    return (
-        _record(kind, identifier, response, head, body, digested=block_digest),
-        _record("request", request_id, request, *asked, digested=block_digest),
+        return (answer,)
+    headers = [
+        *common,
+        ("WARC-Concurrent-To", identifier),
+        ("Content-Type", _http("request", exchange.request_head)),
+    ]
+    identifier = _identify("request", url, date, digest_hex)
+    asked = (exchange.request_head, exchange.request_body)
+    return answer, _record(
+        "request", identifier, headers, *asked, digested=block_digest
     )
 
 
