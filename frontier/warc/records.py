@@ -212,7 +212,7 @@ def capture(
         ("Content-Type", of),
     ]
     has_head = exchange.unmodified is None and exchange.made is None
-    block = [exchange.response_head] if has_head else []
+    block: list[Body] = [exchange.response_head] if has_head else []
     block.append(exchange.response_body if original is None else b"")
     answer = _record(kind, identifier, headers, *block, digested=block_digest)
     if exchange.made is not None:
