@@ -268,7 +268,7 @@ def state_in(ask):
             yield f"  partition {number}: {counts}"
             yield f"    lease {lease} for {ask('PTTL', part.lease)} ms"
             yield f"    fence {ask('GET', part.fence)}"
-            yield f"    hosts that were asked {ask('HGETALL', part.polite)}"
+            yield f"    hosts that were asked {ask('HGETALL', part.next_allowed)}"
             for queue in queues:
                 items = ask("LRANGE", part.ready(queue.decode()), 0, 9)
                 yield f"    ready {queue}: {[item[:300] for item in items]}"
