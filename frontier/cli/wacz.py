@@ -66,10 +66,17 @@ def create(
     from frontier.errors import ConfigurationError
     from frontier.wacz.create import Options, warc_files
     from frontier.wacz.create import create as make
+    from frontier.wacz.layout import SUFFIX
     from frontier.warc.crawl_log import logs_of
 
+    if out.suffix != SUFFIX:
+        raise ConfigurationError(f"{out}: its name has to end in {SUFFIX}")
     if out.exists() and not force:
         raise ConfigurationError(f"{out} is there; add --force to overwrite it")
+    for path in given:
+        if not path.exists():
+            complain(f"{path}: there is no such file or directory")
+            raise typer.Exit(ExitCode.NOT_FOUND)
     left_out: list[Path] = []
     warcs = warc_files(given, crawl_id=crawl or None, refused=left_out.append)
     for path in left_out:
@@ -84,7 +91,9 @@ def create(
         strict=strict,
         mode=mode_of_environment(),
     )
-    with Progress(console=messages(), transient=True) as bar:
+    console = messages()
+    shown = console.is_terminal  # else it leaves an empty line
+    with Progress(console=console, transient=True, disable=not shown) as bar:
         total = sum(path.stat().st_size for path in warcs)
         task = bar.add_task("WARC files", total=total)
         made = make(out, warcs, options, lambda count: bar.advance(task, count))
