@@ -28,7 +28,7 @@ from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
-from frontier.urls.seen_hash import partition_of
+from frontier.urls.partition import partition_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 90.0

@@ -13,7 +13,7 @@ from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
 PARTITIONS = 4

@@ -17,7 +17,7 @@ from frontier.seen.capacity_plan import (
     set_bytes,
 )
 from frontier.seen.intset import Space, space
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 TIERS = ("recent", "bloom", "set")
 

@@ -9,10 +9,3 @@ No URL takes exponential time. Only rules in a file depend on the date; nothing 
 reads the network or a setting. A URL that the rules refuse raises `InvalidURL`, with
 the reason.
 """
-
-from __future__ import annotations
-
-from frontier.errors import InvalidURL
-from frontier.urls.canon.originals import apply
-
-__all__ = ["InvalidURL", "apply"]

@@ -21,7 +21,7 @@ from frontier.seen.config import seen_config
 from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}

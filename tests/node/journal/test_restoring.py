@@ -14,7 +14,7 @@ from frontier.queue.item import encode
 from frontier.queue.push import FORCE, TEST
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 PARTITION = 1
 QUEUE = "0:a.example"

@@ -12,7 +12,7 @@ from frontier.errors import ArchiveError, WriterStopped
 from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
 from frontier.node.journal.writer import Journal, Journaling, mend
 from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {})
 ROOT = Path(__file__).parents[3]
@@ -153,7 +153,7 @@ async def test_a_node_notes_what_it_pushed_unless_it_was_only_gone(journal, tmp_
 KILLED = """
 import sys
 from pathlib import Path
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from frontier.node.journal.entries import Header, Pushed
 from frontier.node.journal.writer import Journal
 

@@ -6,7 +6,7 @@ from frontier.seen.config import MAX_URLS, SeenConfig
 from frontier.seen.export import transfer
 from frontier.seen.export.transfer import add, entries, reserve
 from frontier.seen.seen_set import layout_call, layout_of
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 SET = SeenConfig(False, True, 1_100, 0.01)
 SHORT = SeenConfig(False, True, 1_100, 0.01, set_bits=32)

@@ -15,7 +15,7 @@ from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import SEEN_GIVE_UP
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 PARTITIONS = 3
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
