@@ -175,6 +175,18 @@ class Found:
         """WARC-Type."""
         return self.headers.get("warc-type", "")
 
+    @property
+    def is_http(self) -> bool:
+        """Whether the block is an HTTP message, as its type or its begin says.
+
+        A head that is too long for other readers has no type of HTTP: see
+        `frontier.warc.records.MAX_HEAD`.
+        """
+        mime = self.headers.get("content-type").partition(";")[0].strip().lower()
+        if mime != "application/octet-stream":
+            return mime == "application/http"
+        return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
+
 
 def records(
     name: str,
