@@ -10,33 +10,122 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.text import Text
 
-from frontier.cli.options import Json  # noqa: TC001 - typer reads it
+from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.status.captures import Capture
+    from frontier.warc.captures import Capture
 
 T = TypeVar("T")
 
-app = typer.Typer(help="WARC files.", no_args_is_help=True)
+app = Commands("List, show and repair what is in WARC files.")
 
 
-@app.callback()
-def warc() -> None:
-    """WARC files."""
+Url = Annotated[
+    str,
+    typer.Option("--url", metavar="URL", help="Only this URL; * stands for anything."),
+]
+Status = Annotated[
+    str, typer.Option("--status", metavar="N,...", help="Only these statuses: 404,5xx.")
+]
+Mime = Annotated[
+    str, typer.Option("--mime", metavar="TYPE", help="Only this media type: image/*.")
+]
+
+
+@app.command("list")
+def list_all(
+    given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")],
+    url: Url = "",
+    status: Status = "",
+    mime: Mime = "",
+    as_json: Json = False,
+) -> None:
+    """List the captures in WARC files: date, status, type, file and offset, URL."""
+    from frontier.warc.captures import Wanted, captures, warcs_in
+
+    wanted = Wanted(url, _statuses(status), mime.lower())
+    paths = warcs_in(_there(given), _unfinished)
+    wrong: list[Path] = []
+    separator = ""
+    if as_json:
+        sys.stdout.write('{"captures": [')
+    for path in paths:
+        for capture in _readable(path, captures(path), wrong):
+            if not wanted.takes(capture):
+                continue
+            if as_json:
+                sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
+                separator = ","
+            else:
+                say_out(capture.line())
+    if as_json:
+        complete = json.dumps(not wrong)
+        sys.stdout.write(f'\n], "files": {len(paths)}, "complete": {complete}}}\n')
+    if wrong:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+@app.command("show")
+def show_one(
+    where: Annotated[str, typer.Argument(metavar="FILE|DIRECTORY|FILE:OFFSET")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="URL|RECORD-ID", show_default=False),
+    ] = "",
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Write its bytes unchanged, headers included."),
+    ] = False,
+) -> None:
+    """Print one record: its headers, and its body, decoded, if it is text.
+
+    Of several captures of a URL it shows the last. A record id may be of any record.
+    """
+    from frontier.warc.captures import raw as bytes_of
+    from frontier.warc.captures import shown
+
+    try:
+        capture = _one(where, what)
+    except (BadWarc, OSError) as error:
+        complain(_told(Path(where), error))
+        raise typer.Exit(ExitCode.INCOMPLETE) from None
+    wrong: list[Path] = []
+    if raw:
+        for part in _readable(capture.path, bytes_of(capture), wrong):
+            sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+    else:
+        for line in _readable(capture.path, shown(capture), wrong):
+            say_out(line)
+    if wrong:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
+    """*parts* of *path*, as far as it can be read. If it cannot, say so in *wrong*.
+
+    Only reading is looked at: an output that takes no more, as ``| head``, is the
+    caller's to raise and not the file's fault.
+    """
+    try:
+        yield from parts
+    except (BadWarc, OSError) as error:
+        wrong.append(path)
+        complain(_told(path, error))
 
 
 @app.command()
 def repair(
-    directory: Annotated[Path, typer.Argument(help="Directory of WARC files.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY")],
 ) -> None:
-    """Close the files of nodes that died, each cut back to its last whole record.
+    """Close the WARC files of nodes that died, cut back to the last whole record.
 
-    Each gets its index of CDXJ lines. Files of live nodes are locked and left
-    alone. The start of a node on the directory does the same.
+    Writes the CDXJ index of each. Leaves the files of live nodes alone: they are
+    locked. A node that starts on the directory does the same.
     """
     from frontier.files import mode_of_environment
     from frontier.warc.cdxj_sidecar import Listing
@@ -69,100 +158,9 @@ def repair(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-@app.command("list")
-def list_all(
-    given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY...")],
-    url: Annotated[
-        str,
-        typer.Option("--url", metavar="URL", help="Only of this URL; * is anything."),
-    ] = "",
-    status: Annotated[
-        str,
-        typer.Option("--status", metavar="N,...", help="Only these: 404,5xx."),
-    ] = "",
-    mime: Annotated[
-        str,
-        typer.Option("--mime", metavar="TYPE", help="Only of this type: image/*."),
-    ] = "",
-    as_json: Json = False,
-) -> None:
-    """List the captures in WARC files: date, status, type, place, URL."""
-    from frontier.status.captures import Wanted, captures, warcs_in
-
-    wanted = Wanted(url, _statuses(status), mime.lower())
-    paths = warcs_in(_there(given), _unfinished)
-    wrong: list[Path] = []
-    separator = ""
-    if as_json:
-        sys.stdout.write('{"captures": [')
-    for path in paths:
-        for capture in _readable(path, captures(path), wrong):
-            if not wanted.takes(capture):
-                continue
-            if as_json:
-                sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
-                separator = ","
-            else:
-                say_out(capture.line())
-    if as_json:
-        complete = json.dumps(not wrong)
-        sys.stdout.write(f'\n], "files": {len(paths)}, "complete": {complete}}}\n')
-    if wrong:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-@app.command("show")
-def show_one(
-    where: Annotated[str, typer.Argument(metavar="FILE|DIRECTORY|FILE:OFFSET")],
-    what: Annotated[
-        str,
-        typer.Argument(metavar="[URL|RECORD-ID]", show_default=False),
-    ] = "",
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Write its bytes as they are, headers too."),
-    ] = False,
-) -> None:
-    """Print one record: its headers, and its body without codings if it is text.
-
-    Of several captures of a URL, the last. A record id may be of any record.
-    """
-    from frontier.status.captures import raw as bytes_of
-    from frontier.status.captures import shown
-
-    try:
-        capture = _one(where, what)
-    except (BadWarc, OSError) as error:
-        complain(_told(Path(where), error))
-        raise typer.Exit(ExitCode.INCOMPLETE) from None
-    wrong: list[Path] = []
-    if raw:
-        for part in _readable(capture.path, bytes_of(capture), wrong):
-            sys.stdout.buffer.write(part)
-        sys.stdout.buffer.flush()
-    else:
-        for line in _readable(capture.path, shown(capture), wrong):
-            say_out(line)
-    if wrong:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
-    """*parts* of *path*, as far as it can be read. If it cannot, say so in *wrong*.
-
-    Only reading is looked at: an output that takes no more, as ``| head``, is the
-    caller's to raise and not the file's fault.
-    """
-    try:
-        yield from parts
-    except (BadWarc, OSError) as error:
-        wrong.append(path)
-        complain(_told(path, error))
-
-
 def _one(where: str, what: str) -> Capture:
     """The record that *where* and *what* name."""
-    from frontier.status.captures import KINDS, at, captures, warcs_in
+    from frontier.warc.captures import KINDS, at, captures, warcs_in
     from frontier.warc.records import target_uri
 
     name, _, offset = where.rpartition(":")

@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  Lines of a source, their counts, and how far its import is change in one step
-    of the store. So an import may be killed anywhere and repeated, also by two
+1.  One step of the store changes lines of a source, their counts, and the progress of
+    the import. So an import may be killed anywhere and repeated, also by two processes
     at once: nothing is counted twice, and nothing is left out.
 2.  A source is read to its end before anything of it is in the index.
 3.  The WACZ index of a capture is the place of its file in the crawl's list; it
@@ -12,7 +12,7 @@ What always holds:
 4.  A source that cannot be used is named, left out of the index and of the
     queue, and the others are imported.
 5.  The queue has an entry for a source from before its import begins until it is
-    in the index, or was found to be broken. It only tells people, and the next
+    in the index, or was found to be broken. It only shows people, and the next
     import, what is left.
 """
 
@@ -24,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from frontier.collection.foreign_indexes import (
@@ -338,17 +339,6 @@ class Import:
         if self._waiting and originals:
             first = {self._rev_name(c): c.size for c in reversed(originals)}
             match_all(self._store, keys, first)
-        flat: list[str | int] = []
-        for digest, _, date, url, size, _ in originals:
-            flat += (digest, f"{index} {date} {url} {size}", size)
-        rev_keys = [
-            key
-            for capture in waiting
-            for key in (
-                keys.rev_count(self._rev_name(capture)),
-                keys.rev_size(self._rev_name(capture)),
-            )
-        ]
         applied = self._store.call(
             Call.to(
                 COLLECTION_IMPORT,
@@ -358,7 +348,7 @@ class Import:
                     keys.counts(crawl_id),
                     keys.allcounts(),
                     keys.importing(),
-                    *rev_keys,
+                    *self._waiting_keys(waiting),
                 ],
                 [
                     crawl_id,
@@ -369,7 +359,7 @@ class Import:
                     conserved,
                     FREE,
                     *(capture.size for capture in waiting),
-                    *flat,
+                    *_entries(index, originals),
                 ],
             )
         )
@@ -377,6 +367,14 @@ class Import:
         if applied:
             self.done.originals += len(originals)
             self.done.revisits += len(revisits)
+
+    def _waiting_keys(self, waiting: list[Capture]) -> list[str]:
+        """The keys that count the revisits of *waiting* until their original comes."""
+        names = map(self._rev_name, waiting)
+        made = (
+            (self._keys.rev_count(name), self._keys.rev_size(name)) for name in names
+        )
+        return list(chain.from_iterable(made))
 
     def _rev_name(self, capture: Capture) -> str:
         return capture.given if self._config.compat else capture.digest
@@ -469,6 +467,14 @@ class Behind:
 
 def _too_long() -> Capture:
     raise ValueError("it is too long")
+
+
+def _entries(index: int, originals: list[Capture]) -> list[str | int]:
+    """What the script stores of *originals*: digest, value and length of each."""
+    flat: list[str | int] = []
+    for digest, _, date, url, size, _ in originals:
+        flat += (digest, f"{index} {date} {url} {size}", size)
+    return flat
 
 
 def _position(text: bytes) -> tuple[int, int]:

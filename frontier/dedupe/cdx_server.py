@@ -2,17 +2,17 @@
 
 pywb and wabac answer ``output=json`` with a JSON object on each line, the Wayback
 Machine, OpenWayback and OutbackCDX with one array of rows below a row of names.
-Servers that know no ``output`` answer with lines of CDXJ or CDX. All are read, and
-nothing in them is trusted: what is no capture is passed over.
+Servers without ``output`` answer with lines of CDXJ or CDX. All of these are read and
+none is trusted: what is not a capture is skipped.
 
 What always holds:
 
 1.  A request takes about the time-out at most, `MAX_ANSWER` bytes of an answer are
     read, and redirects are not followed.
-2.  After `FAILURES` in a row, or where a server says that it is overloaded, it is
-    to be left alone for `PAUSE` seconds, then for ever longer.
-3.  What the address says of users and passwords is sent to the server and stands
-    in no log and no record; nor does its query.
+2.  After `FAILURES` in a row, or if it says that it is overloaded, a server is left
+    alone for `PAUSE` seconds, then for longer each time, up to `LONGEST_PAUSE`.
+3.  User and password in the address are sent to the server. No log and no record has
+    them, or the address's query.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class CdxServer:
             user = unquote(credentials).encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
         self._timeout = timeout
-        self._pool = _pool(parts.scheme, parts.hostname or "", timeout)
+        self._pool = pool_for(parts.scheme, parts.hostname or "", timeout)
         self._lock = threading.Lock()  # guards what follows
         self._failures = 0
         self._rests = 0
@@ -201,7 +201,7 @@ class CdxServer:
         """What it has of the URL of *wanted*.
 
         Raises:
-            NoAnswer: It cannot be told.
+            NoAnswer: It did not answer, or nothing that can be read.
         """
         try:
             found = list(answers(self._get(self._target(wanted))))
@@ -312,7 +312,7 @@ def _inflated(data: bytearray) -> bytes:
     try:
         text = inflate.decompress(data, MAX_ANSWER + 1)
     except zlib.error as error:
-        raise NoAnswer(f"its answer is no gzip: {error}") from None
+        raise NoAnswer(f"its answer is not gzip: {error}") from None
     if len(text) > MAX_ANSWER:
         raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
     if not inflate.eof:
@@ -320,13 +320,18 @@ def _inflated(data: bytearray) -> bytes:
     return text
 
 
-def _pool(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:
-    options = {
+def pool_for(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:
+    """Connections to *host*, by the proxy of the environment if there is one."""
+    options: dict[str, Any] = {
         "timeout": urllib3.Timeout(connect=timeout, read=timeout),
         "retries": False,
         "maxsize": CONNECTIONS,
     }
     proxy = getproxies().get(scheme)
     if proxy and not proxy_bypass(host):
-        return urllib3.ProxyManager(proxy, **options)  # type: ignore[arg-type]
-    return urllib3.PoolManager(**options)  # type: ignore[arg-type]
+        secret = urllib3.util.parse_url(proxy).auth
+        if secret:
+            made = urllib3.util.make_headers(proxy_basic_auth=unquote(secret))
+            options["proxy_headers"] = made
+        return urllib3.ProxyManager(proxy, **options)
+    return urllib3.PoolManager(**options)

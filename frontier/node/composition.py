@@ -1,4 +1,4 @@
-"""The parts of a node, and which of them knows which other.
+"""The components of a node, and which of them knows which other.
 
 What always holds:
 

@@ -2,7 +2,7 @@
 
 A request of a host that another node holds waits in a queue of its process, in the
 host's partition. Whoever holds that sees the queue, gives the partition up, and the
-node that asks acquires it: lease, gate, delays and fencing are those of any holder.
+node that asks acquires it: lease, guard, delays and fencing are those of any holder.
 
 What always holds:
 

@@ -1,7 +1,7 @@
 """A log of every attempt to fetch, in the format of Heritrix's ``crawl.log``.
 
-A WARC file has what was answered. What was not, because a name does not resolve, a
-server refuses, or robots.txt forbids it, is only here. One line of twelve columns,
+A WARC file has only requests that were answered. If a name does not resolve, a server
+refuses, or robots.txt forbids it, only this log says so. A line has the twelve columns
 of Heritrix 3's ``UriProcessingFormatter``::
 
     time  status  size  URL  hops  via  mime  #thread  begin+ms  digest  seed  notes
@@ -10,11 +10,11 @@ What always holds:
 
 1.  A file is called ``<name>.crawl.log.open`` until its last byte is on disk, and is
     locked by its writer. A file without that suffix never changes again.
-2.  The line of an attempt is with the operating system before the attempt is told to
-    be done: a node that is killed has lost no line. It is forced to disk when the
-    file is closed, so a power cut may take the last ones; the records, it does not.
-3.  A disk that takes nothing costs no crawl: lines wait in memory, at most
-    `WAITING`; how many are lost beyond is said.
+2.  The operating system has an attempt's line before the attempt is reported as done:
+    a kill loses no line. Lines are forced to disk when the file is closed, so a power
+    cut may take the last ones; it takes no records.
+3.  A full disk does not stop the crawl: up to `WAITING` lines wait in memory, and the
+    log of the node says how many more were lost.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class CrawlLog:
     """Appends lines to a series of files of one node; belongs to one thread.
 
     Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``.
-    *closed* is told the path of each.
+    *closed* is called with the path of each.
     """
 
     def __init__(
@@ -254,39 +254,42 @@ def repair_logs(directory: Path) -> list[Path]:
     Raises:
         OSError: A file or the directory cannot be read or changed.
     """
-    closed = []
-    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
-        if not _NAME.fullmatch(path.name):
-            continue
-        try:
-            descriptor = descriptor_of(path, os.O_RDWR)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
-            continue
-        with FileIO(descriptor, "r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            final = path.with_name(path.name.removesuffix(OPEN))
-            if final.exists():
-                logger.error("%s cannot be closed: %s exists", path, final.name)
-                continue
-            size = _whole(file)
-            os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
-            if size:
-                path.rename(final)
-                closed.append(final)
-            else:
-                path.unlink()
+    found = sorted(directory.glob(f"*{SUFFIX}{OPEN}"))
+    ours = (path for path in found if _NAME.fullmatch(path.name))
+    closed = [final for path in ours if (final := _close(path)) is not None]
     if closed:
         sync_directory(directory)
     return closed
+
+
+def _close(path: Path) -> Path | None:
+    """Close the log at *path* if its writer died; ``None`` if nothing is closed."""
+    try:
+        descriptor = descriptor_of(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+        return None
+    with FileIO(descriptor, "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        final = path.with_name(path.name.removesuffix(OPEN))
+        if final.exists():
+            logger.error("%s cannot be closed: %s exists", path, final.name)
+            return None
+        size = _whole(file)
+        os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+        if not size:
+            path.unlink()
+            return None
+        path.rename(final)
+        return final
 
 
 def logs_of(directory: Path, crawl_id: str) -> list[Path]:

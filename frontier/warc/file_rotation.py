@@ -7,17 +7,16 @@ What always holds:
 2.  While a process writes a file it holds an exclusive `fcntl.flock` on it.
     An ``.open`` file that can be locked has lost its writer.
 3.  No file is ever overwritten: ``.open`` files are created exclusively, and
-    only their creator may take the name without the suffix.
+    only their creator may give them the name without the suffix.
 4.  A file begins with a warcinfo record, which is on disk before anything
     follows it. The records of one exchange are neighbours in one file.
 5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
     last `flush` or `sync` left it; nothing is appended before that has worked.
-
 6.  `WarcWriter.before_closing` is called for each file when its last byte is on
     disk and before it gets its final name, again if that name fails; then, once,
     `WarcWriter.on_closed`. What they raise is logged and changes nothing.
 
-Nothing here knows threads: a writer belongs to one thread at a time.
+Nothing here is thread-safe: a writer belongs to one thread at a time.
 """
 
 from __future__ import annotations
@@ -225,15 +224,7 @@ class WarcWriter:
         for each in request:
             self._write(file, each)
         if self.config.metadata:
-            about = records.metadata(
-                exchange,
-                response.record_id,
-                digest_hex,
-                self._warcinfo_id,
-                block_digest=self.config.block_digest,
-            )
-            if about is not None:
-                self._write(file, about)
+            self._write_metadata(file, exchange, response.record_id, digest_hex)
         return Stored(
             file=file.name,
             offset=offset,
@@ -244,6 +235,20 @@ class WarcWriter:
             original=original,
             url=records.target_uri(exchange.url),
         )
+
+    def _write_metadata(
+        self, file: WarcFile, exchange: Exchange, response: str, digest_hex: str
+    ) -> None:
+        """Write how *exchange*, whose record has the id *response*, was found."""
+        about = records.metadata(
+            exchange,
+            response,
+            digest_hex,
+            self._warcinfo_id,
+            block_digest=self.config.block_digest,
+        )
+        if about is not None:
+            self._write(file, about)
 
     def append_outlinks(self, found: Outlinks, page: Stored) -> None:
         """Write the links of *page*, which was appended before.

@@ -2,13 +2,13 @@
 
 What always holds:
 
-1.  Of a record no more than `HEAD_LIMIT` bytes are kept, of a request no more than
-    `REQUEST_LIMIT`, however long it is and whatever it says of its own length.
-2.  A file that is not made of whole gzip members with a WARC record each, or of whole
-    records without compression, is refused, with the offset of what is wrong.
+1.  At most `HEAD_LIMIT` bytes of a record are kept, and `REQUEST_LIMIT` of a request,
+    however long it is and whatever length it states.
+2.  A file must consist of whole gzip members with one WARC record each, or of whole
+    records without compression. Any other is refused, with the offset of the fault.
 3.  A record is whole for `members` if its gzip member is: it inflates to its end, its
-    checksum and size are right, and what comes out begins like a WARC record. Nothing
-    is believed about lengths.
+    checksum and size are right, and its content begins like a WARC record. No stated
+    length is believed.
 
 The payload of an HTTP response is its entity body (WARC 1.1, section 5.9): without
 the transfer coding, which some tools leave in the block, with the content coding.
@@ -21,7 +21,7 @@ import re
 import sys
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from isal import isal_zlib
 
@@ -175,6 +175,18 @@ class Found:
         """WARC-Type."""
         return self.headers.get("warc-type", "")
 
+    @property
+    def is_http(self) -> bool:
+        """Whether the block is an HTTP message, as its type or its begin says.
+
+        A head that is too long for other readers has no type of HTTP: see
+        `frontier.warc.records.MAX_HEAD`.
+        """
+        mime = self.headers.get("content-type").partition(";")[0].strip().lower()
+        if mime != "application/octet-stream":
+            return mime == "application/http"
+        return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
+
 
 def records(
     name: str,
@@ -198,10 +210,7 @@ def records(
     for piece in _pieces(blocks):
         data, full = piece, False
         while data or full:
-            try:
-                out = inflate.decompress(data, BLOCK)
-            except _ZlibError as error:
-                raise BadWarc(name, offset, f"not a gzip member ({error})") from None
+            out = _inflated(inflate, data, name, offset)
             total += len(out)
             inflated += len(out)
             check(inflated, offset + size + len(data))
@@ -209,8 +218,7 @@ def records(
             limit = REQUEST_LIMIT if _REQUEST.match(head or out) else HEAD_LIMIT
             if len(head) < limit:
                 head += out[: limit - len(head)]
-            kind = None if only is None else _KIND.match(head)
-            if only is not None and kind and kind[1].decode("latin-1") not in only:
+            if only is not None and _is_of_another_kind(head, only):
                 return
             rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             size += len(data) - len(rest)
@@ -222,6 +230,19 @@ def records(
                 head = bytearray()
     if size:
         raise BadWarc(name, offset, "the last record is cut off")
+
+
+def _inflated(inflate: Any, data: bytes, name: str, offset: int) -> bytes:
+    try:
+        out: bytes = inflate.decompress(data, BLOCK)
+    except _ZlibError as error:
+        raise BadWarc(name, offset, f"not a gzip member ({error})") from None
+    return out
+
+
+def _is_of_another_kind(head: bytes | bytearray, only: frozenset[str]) -> bool:
+    kind = _KIND.match(head)
+    return kind is not None and kind[1].decode("latin-1") not in only
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -54,7 +54,7 @@ def cdx_lines(
         reason = f"{error.reason} at byte {error.offset:,}"
         raise SourceBroken(name, reason) from None
     except (OSError, ValueError) as error:
-        raise SourceBroken(name, f"no readable WARC: {error}") from error
+        raise SourceBroken(name, f"not a readable WARC: {error}") from error
     if found is None:
         raise SourceBroken(name, "there is no WARC record in it")
 
@@ -93,13 +93,12 @@ def _will_do(given: str, wanted: str) -> bool:
 
 
 def _computed(file: IO[bytes], found: Found, algorithm: str) -> str:
-    """The digest of the record's payload; empty if it has none that can be told."""
+    """The digest of the record's payload; empty if it is not known."""
     headers = found.headers
     if headers.get("warc-truncated"):
         return ""
-    kind = headers.get("content-type").partition(";")[0].strip().lower()
     try:
         block = block_of(file, found)
-        return payload_digest(block, algorithm, http=kind == "application/http")
+        return payload_digest(block, algorithm, http=found.is_http)
     except ValueError:
         return ""

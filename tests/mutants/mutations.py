@@ -2,7 +2,8 @@
 
 Only the mutated piece is written anew, so the difference is as small as the change.
 Left alone are strings, calls of loggers and what is raised, as a message has no test
-of its own; constants of a module, as a test of their value would only repeat it; types,
+of its own; a false value that is returned, as most callers cannot tell it from `None`;
+constants of a module, as a test of their value would only repeat it; types,
 docstrings, assertions (``strict=`` is one) and what is for the type checker only.
 """
 
@@ -77,6 +78,13 @@ class Mutant:
         _, _, *lines = unified_diff(old, new, n=0, lineterm="")
         return "\n".join(line for line in lines if not line.startswith("@@")).strip()
 
+    @property
+    def in_context(self) -> str:
+        """The same below the line before it, which tells it from others like it."""
+        before = self.original.splitlines()[: self.line - 1]
+        last = next((line for line in reversed(before) if line.strip()), "")
+        return f" {last}\n{self.difference}"
+
 
 def mutants_of(path: str, source: str) -> list[Mutant]:
     """Every mutant of *source*, in its order."""
@@ -122,7 +130,7 @@ class _Mutator:
                 new = ast.AugAssign(node.target, _COMPUTED[type(op)](), node.value)
                 yield self._mutant(node, ast.unparse(new))
             case ast.Return(value=ast.expr() as value):
-                if not (isinstance(value, ast.Constant) and value.value is None):
+                if not (isinstance(value, ast.Constant) and not value.value):
                     yield self._mutant(node, "return None")
             case ast.If(test=test) | ast.While(test=test):
                 if not isinstance(test, ast.Compare | ast.Constant):

@@ -1,4 +1,4 @@
-"""Names of hosts: as IDNA 2003 has them, which is what Java's libraries do."""
+"""Host names by IDNA 2003, as Java's libraries have it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def to_ascii(url: str, host: str) -> str:
     except UnicodeError as error:
         if _is_acceptable(host):
             return host.lower()
-        raise InvalidURL(url, f"its host is none: {error}") from None
+        raise InvalidURL(url, f"its host is invalid: {error}") from None
 
 
 def lenient_ascii(host: str) -> str:

@@ -8,11 +8,12 @@ from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
 from frontier.seen.export.file import (
     BLOCK_ENTRIES,
     MAGIC,
+    MAX_GENERATIONS,
     Header,
     SeenFile,
     SeenFileWriter,
 )
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("scrapy.X", "site-1", "site", {"FRONTIER_PARTITIONS": 4})
 SPACE = HEADER.space
@@ -111,7 +112,7 @@ def test_what_follows_the_end_is_an_error(whole):
 def test_a_foreign_file_is_an_error(tmp_path, data):
     (tmp_path / "foreign").write_bytes(data)
 
-    with pytest.raises(SeenFileBroken, match="foreign: it is no exported seen-set"):
+    with pytest.raises(SeenFileBroken, match="foreign: it is not an exported seen-set"):
         SeenFile(tmp_path / "foreign")
 
 
@@ -143,3 +144,12 @@ def test_an_export_that_fails_leaves_no_file(tmp_path):
     with pytest.raises(KeyError):
         write(tmp_path / "x", failing())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("blooms", [0, MAX_GENERATIONS + 1])
+def test_a_number_of_filters_that_cannot_be_is_named(tmp_path, blooms):
+    with SeenFileWriter(tmp_path / "f", HEADER) as file:
+        file.add_layout(0, blooms, 5)
+
+    with pytest.raises(SeenFileBroken, match="invalid filters"):
+        read(tmp_path / "f")
