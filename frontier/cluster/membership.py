@@ -172,15 +172,19 @@ class Membership:
         if state not in STATES:
             raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if int(epoch) != self._epoch:
-            members = (
-                Member(pairs[i].decode(), int(pairs[i + 1]))
-                for i in range(0, len(pairs), 2)
-            )
-            self._members = tuple(members)
-            self.ring = Ring(self._members, self._partitions)
-            self._epoch = int(epoch)
+            self._swap_ring(int(epoch), pairs)
         self.said = (names, [*args[:5], self._epoch, *args[6:]])
         return View(self._epoch, state.decode(), self._members, order.decode())
+
+    def _swap_ring(self, epoch: int, pairs: Sequence[bytes]) -> None:
+        """Make the ring of *epoch* out of ids and weights, in *pairs*."""
+        members = (
+            Member(pairs[i].decode(), int(pairs[i + 1]))
+            for i in range(0, len(pairs), 2)
+        )
+        self._members = tuple(members)
+        self.ring = Ring(self._members, self._partitions)
+        self._epoch = epoch
 
     @property
     def nodes(self) -> int:

@@ -33,7 +33,7 @@ from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_STARTED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
@@ -191,32 +191,7 @@ class Acks:
             lease = reservation.lease
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
-        quotas = self._inbox.quotas
-        asked: list[tuple[Lease, Call]] = []
-        lost: set[tuple[int, int]] = set()
-        for (partition, _), group in groups.items():
-            tell = quotas.charge if quotas is not None else _id
-            ids = [tell(reservation) for reservation in group]
-            keys = self._keys.partition(partition)
-            charged = quotas is not None
-            calls = ack_calls(keys, group[0].lease, ids, charged=charged)
-            asked += ((group[0].lease, call) for call in calls)
-        while asked:
-            replies = await self._outage_retry.retry([call for _, call in asked])
-            refused = []
-            for (lease, call), reply in zip(asked, replies, strict=True):
-                try:
-                    self.acked += acked(reply, lease)
-                except LeaseLost:
-                    refused.append((lease, call))
-            kept = await self._leases.renew_refused(lease for lease, _ in refused)
-            asked = []  # again, of a lease that had ended and came back
-            for lease, call in refused:
-                if (lease.partition, lease.token) in kept:
-                    asked.append((lease, call))
-                elif (lease.partition, lease.token) not in lost:
-                    lost.add((lease.partition, lease.token))
-                    self._inbox.lose(lease)
+        lost = await self._send(self._calls(groups.values()))
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
@@ -229,6 +204,44 @@ class Acks:
         for reservation in completed:
             self._inbox.forget(reservation)
         self._on_acked(completed)
+
+    def _calls(
+        self, groups: Iterable[Sequence[Reservation]]
+    ) -> list[tuple[Lease, Call]]:
+        """The calls that ack *groups*, each of one lease."""
+        quotas = self._inbox.quotas
+        tell = quotas.charge if quotas is not None else _id
+        asked: list[tuple[Lease, Call]] = []
+        for group in groups:
+            lease, ids = group[0].lease, [tell(reservation) for reservation in group]
+            keys = self._keys.partition(lease.partition)
+            calls = ack_calls(keys, lease, ids, charged=quotas is not None)
+            asked += ((lease, call) for call in calls)
+        return asked
+
+    async def _send(self, asked: list[tuple[Lease, Call]]) -> set[tuple[int, int]]:
+        """Send acks; return the partitions and tokens whose leases are lost.
+
+        What was refused under a lease that had ended, and came back, is sent again.
+        """
+        lost: set[tuple[int, int]] = set()
+        while asked:
+            replies = await self._outage_retry.retry([call for _, call in asked])
+            refused = []
+            for (lease, call), reply in zip(asked, replies, strict=True):
+                try:
+                    self.acked += acked(reply, lease)
+                except LeaseLost:
+                    refused.append((lease, call))
+            kept = await self._leases.renew_refused(lease for lease, _ in refused)
+            asked = []
+            for lease, call in refused:
+                if (lease.partition, lease.token) in kept:
+                    asked.append((lease, call))
+                elif (lease.partition, lease.token) not in lost:
+                    lost.add((lease.partition, lease.token))
+                    self._inbox.lose(lease)
+        return lost
 
 
 def _id(reservation: Reservation) -> int:

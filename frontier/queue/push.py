@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from frontier.seen.config import SeenConfig
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
-NO_LIMIT = 1 << 62
-"""Room of a tier that this push does not fill."""
-
 TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
 on; always, and nothing is remembered; if it is new, and only one process has its
@@ -162,19 +159,22 @@ def push_plan(
     texts: Sequence[str] = ()
     members: Sequence[str] = ()
     places: Sequence[int] = ()
-    room = [NO_LIMIT, NO_LIMIT]
     if tiers.has_set:
-        room[0] = space.room(total)
         places = made.buckets(space.numbers(marks, total))
         if tiers.set_bits != 64:
             members = [str(space.member(space.entry(mark))) for mark in marks]
-    if filters and not tiers.native:
-        room[1] = tiers.generation(layout.blooms - 1).capacity
     if tiers.has_set or tiers.has_bloom:
         texts = [str(mark) for mark in marks]
     lists, targets = made.lists(queues, priorities)
     known = (total, layout.blooms, layout.era)
-    head = (len(made.names), keys.born, turn or (), known, space.groups, room)
+    head = (
+        len(made.names),
+        keys.born,
+        turn or (),
+        known,
+        space.groups,
+        tiers.room(layout),
+    )
     columns = ("".join(modes), texts, members, places, targets)
     packed = pack((*head, filters, lists, *columns, items if targets else ()))
     return Plan(QUEUE_PUSH, made.names, packed, urls)

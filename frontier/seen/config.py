@@ -26,6 +26,8 @@ MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
 else meanwhile."""
 
+NO_LIMIT = 1 << 62
+"""Room of a tier that no push fills."""
 MAX_BLOOMS = 32
 """Generations of a Bloom tier: each holds four times as many URLs as the one before."""
 
@@ -97,6 +99,15 @@ class SeenConfig:
             return [(0,)]
         numbers = range(layout.blooms if self.has_bloom else 0)
         return [(made.bits, made.hashes) for made in map(self.generation, numbers)]
+
+    def room(self, layout: SeenLayout) -> tuple[int, int]:
+        """How many URLs the set may have with *layout*, and its last generation."""
+        of_set = of_bloom = NO_LIMIT
+        if self.has_set:
+            of_set = self.space.room(layout.buckets or self.space.groups)
+        if self.has_bloom and layout.blooms and not self.native:
+            of_bloom = self.generation(layout.blooms - 1).capacity
+        return of_set, of_bloom
 
     def is_full(self, layout: SeenLayout, adding: int) -> bool:
         """Whether the last Bloom generation has no room for so many, or there is none.

@@ -170,31 +170,40 @@ def export(
         raise CannotCarry(name, NO_TIER)
     if tiers.native and not tiers.has_set:
         raise CannotCarry(name, NATIVE)
-    space = tiers.space
     header = Header(
         fingerprinter,
         name,
         crawl.spider,
         crawl.shape,
-        space.bits,
-        space.groups,
+        tiers.space.bits,
+        tiers.space.groups,
         rules=label_of(crawl.config.canon_rules),
     )
     with SeenFileWriter(path, header, mode_of_environment()) as file:
         for partition in range(crawl.config.partitions):
-            keys = crawl.keys.partition(partition)
-            layout = layout_of(store.call(layout_call(keys)))
-            if layout.blooms and (layout.era or not tiers.has_set):
-                if tiers.native:
-                    raise CannotCarry(name, NATIVE)
-                _export_filters(store, keys, tiers, partition, layout, file)
-            if tiers.has_set:
-                for found in entries(store, keys, space):
-                    file.add(partition, found)
-            if layout_of(store.call(layout_call(keys))).era != layout.era:
-                raise CannotCarry(name, GAVE_UP)
+            _export_partition(store, crawl, tiers, partition, file)
             progress(partition + 1)
     return file.urls
+
+
+def _export_partition(
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    tiers: SeenConfig,
+    partition: int,
+    file: SeenFileWriter,
+) -> None:
+    keys, name = crawl.keys.partition(partition), crawl.keys.crawl_id
+    layout = layout_of(store.call(layout_call(keys)))
+    if layout.blooms and (layout.era or not tiers.has_set):
+        if tiers.native:
+            raise CannotCarry(name, NATIVE)
+        _export_filters(store, keys, tiers, partition, layout, file)
+    if tiers.has_set:
+        for found in entries(store, keys, tiers.space):
+            file.add(partition, found)
+    if layout_of(store.call(layout_call(keys))).era != layout.era:
+        raise CannotCarry(name, GAVE_UP)
 
 
 def _export_filters(
