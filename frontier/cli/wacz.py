@@ -14,6 +14,13 @@ from frontier.files import mode_of_environment
 
 app = typer.Typer(help="WACZ files.", no_args_is_help=True)
 
+UNRESOLVED = "unresolved revisit"
+"""What complaints of revisits without an original begin with."""
+ELSEWHERE = (
+    "{} of {} faults are revisits whose originals are not in it, nor in a WACZ that it "
+    "requires; make it again, with --against for those of the earlier crawls"
+)
+
 Against = Annotated[
     list[Path] | None,
     typer.Option(
@@ -119,6 +126,9 @@ def check(
     else:
         for name, complaints in found.items():
             show([Text(f"{name}: {printable(text)}") for text in complaints])
+            unresolved = sum(text.startswith(UNRESOLVED) for text in complaints)
+            if unresolved:
+                show([Text(f"{name}: {ELSEWHERE.format(unresolved, len(complaints))}")])
             if not complaints:
                 show([Text(f"{name}: sound")])
     if any(found.values()):

@@ -240,7 +240,7 @@ class Acks:
                     asked.append((lease, call))
                 elif (lease.partition, lease.token) not in lost:
                     lost.add((lease.partition, lease.token))
-                    self._inbox.lose(lease)
+                    self._inbox.lose_all([lease])
         return lost
 
 

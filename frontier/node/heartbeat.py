@@ -59,8 +59,6 @@ AROUND_A_FAILOVER = (
     "machine, or run frontier crawl rebuild --missing "
     "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep such links)"
 )
-NAMED = 5
-"""Partitions that one line of the log names."""
 
 
 class Deaths:
@@ -334,16 +332,7 @@ class Heartbeat:
 
     async def _renew(self) -> None:
         ready, lost = await self._leases.renew()
-        if lost:
-            started = sum(len(self._inbox.lose(lease)) for lease in lost)
-            logger.warning(
-                "the leases on %d partitions are lost (%s%s); %d requests that were "
-                "under way will be fetched again by their new holders",
-                len(lost),
-                ", ".join(str(lease.partition) for lease in lost[:NAMED]),
-                ", ..." if len(lost) > NAMED else "",
-                started,
-            )
+        self._inbox.lose_all(lost)
         unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
         if unknown:
             await self._inbox.load_queues(unknown)

@@ -61,6 +61,8 @@ MAX_SKIPPED = 1000
 """URLs over a quota that leave a queue in one call."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
+NAMED = 5
+"""Partitions that one line of the log names."""
 
 
 class Inbox:
@@ -223,6 +225,20 @@ class Inbox:
                 self.forget(reservation)
         return [r for r in lost if id(r) not in waiting]
 
+    def lose_all(self, leases: Sequence[Lease]) -> None:
+        """Forget what is reserved under *leases*, which have ended, and say so."""
+        if not leases:
+            return
+        started = sum(len(self.lose(lease)) for lease in leases)
+        logger.warning(
+            "the leases on %d partitions are lost (%s%s); %d requests that were "
+            "under way will be fetched again by their new holders",
+            len(leases),
+            ", ".join(str(lease.partition) for lease in leases[:NAMED]),
+            ", ..." if len(leases) > NAMED else "",
+            started,
+        )
+
     async def give_back(self, partitions: Iterable[int]) -> None:
         """Requeue what is reserved in *partitions* and was not handed out."""
         chosen = set(partitions)
@@ -281,7 +297,7 @@ class Inbox:
         for lease, queue, left, count in skipped:
             if left < 0:
                 if not await self._leases.renew_refused([lease]):
-                    self.lose(lease)
+                    self.lose_all([lease])
                 continue
             if (not left or not count) and (
                 lease.partition,
@@ -404,9 +420,7 @@ class Inbox:
             self._ask_for_blocks(partition, queues, made, left)
         if refused:
             kept = await self._leases.renew_refused(refused)
-            for lease in refused:
-                if (lease.partition, lease.token) not in kept:
-                    self.lose(lease)
+            self.lose_all([r for r in refused if (r.partition, r.token) not in kept])
         if found:
             self._on_ready()
         return found
@@ -496,7 +510,7 @@ class Inbox:
             if None not in replies:
                 return True
             if not await self._leases.renew_refused([lease]):
-                self.lose(lease)
+                self.lose_all([lease])
                 return False
 
     def _drop(self, reservation: Reservation) -> None:

@@ -347,7 +347,7 @@ class Spilling:
         if lease is not None and lease.token == error.token:
             place = (lease.partition, lease.token)
             if place not in await self._leases.renew_refused([lease]):
-                self._inbox.lose(lease)
+                self._inbox.lose_all([lease])
 
     def _warn(self, limit: float) -> None:
         if not self._warned:

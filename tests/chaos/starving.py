@@ -1,20 +1,26 @@
 """Whether the machine is too busy for a trial: who waits for a CPU.
 
 A node that gets none for as long as a lease loses it, as one that is frozen does,
-and what it had in flight is fetched again. The kernel tells how long a process was
+and what it had in flight is fetched again. The kernel tells how long a thread was
 ready to run and did not (``/proc/PID/schedstat``); where it does not, nobody starves.
+The nodes tell what they have lost.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections import deque
+from collections import Counter, deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from frontier.testing.oracle import RequestLog
+
+LOST = re.compile(r"; (\d+) requests that were under way will be fetched again by")
+"""What a node says that has lost leases."""
 SHARE = 0.5
 """Of the time: who waited for longer is starved."""
 
@@ -26,6 +32,37 @@ def waited(pid: int) -> float | None:
     except OSError:  # it has ended, or this is no Linux
         return None
     return int(text.split()[1]) / 1e9
+
+
+def own_threads() -> list[int]:
+    """The ids of this process's threads, to be looked at like processes.
+
+    The wires and the site are such: a lease is renewed through them.
+    """
+    tasks = Path("/proc/self/task")
+    return [int(path.name) for path in tasks.iterdir()] if tasks.is_dir() else []
+
+
+def refetched_for_lost_leases(
+    texts: Mapping[str, str], log: RequestLog, excused: Mapping[str, int]
+) -> Counter[str]:
+    """Fetches in *log* beyond *excused* that follow from leases that nodes have lost.
+
+    *texts* is what each has logged: as many fetches as it says, of what it had
+    fetched before.
+    """
+    left = {
+        name: sum(map(int, LOST.findall(text))) for name, text in sorted(texts.items())
+    }
+    found: Counter[str] = Counter()
+    for url, count in sorted(log.repeated().items()):
+        beyond = count - 1 - excused.get(url, 0)
+        whole = [e for e in log.entries if e.url == url and not e.aborted]
+        for entry in whole[:-1]:
+            if found[url] < beyond and left.get(entry.node or "", 0):
+                left[entry.node or ""] -= 1
+                found[url] += 1
+    return found
 
 
 class Starving:

@@ -1,11 +1,19 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.chaos.starving import Starving, waited
+from frontier.testing.oracle import Entry, RequestLog
+from tests.chaos.starving import (
+    Starving,
+    own_threads,
+    refetched_for_lost_leases,
+    waited,
+)
 
 
 def test_who_waits_for_half_of_a_window_starves_and_is_told_of_once():
@@ -36,3 +44,30 @@ def test_the_kernel_tells_who_waits():
         os.sched_setaffinity(0, mine)
 
     assert waited(child.pid) is None
+
+
+def test_the_wires_of_a_trial_are_looked_at():
+    """Threads of this process: what is renewed through them is late if they are."""
+    with ThreadPoolExecutor(1) as pool:
+        thread = pool.submit(threading.get_native_id).result()
+        there = own_threads()
+
+    assert {os.getpid(), thread} <= set(there) or waited(os.getpid()) is None
+
+
+def test_as_many_fetches_are_excused_as_nodes_say_that_they_have_lost():
+    def fetched(url, node, start):
+        return Entry(start, start + 0.1, "x", url, "GET", 200, 9, node, None)
+
+    log = RequestLog(
+        [fetched(url, "a", start) for start, url in enumerate("pqrs")]
+        + [fetched(url, "b", start) for start, url in enumerate("pqrs", 10)]
+    )
+    line = "the leases on 2 partitions are lost (1, 2); {} requests that were under way"
+    texts = {
+        "a": f"{line.format(2)} will be fetched again by their new holders",
+        "b": f"{line.format(9)} will be fetched again by their new holders",
+    }
+
+    assert refetched_for_lost_leases(texts, log, {"p": 1}) == {"q": 1, "r": 1}
+    assert not refetched_for_lost_leases({"a": "", "b": texts["b"]}, log, {})

@@ -30,7 +30,7 @@ from tests.chaos.plan import StoreKind
 from tests.chaos.records import Records, read_archive
 from tests.chaos.several import DurableCluster
 from tests.chaos.stage import LEASE, NO_ANSWER, PARTITIONS
-from tests.chaos.starving import Starving
+from tests.chaos.starving import Starving, own_threads, refetched_for_lost_leases
 from tests.chaos.store_faults import EXTRA_DELAY, StoreFaults
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Trial(StoreFaults):
     def _is_starved(self) -> bool:
         """Whether the machine has no time for a node or a server; excuses for it."""
         pids = [node.pid for node in self._nodes if node.runs and not node.frozen]
-        if not self._starving.look([*pids, *self._store.pids]):
+        if not self._starving.look([*pids, *self._store.pids, *own_threads()]):
             return False
         self._outcome.starved += 1
         now = time.time()
@@ -296,6 +296,10 @@ class Trial(StoreFaults):
         warcs = self._home / "warcs"
         log = RequestLog.read(self._requests)
         self._excuse_forgotten(log)
+        if self._outcome.starved:
+            texts = {node.name: node.text for node in self._nodes}
+            again = refetched_for_lost_leases(texts, log, self._in_flight)
+            self._in_flight.update(again)
         if isinstance(self._store, DurableCluster):
             self._outcome.slots_moved = self._store.moved
             longest = self._store.longest

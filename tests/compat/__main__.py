@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-WIDTH = 64
+WIDTH = 61
 
 
 def run(tests: Sequence[str], report: Path, mark: str, *, alone: bool) -> str:
@@ -36,6 +36,8 @@ def run(tests: Sequence[str], report: Path, mark: str, *, alone: bool) -> str:
 
     With *alone* one at a time, as rates and delays are counted by the clock.
     """
+    told = "one at a time" if alone else "two at a time"
+    print(f"running our tests, {told} ...", file=sys.stderr, flush=True)
     # pytest-twisted, which others' suites need, installs a reactor; else not ours.
     options = ["-q", "-m", mark, "--reactor", "asyncio"]
     if not alone:
@@ -92,7 +94,7 @@ def main() -> int:
                 return 1
             found |= outcomes(report)
     failing = 0
-    print(f"{'what':{WIDTH}}{'passed':>8}{'failed':>8}{'skipped':>8}")
+    print(f"{'point':7}{'what':{WIDTH}}{'passed':>8}{'failed':>8}{'skipped':>8}")
     for row in rows:
         counts: Counter[str] = Counter(
             outcome
@@ -102,10 +104,12 @@ def main() -> int:
         fails = counts["failed"] or not counts["passed"]
         failing += bool(fails)
         numbers = "".join(f"{counts[k]:>8}" for k in ("passed", "failed", "skipped"))
-        print(f"{row['name']:{WIDTH}}{numbers}{'   FAILS' if fails else ''}")
+        name = f"{row['point']:>5}  {row['name']:{WIDTH}}"
+        print(f"{name}{numbers}{'   FAILS' if fails else ''}")
     if failing:
         print(printed)
     print(flush=True)
+    print("running Scrapy's own test-suite ...", file=sys.stderr, flush=True)
     suite = scrapy_suite.main(["--short"] if options.short else [])
     passed = sum(outcome == "passed" for outcome in found.values())
     print(f"{passed} passed, {sum(o == 'failed' for o in found.values())} failed")

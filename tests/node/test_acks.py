@@ -86,7 +86,9 @@ async def test_an_archive_that_fails_keeps_everything_reserved(started):
     assert (await node.scan(0)).reserved == 1
 
 
-async def test_a_lost_lease_costs_no_other_partition_its_acks(started, db, crawl):
+async def test_a_lost_lease_costs_no_other_partition_its_acks(
+    started, db, crawl, caplog
+):
     node, taken = await started(0, 1, 2)
     db("HSET", crawl.partition(1).lease, "token", 1)  # a rival has it
     for reservation in taken:
@@ -97,6 +99,7 @@ async def test_a_lost_lease_costs_no_other_partition_its_acks(started, db, crawl
     assert sorted(node.leases.held) == [0, 2]
     assert (await node.scan(1)).reserved == 1
     assert not node.inbox.open
+    assert caplog.text.count("the leases on 1 partitions are lost (1); 1 requests") == 1
 
 
 async def test_a_lease_that_has_ended_and_comes_back_costs_no_ack(started, db, crawl):

@@ -226,6 +226,28 @@ def test_a_revisit_of_another_url_needs_it(tmp_path, write_warc):
     assert complaint.startswith("unresolved revisit in")
 
 
+def test_a_crawl_whose_originals_are_elsewhere_is_told_in_one_line(
+    tmp_path, write_warc
+):
+    first, second = tmp_path / "there" / "1.wacz", tmp_path / "2.wacz"
+    first.parent.mkdir()
+    pages = [b"<p>one</p>", b"<p>two</p>"]
+    directory = write_warc("c-1", pages)
+    create(first, warc_files([directory], crawl_id="c-1"))
+    write_warc("c-2", pages)
+    create(second, warc_files([directory], crawl_id="c-2"))
+
+    def run(*words):
+        return CliRunner().invoke(app, ["wacz", *map(str, words)])
+
+    lines = run("check", second).output.splitlines()
+    assert len(lines) == 3
+    assert lines[-1].startswith(f"{second}: 2 of 2 faults are revisits whose originals")
+    words = ["--crawl", "c-2", "--against", first, "--force"]
+    assert run("create", second, directory, *words).exit_code == ExitCode.OK
+    assert run("check", second, "--against", first).output == f"{second}: sound\n"
+
+
 def test_a_hundred_thousand_headers_and_a_bomb_take_bounded_memory():
     many = gzip.compress(b"WARC/1.1\r\n" + b"A: b\r\n" * 100_000 + b"\r\n")
     top = b"WARC/1.1\r\nContent-Length: 1\r\n\r\n"

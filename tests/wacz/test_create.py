@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -176,32 +175,45 @@ def test_two_files_of_one_name_are_refused(tmp_path, write_warc):
         warc_files([path, twin])
 
 
-def test_killed_at_random_points_and_made_again_it_is_the_same(tmp_path, write_warc):
+KILLED = """
+import os, signal, sys, threading
+from pathlib import Path
+from frontier.wacz.create import Options, create
+
+last, out, *warcs = sys.argv[1:]
+calls = 0
+
+
+def count(*call):
+    global calls
+    calls += 1
+    if calls == int(last):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+threading.setprofile(count)
+sys.setprofile(count)
+create(Path(out), list(map(Path, warcs)), Options(created=1.0, replace=True))
+sys.setprofile(None)
+print(calls)
+"""
+"""Makes a WACZ, and is killed at a call of a function, of whichever thread."""
+
+
+def test_killed_at_any_point_and_made_again_it_is_the_same(tmp_path, write_warc):
     bodies = [random.Random(n).randbytes(20_000) for n in range(200)]
     warcs = warc_files([write_warc("c-1", bodies)])
     whole, out = tmp_path / "whole.wacz", tmp_path / "out.wacz"
-    began = time.monotonic()
-    create(whole, warcs, Options(created=1.0))
-    took = time.monotonic() - began
-    code = (
-        "import sys; from pathlib import Path; from frontier.wacz.create import *;"
-        "print(flush=True); out, *warcs = map(Path, sys.argv[1:]);"
-        "create(out, warcs, Options(created=1.0, replace=True))"
-    )
-    killed = 0
+
+    def make(target, last):
+        words = [sys.executable, "-c", KILLED, last, target, *warcs]
+        words = list(map(str, words))
+        return warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    calls = int(make(whole, 0).stdout)
     for part in (0.1, 0.5, 0.9):
-        process = warm.Popen(
-            [sys.executable, "-c", code, out, *warcs],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        with process:
-            process.stdout.readline()
-            time.sleep(part * took)
-            process.send_signal(signal.SIGKILL)
-        killed += process.returncode == -signal.SIGKILL
+        assert make(out, int(part * calls)).returncode == -signal.SIGKILL
         assert not out.exists() or out.read_bytes() == whole.read_bytes()
-    assert killed
 
     create(out, warcs, Options(created=1.0, replace=True))
 
