@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queue.reserve import KEPT, ack_calls, acked, bury_call
 from frontier.store.client import Call
+from frontier.store.outage_retry import ASK_AGAIN
 from frontier.store.scripts import QUEUE_STARTED
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from frontier.store.outage_retry import OutageRetry
 
 
-PAUSE = 0.2
-"""Seconds before what was not answered is sent again."""
 MOST = 5000
 """Marks of one partition per call, and while its server does not answer."""
 
@@ -90,7 +89,7 @@ class DeliveryMarks:
                     self._put_back(*one)
             if self._unsent:
                 self._unsent = False
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(ASK_AGAIN)
 
     def _put_back(self, partition: int, ids: list[int], begun: bool) -> None:
         where = self._begun if begun else self._ended

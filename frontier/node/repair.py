@@ -31,10 +31,10 @@ from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
 from frontier.queue.priority import split_name
-from frontier.queue.push import push_call, pushed, unheld
+from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
+from frontier.seen.config import MAX_URLS, SeenLayout, seen_config
 from frontier.seen.planner import grow_call
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
@@ -375,13 +375,7 @@ class Repair:
         for first in range(0, len(found), MAX_URLS):
             batch = found[first : first + MAX_URLS]
             pushes = [push for _, push in batch]
-            done = None
-            while done is None:
-                reply = self._store.call(push_call(keys, self._tiers, layout, pushes))
-                try:
-                    done = pushed(reply, pushes)
-                except LayoutStale as stale:
-                    layout = stale.layout
+            done = push_to(self._store, keys, self._tiers, layout, pushes)
             layout = done.layout
             self.outcome.queued += done.verdicts.count("n") + done.verdicts.count("f")
             names = [name for name, _ in batch]

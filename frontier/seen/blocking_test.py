@@ -32,12 +32,13 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.queue.push import NEW, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.queue.push import NEW, TEST, Push, push_to
+from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import RegistryKeys
+from frontier.store.outage_retry import pauses
 from frontier.urls.seen_hash import partition_of, seen_hash
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ CALL_TIMEOUT = 5.0
 """Seconds that the store has for one answer, unless ``REDIS_PARAMS`` says."""
 PATIENCE = 60.0
 """Seconds for which a store that does not answer is asked again."""
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 2.0
 
 
 class BlockingSeenTest:
@@ -159,20 +158,20 @@ class BlockingSeenTest:
             return self._ask(fingerprint)
         except StoreUnavailable as error:
             logger.warning("%s; waiting for it", error)
-        began, delay = time.monotonic(), FIRST_DELAY
-        while True:
-            time.sleep(delay)
+        began = time.monotonic()
+        for pause in pauses():
+            time.sleep(pause)
             self._revive()
             try:
                 self._ask(fingerprint)
             except StoreUnavailable:
                 if time.monotonic() - began > self.outage_retry:
                     raise
-                delay = min(2 * delay, LONGEST_DELAY)
             else:
-                waited = time.monotonic() - began
-                logger.warning("the store answers again after %.1f s", waited)
-                return NEW
+                break
+        waited = time.monotonic() - began
+        logger.warning("the store answers again after %.1f s", waited)
+        return NEW
 
     def clear(self) -> None:
         """Forget everything that was seen, and the crawl with it.
@@ -207,16 +206,10 @@ class BlockingSeenTest:
         number = partition_of(fingerprint.hex(), self._config.partitions)
         keys = self._keys.partition(number)
         pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
-        while True:
-            layout = self._layouts.get(number, SeenLayout())
-            reply = store.call(push_call(keys, self._tiers, layout, pushes))
-            try:
-                done = pushed(reply, pushes)
-            except LayoutStale as stale:
-                self._layouts[number] = stale.layout
-                continue
-            self._layouts[number] = done.layout
-            return done.verdicts
+        layout = self._layouts.get(number, SeenLayout())
+        done = push_to(store, keys, self._tiers, layout, pushes)
+        self._layouts[number] = done.layout
+        return done.verdicts
 
     def _enter(self, store: BlockingStore) -> CrawlKeys:
         async def run(calls: Sequence[Call]) -> list[Any]:

@@ -35,8 +35,8 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.files import mode_of_environment
-from frontier.queue.push import NEW, TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.queue.push import NEW, TEST, Push, push_to
+from frontier.seen.config import MAX_URLS, SeenLayout
 from frontier.seen.export.file import (
     BITS,
     BLOCK_BYTES,
@@ -130,14 +130,8 @@ def add(
     They are at most as many as `frontier.seen.config.MAX_URLS`.
     """
     pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
-    while True:
-        call = push_call(keys, tiers, layout, pushes)
-        try:
-            done = pushed(store.call(call), pushes)
-        except LayoutStale as stale:
-            layout = stale.layout
-        else:
-            return done.layout, done.verdicts.count(NEW)
+    done = push_to(store, keys, tiers, layout, pushes)
+    return done.layout, done.verdicts.count(NEW)
 
 
 NO_TIER = "keeps nothing of what it saw in the store"
