@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+logger = logging.getLogger(__name__)
 
 _QUIET = re.compile(r"[ !#-\[\]-~]*+")
 """Text that JSON does not escape."""
@@ -57,7 +59,14 @@ class Fingerprints:
             return self._ask(request)
         try:
             url = self._rules.apply(request.url)
-        except InvalidURL:
+        except InvalidURL as error:
+            if not self.refused:
+                logger.warning(
+                    "FRONTIER_CANON_RULES have no form for %s; it is told from others "
+                    "by Scrapy's fingerprint, and so are others like it, which are "
+                    "counted",
+                    error,
+                )
             self.refused += 1
             return self._ask(request)
         return _made(request.method, url, request.body.hex())

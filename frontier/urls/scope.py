@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     import tldextract
 
+_SLASH = re.compile("/")
 KINDS = ("host", "domain", "prefix", "all")
 
 
@@ -55,6 +57,7 @@ class Scope:
             )
         self._kind = kind
         self._members = {self._member(seed) for seed in seeds}
+        self._longest = max(map(len, self._members), default=0)
 
     def allows(self, url: str) -> bool:
         """Whether *url* is in scope; never, if it is not an http(s) URL."""
@@ -68,7 +71,9 @@ class Scope:
         if self._kind == "all":
             return True
         if self._kind == "prefix":
-            return any(_stripped(url).startswith(prefix) for prefix in self._members)
+            text = _stripped(url)
+            found = _SLASH.finditer(text, 0, self._longest)
+            return any(text[: slash.end()] in self._members for slash in found)
         return self._member(url) in self._members
 
     def _member(self, url: str) -> str:

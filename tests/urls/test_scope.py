@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from frontier.errors import ConfigurationError
@@ -89,3 +91,13 @@ def test_a_scope_that_does_not_exist_is_refused_with_those_that_do():
 )
 def test_the_registered_domain_of_a_host(host, domain):
     assert domain_of(host) == domain
+
+
+def test_many_prefixes_cost_a_url_no_more_than_few():
+    scope = Scope("prefix", (f"http://a.org/{n}/" for n in range(50_000)))
+    begin = time.process_time()
+    for n in range(1_000):
+        assert scope.allows(f"http://a.org/{n}/x")
+        assert not scope.allows(f"http://a.org/x{n}/")
+    assert not scope.allows("http://a.org" + "/" * 60_000)
+    assert time.process_time() - begin < 10

@@ -35,14 +35,12 @@ from typing import TYPE_CHECKING, Any
 import frontier.urls.canon.regex_rules as configured
 from frontier.errors import InvalidURL, RulesBroken
 from frontier.files import read_input
-from frontier.urls.canon.regex_rules import cautious, longest
+from frontier.urls.canon.regex_rules import MOST, MOST_STEPS, cautious, longest, steps
 from frontier.urls.canon.surt import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
-
-    Step = Callable[[str], str]
 
 MAX_BYTES = 1 << 20
 """Of a rule file."""
@@ -50,7 +48,9 @@ MAX_LINE = 4_000
 """Characters of a line: what is read for a key of many parts grows as their square."""
 MAX_RULES = 1_000
 LEAST_URL = 256
-"""Characters of a URL that each expression has to take in short time."""
+"""Characters of a URL that each expression, and all together, have to take in time."""
+SURT_STEPS = 64
+"""For each character of a URL whose SURT is made, to tell its site."""
 KINDS = ("strip", "regex", "transcode")
 _WHERE = ("site", "match")
 _KEYS = {*KINDS, *_WHERE, "from", "until", "replace", "source", "target"}
@@ -128,18 +128,79 @@ def kind_of(rule: Mapping[str, Any]) -> str:
     return next(kind for kind in KINDS if kind in rule)
 
 
-def step_of(rule: Mapping[str, Any]) -> Step:
-    """The function that *rule*, which `read` has checked, makes of URLs."""
-    act = _act(rule)
-    if "match" in rule:
-        pattern = re.compile(rule["match"])
-        return _short(
-            rule["match"], lambda url: act(url) if pattern.search(url) else url
-        )
-    if "site" in rule:
-        prefix = rule["site"]
-        return lambda url: act(url) if _surt(url).startswith(prefix) else url
-    return act
+class Rules:
+    """The function that rules, which `read` has checked, make of URLs.
+
+    What they may take for one URL, all together, is counted in steps before each
+    expression is tried: see `regex_rules.steps`. A rule of another site costs none.
+    """
+
+    def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
+        self._rules = [_Rule(rule) for rule in rules]
+
+    def __call__(self, url: str) -> str:
+        """What the rules make of *url*, each once, in their order.
+
+        Raises:
+            InvalidURL: They may take more than `MOST_STEPS` for it, or make more than
+                `MOST` characters of it.
+        """
+        left = float(MOST_STEPS)
+        read, surt = None, ""
+        for rule in self._rules:
+            if len(url) > MOST:
+                raise InvalidURL(url, f"rules make more than {MOST:,} characters of it")
+            if rule.site:
+                if read is not url:
+                    left -= SURT_STEPS * len(url)
+                    read, surt = url, _surt(url) if left >= 0 else ""
+                if left >= 0 and not surt.startswith(rule.site):
+                    continue
+            elif rule.match is not None:
+                left -= rule.steps_to_match(len(url))
+                if left >= 0 and not rule.match.search(url):
+                    continue
+            left -= rule.steps(len(url))
+            if left < 0:
+                raise InvalidURL(url, "the rules take too long for its length")
+            url = rule.act(url)
+        return url
+
+
+class _Rule:
+    """One rule, and how many steps it may take."""
+
+    def __init__(self, rule: Mapping[str, Any]) -> None:
+        self.site: str = rule.get("site", "")
+        self.match = re.compile(rule["match"]) if "match" in rule else None
+        self._kind = kind_of(rule)
+        self._pattern: str = rule[self._kind]
+        self._copies = str(rule.get("replace", "")).count("$")
+        self._counted: dict[tuple[bool, int], float] = {}
+        compiled = re.compile(self._pattern)
+        if self._kind == "strip":
+            self.act = configured.strip(compiled)
+        elif self._kind == "regex":
+            self.act = configured.regex(compiled, rule["replace"])
+        else:
+            self.act = configured.transcode(compiled, rule["source"], rule["target"])
+
+    def steps(self, length: int) -> float:
+        """Of its own expression, for a URL of *length* characters."""
+        whole = self._kind == "regex"
+        return self._count(self._pattern, length, whole=whole) + self._copies * length
+
+    def steps_to_match(self, length: int) -> float:
+        """Of the expression that says whether it is for such a URL."""
+        return self._count(self.match.pattern, length) if self.match else 0.0
+
+    def _count(self, pattern: str, length: int, *, whole: bool = False) -> float:
+        # Counted for lengths that are an eighth apart: there are few of these.
+        grain = 1 << max(length.bit_length() - 4, 0)
+        key = (pattern is self._pattern, -(-length // grain) * grain)
+        if key not in self._counted:
+            self._counted[key] = steps(pattern, key[1], whole=whole)
+        return self._counted[key]
 
 
 def _surt(url: str) -> str:
@@ -147,29 +208,6 @@ def _surt(url: str) -> str:
         return key_of(url)
     except InvalidURL:
         return ""
-
-
-def _act(rule: Mapping[str, Any]) -> Step:
-    if "strip" in rule:
-        return _short(rule["strip"], configured.strip(re.compile(rule["strip"])))
-    if "regex" in rule:
-        step = configured.regex(re.compile(rule["regex"]), rule["replace"])
-        return _short(rule["regex"], step, whole=True)
-    pattern = re.compile(rule["transcode"])
-    step = configured.transcode(pattern, rule["source"], rule["target"])
-    return _short(rule["transcode"], step)
-
-
-def _short(pattern: str, step: Step, *, whole: bool = False) -> Step:
-    """*step*, of URLs that *pattern* does not take too long for."""
-    most = longest(pattern, whole=whole)
-
-    def checked(url: str) -> str:
-        if len(url) > most:
-            raise InvalidURL(url, f"{pattern[:80]!r} takes too long for its length")
-        return step(url)
-
-    return checked
 
 
 class _Checker:
@@ -203,6 +241,7 @@ class _Checker:
         for later, rule in enumerate(rules):
             for earlier in range(later):
                 self._check_overlap(earlier, rules[earlier], later, rule)
+        self._check_together(rules)
 
     def _check_rule(self, number: int, rule: Mapping[str, Any]) -> None:
         at = number + 1
@@ -248,16 +287,33 @@ class _Checker:
             reason = f"takes too long for URLs of more than {most} characters"
             self._fail(at, key, f"has an expression that {reason}")
 
+    def _check_together(self, rules: list[Mapping[str, Any]]) -> None:
+        """Refuse rules that take too long for a URL of one site, all together."""
+        compiled = [_Rule(rule) for rule in rules]
+        costs = [r.steps_to_match(LEAST_URL) + r.steps(LEAST_URL) for r in compiled]
+        if sum(costs) <= MOST_STEPS:
+            return
+        for one in rules:
+            total = 0.0
+            for number, other in enumerate(rules):
+                is_for_it = one.get("site", "").startswith(other.get("site", ""))
+                if is_for_it and _are_valid_together(one, other):
+                    total += costs[number]
+                if total > MOST_STEPS:
+                    reason = (
+                        "and the rules before it take too long, all together, for URLs "
+                        f"of more than {LEAST_URL} characters: give rules a site, or "
+                        "bounds to what they repeat"
+                    )
+                    self._fail(number + 1, kind_of(other), reason)
+
     def _check_overlap(
         self, earlier: int, one: Mapping[str, Any], later: int, two: Mapping[str, Any]
     ) -> None:
         same = ("site", "match", *KINDS)
         if any(one.get(key) != two.get(key) for key in same):
             return
-        first, last = dt.date.min, dt.date.max
-        if max(one.get("from", first), two.get("from", first)) < min(
-            one.get("until", last), two.get("until", last)
-        ):
+        if _are_valid_together(one, two):
             line = self._starts[earlier] if earlier < len(self._starts) else 0
             self._fail(later + 1, "from", f"overlaps with the rule of line {line}")
 
@@ -270,6 +326,15 @@ class _Checker:
                 begin = number
                 break
         raise RulesBroken(self._path, begin, reason)
+
+
+def _are_valid_together(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
+    """Whether there is a day on which both are in effect."""
+    first, last = dt.date.min, dt.date.max
+    return bool(
+        max(one.get("from", first), two.get("from", first))
+        < min(one.get("until", last), two.get("until", last))
+    )
 
 
 def _is_charset(name: str) -> bool:

@@ -113,7 +113,8 @@ class RuleSet:
     _functions: list[Step] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._functions.extend(map(files.step_of, self.rules))
+        if self.rules:
+            self._functions.append(files.Rules(self.rules))
         steps = list(self.steps)
         while steps:
             for many, function in _AT_ONCE.items():
@@ -137,7 +138,7 @@ class RuleSet:
     def one_by_one(self) -> list[tuple[str, Step]]:
         """What `apply` does, with a name for each: rules of a file, then steps."""
         rules = [
-            (f"rule {number}, {files.kind_of(rule)}", files.step_of(rule))
+            (f"rule {number}, {files.kind_of(rule)}", files.Rules([rule]))
             for number, rule in enumerate(self.rules, 1)
         ]
         return rules + [(name, STEPS[name]) for name in self.steps]

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from frontier.errors import RulesBroken
+from frontier.errors import InvalidURL, RulesBroken
 from frontier.urls.canon import apply
-from frontier.urls.canon.regex_rules import cautious
-from frontier.urls.canon.rule_files import read, valid_on
+from frontier.urls.canon.regex_rules import MOST, cautious, steps
+from frontier.urls.canon.rule_files import MAX_RULES, Rules, read, valid_on
 from frontier.urls.canon.rulesets import label_of, named
 
 WHOLE = r"""
@@ -162,4 +162,82 @@ def test_expressions_that_end_are_taken_and_do_end(pattern):
     assert cautious(pattern) is None
     begin = time.process_time()
     re.search(pattern, "a" * 2_000 + "!")
+    assert time.process_time() - begin < 5
+
+
+HEAD = 'name = "many"\nbase = "scrapy"\n'
+
+
+def many(count, site=""):
+    """A file of slow rules, of the same *site* or each of its own."""
+    rule = "[[rule]]\n{}strip = 'x*y({})?'\n"
+    return HEAD + "".join(rule.format(site.format(n), n) for n in range(count))
+
+
+def test_rules_that_take_too_long_together_are_refused_with_the_line(written):
+    assert named(written(many(1)))  # by itself it is taken
+    text = many(MAX_RULES)
+    error = broken(written(text))
+
+    assert "take too long, all together" in str(error)
+    number = int(text.splitlines()[error.line - 1].partition("y(")[2].partition(")")[0])
+    assert 0 < number < MAX_RULES - 1
+    assert named(written(many(number)))
+
+
+def test_rules_of_other_sites_cost_nothing(written):
+    path = written(many(MAX_RULES, "site = 'example,a{})'\n"))
+    here = "http://a7.example/" + "x" * 200
+
+    assert apply(here, rules=path) == here
+    assert apply(f"{here}y", rules=path) == "http://a7.example/"
+
+
+def test_a_url_for_which_the_rules_take_too_long_is_refused_before_they_are_tried():
+    slow = {"strip": "x*x*y"}
+    url = "http://a.example/" + "x" * 200
+    begin = time.process_time()
+    assert Rules([slow])(url) == url
+    with pytest.raises(InvalidURL, match="too long for its length"):
+        Rules([slow] * MAX_RULES)(url)
+    assert Rules([slow] * 3)(url + "y") == "http://a.example/"
+    assert time.process_time() - begin < 30
+
+
+def test_rules_may_not_make_a_url_longer_and_longer():
+    doubles = {"regex": "(.*)", "replace": "$1$1"}
+
+    with pytest.raises(InvalidURL, match=f"more than {MOST:,} characters"):
+        Rules([doubles] * 30)("http://a.example/")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"a*+b", "a"),
+        (r"(?:a?){12}b", "a"),
+        (r"(?:a|aa){6}b", "a"),
+        (r"(?m)^a*b", "a"),
+        (r"(?m)^\s*b", "\n"),
+        (r"(a*)(?:\1)b", "a"),
+        (r"a*?a*?b", "a"),
+        (r"(?=a*b)", "a"),
+        (r"aba*b", "ab"),
+    ],
+)
+def test_steps_are_no_fewer_than_what_python_takes(pattern, text):
+    """In the time that a step of the slowest kind takes, on a slow machine."""
+    compiled, size = re.compile(pattern), 400
+    url = text * (size // len(text))
+    begin = time.process_time()
+    compiled.search(url)
+    assert time.process_time() - begin < 0.05 + 100e-9 * steps(pattern, len(url))
+
+
+def test_an_escape_of_many_groups_takes_time_in_proportion():
+    rule = {"transcode": "(a)", "source": "UTF-8", "target": "UTF-8"}
+    url = "a" * 20_000
+    begin = time.process_time()
+
+    assert Rules([rule])(url) == url
     assert time.process_time() - begin < 5
