@@ -137,7 +137,8 @@ class Acks:
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
-        self._on_acked = on_acked
+        self.on_acked = [on_acked]
+        """Told of reservations that this node has done with."""
         self._on_ended = on_ended
         self._journal = journal
         self._completed: list[Reservation] = []
@@ -164,7 +165,7 @@ class Acks:
         self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
-        self._on_acked([reservation])
+        self._tell_acked([reservation])
 
     async def run(self) -> None:
         """Ack what is completed, until cancelled."""
@@ -202,7 +203,11 @@ class Acks:
         )
         for reservation in completed:
             self._inbox.forget(reservation)
-        self._on_acked(completed)
+        self._tell_acked(completed)
+
+    def _tell_acked(self, done: list[Reservation]) -> None:
+        for tell in self.on_acked:
+            tell(done)
 
     def _calls(
         self, groups: Iterable[Sequence[Reservation]]

@@ -14,11 +14,6 @@ What always holds:
 4.  A URL's partition is that of its fingerprint, so equal fingerprints meet
     whatever their URLs are. A crawl that queues by host has other partitions;
     neither joins a crawl of the other.
-
-The recent tier: what this node has handed to the store lately.
-
-It says "seen" only for what was put into it, and forgets the least recently
-used half when it is full.
 """
 
 from __future__ import annotations
@@ -42,47 +37,10 @@ from frontier.store.outage_retry import pauses
 from frontier.urls.seen_hash import partition_of, seen_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys, PartitionKeys
-
-
-class Recent:
-    """An approximate LRU of two generations: a look-up is one or two of a set."""
-
-    def __init__(self, size: int) -> None:
-        self._half = max(1, size // 2)
-        self._young: set[Hashable] = set()
-        self._old: set[Hashable] = set()
-
-    def add(self, key: Hashable) -> bool:
-        """Note *key*; return whether it was there."""
-        if key in self._young:
-            return True
-        known = key in self._old
-        self._young.add(key)
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
-        return known
-
-    def discard(self, key: Hashable) -> None:
-        """Forget *key*, if it is there."""
-        self._young.discard(key)
-        self._old.discard(key)
-
-    def __contains__(self, key: Hashable) -> bool:
-        """Whether *key* is there; if so it is used."""
-        if key in self._young:
-            return True
-        if key not in self._old:
-            return False
-        self.add(key)
-        return True
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
 
 logger = logging.getLogger(__name__)
 
