@@ -1,5 +1,9 @@
 """Acks: what is done leaves the store, after everything that it produced.
 
+`DeliveryMarks` say which reservations were started, so that only these count as
+delivered. A node that is killed leaves what waited in its inbox reserved, too: that
+has not been tried, and comes no nearer to the dead letters for it.
+
 What always holds:
 
 1.  A reservation is acked after the links that it produced are in the store
@@ -7,18 +11,11 @@ What always holds:
     before that leaves the URL to be fetched again, one that dies after it
     leaves nothing to do.
 2.  A reservation whose lease is lost is not acked; its new holder has it.
-
-Which reservations were started, so that only these count as delivered.
-
-A node that is killed leaves what waited in its inbox reserved, too. That has
-not been tried, and comes no nearer to the dead letter for it.
-
-What always holds:
-
-1.  A mark never stands for another reservation: an id is used once.
-2.  Nothing waits for a mark. It is sent as soon as the request is started, with
-    those of others, and has arrived long before a page could do any harm.
-3.  Whoever takes a partition over removes the marks, after what they are about.
+3.  A delivery mark never stands for another reservation: an id is used once.
+4.  Nothing waits for a delivery mark. It is sent as soon as the request is started,
+    with those of others, and has arrived long before a page could do any harm.
+5.  Whoever takes a partition over removes the delivery marks, after what they are
+    about.
 """
 
 from __future__ import annotations

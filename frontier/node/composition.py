@@ -1,16 +1,12 @@
-"""The parts of a node, and which of them knows which other.
+"""The parts of a node, which of them knows which other, and the server it is on.
 
 What always holds:
 
 1.  A part is handed those that it needs when it is built, so the order in which
     they are built here is the order in which they may know each other.
 2.  Nothing runs before one of `Composition.loops` does.
-
-The server of a node: the one that its settings name, or the embedded one.
-
-What always holds:
-
-1.  An embedded server that a node has joined is left exactly once.
+3.  The server is the one that the settings name, or the embedded one. An embedded
+    server that a node has joined is left exactly once.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ What always holds:
 1.  Nothing is sent to a server that took another's place, or was started again,
     before it was compared with what this node knows: no ack counts on a push
     that is forgotten.
-2.  If something is missing, what this node had under way is given up, under the
+2.  If something is missing, what this node had under way is dropped, under the
     old token: it is fetched again, and leads again to what was forgotten. The
     new leases have higher tokens, so that ids that are given twice are apart.
 3.  What is forgotten is found by marks of this process alone: the number of its last

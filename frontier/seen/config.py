@@ -4,9 +4,9 @@ What always holds:
 
 1.  The keys of a push follow from the `SeenLayout` of the partition's seen-set, and
     from the crawl's `SeenConfig`, which never changes. So any node can compute them.
-2.  A layout only grows, but for an era that is given up. A script does nothing if the
-    layout that its keys were computed from is not the current one, and returns that:
-    `LayoutStale`.
+2.  A layout only grows, but for a set that is dropped, with its era. A script does
+    nothing if the layout that its keys were computed from is not the current one, and
+    returns that: `LayoutStale`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SeenLayout:
     last: int = 0
     """URLs in the last of them."""
     era: int = 0
-    """How many sets were given up before this one."""
+    """How many sets were dropped before this one."""
 
 
 class LayoutStale(StoreError):

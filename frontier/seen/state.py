@@ -1,7 +1,4 @@
-"""How full the shared tiers of a crawl are, and what that costs. No I/O.
-
-The error of a Bloom tier over the URLs of a crawl, as a picture.
-"""
+"""How full the shared tiers of a crawl are, and what that costs; as a picture, too."""
 
 from __future__ import annotations
 
@@ -82,11 +79,11 @@ class PartitionState:
 
     layout: SeenLayout
     lost_from: int | None
-    """URLs in Bloom when the first set was given up; ``None`` if none was."""
+    """URLs in Bloom when the first set was dropped; ``None`` if none was."""
     given_up: int
-    """URLs of sets that were given up."""
+    """URLs of sets that were dropped."""
     old: tuple[int, int] | None
-    """Era and buckets of a set that was given up and is being deleted."""
+    """Era and buckets of a set that was dropped and is being deleted."""
     set_bytes: int
 
 

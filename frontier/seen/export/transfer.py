@@ -2,22 +2,16 @@
 
 What always holds:
 
-1.  A set is carried over entry by entry, into any crawl that can take its
-    entries. Bloom filters, where there is no set or one was given up, are
+1.  A set is carried over entry by entry, into any crawl that can take its entries.
+    Bloom filters, where there is no set or one was dropped for lack of memory, are
     carried over as they are, and only into a crawl made for them.
-2.  An import that broke off can be made again.
-
-Reading a crawl's set as a row of sorted entries, and adding such a row.
-
-What always holds:
-
-1.  Reading goes through the range of entries from below, and where it stands
-    is an entry, not a bucket: when the set grows, it goes on from there. What
-    was in the set when it began is read, exactly once.
-2.  Adding splits the buckets that all will need before it adds the first.
-    Sorted entries would else fill one bucket far over the server's limit.
-3.  Adding again what is there changes nothing, so that an import which broke
-    off can be made again.
+2.  A set is read by its range of entries, from below, and where reading stands is an
+    entry, not a bucket: when the set grows, it goes on from there. What was in the set
+    when it began is read, exactly once.
+3.  Adding splits the buckets that all will need before it adds the first. Sorted
+    entries would else fill one bucket far over the server's limit.
+4.  Adding again what is there changes nothing: an import that broke off can be made
+    again.
 """
 
 from __future__ import annotations
