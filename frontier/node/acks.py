@@ -135,7 +135,7 @@ class Acks:
         self._outbox = outbox
         self._archived = archived
         self.on_acked = [on_acked]
-        """Told of reservations that this node has done with."""
+        """Called with the reservations that this node has done with."""
         self._on_ended = on_ended
         self._journal = journal
         self._completed: list[Reservation] = []

@@ -6,7 +6,7 @@ What always holds:
     its URLs; the keys of the old set are deleted later, and whoever comes next
     goes on with that if this node dies.
 2.  One node looks, the one that holds partition 0. If two think they do, the
-    script lets one of them give up a set.
+    script lets one of them drop a set.
 3.  The largest sets go first, until a tenth of the limit is free.
 """
 
