@@ -24,7 +24,7 @@ from frontier.wacz import layout
 from frontier.wacz.create import Options as Wacz
 from frontier.wacz.create import create
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,7 +67,7 @@ def _warcs(directory: Path, count: int) -> list[Path]:
     """Four files with as many captures each, and their indexes."""
     rng = random.Random(1)
     words = [f"{rng.randrange(36**5):x}" for _ in range(4_000)]
-    writer = WarcWriter(directory, "bench", "node", 10**12, {}, time.time)
+    writer = WarcWriter(WarcConfig(directory, "bench", "node", 10**12), time.time)
     for number in range(count):
         url = f"http://host.example/{number}"
         kind = rng.random()

@@ -25,7 +25,7 @@ from warcio.warcwriter import WARCWriter
 
 from benchmarks.harness import Figures, Report, alternate, environment
 from frontier.model import Exchange
-from frontier.warc.file_rotation import COMPRESSION_LEVEL, WarcWriter
+from frontier.warc.file_rotation import COMPRESSION_LEVEL, WarcConfig, WarcWriter
 from frontier.warc.records import capture
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def _write_warc(
     exchanges: list[Exchange], directory: Path, *, block_digest: bool
 ) -> None:
     writer = WarcWriter(
-        directory, "bench", "node", 10**12, {}, time.time, block_digest=block_digest
+        WarcConfig(directory, "bench", "node", 10**12, block_digest=block_digest),
+        time.time,
     )
     for exchange in exchanges:
         digest = hashlib.sha256(exchange.response_body).hexdigest()

@@ -48,7 +48,7 @@ GUARDED = {
     "ada_url": {"urls.canon"},
     "surt": set(),  # AGPL
     "warcio": set(),
-    "fastwarc": {"warc"},
+    "fastwarc": set(),  # `frontier.warc.reader` reads
     "lxml": {"urls.links"},
     "fsspec": {"warc"},
     "urllib3": {"dedupe"},

@@ -236,7 +236,7 @@ def import_sources(
     What is in the index already is skipped; an import that was interrupted goes
     on where it was. Without a TARGET, with what is queued.
     """
-    from frontier.collection.import_ import Import
+    from frontier.collection.import_ import Import, ImportConfig
     from frontier.collection.sources import Comparison, of_crawls
     from frontier.store.keys import collection_keys
     from frontier.urls.canon.rulesets import label_of
@@ -249,9 +249,7 @@ def import_sources(
         run = Import(
             store,
             keys,
-            compat=bool(compat),
-            verify=verify,
-            digest=require_algorithm(digest),
+            ImportConfig(bool(compat), verify, require_algorithm(digest)),
             rules=under,
             say=say,
             bar=bar,

@@ -11,11 +11,9 @@ What always holds:
     file is listed when it is done, as Browsertrix does.)
 4.  A source that cannot be used is named, left out of the index and of the
     queue, and the others are imported.
-
-The sources that wait to be imported, in the store.
-
-An entry is there from before its import begins until it is in the index, or was
-found to be broken. It only tells people, and the next import, what is left.
+5.  The queue has an entry for a source from before its import begins until it is
+    in the index, or was found to be broken. It only tells people, and the next
+    import, what is left.
 """
 
 from __future__ import annotations
@@ -152,22 +150,30 @@ class Imported:
         return not self.broken and not self.wrong_lines
 
 
+@dataclass(frozen=True, slots=True)
+class ImportConfig:
+    """How sources are read, and in which layout they are stored."""
+
+    compat: bool = False
+    """Whether the index stays as Browsertrix makes it, without what it lacks."""
+    verify: bool = True
+    """Whether the hash of a local file is compared with its manifest's."""
+    digest: str = ""
+    """The algorithm that digests of WARC files are to be of, computed if need be."""
+
+
 class Import:
     """An import into the collection *keys*; see the module.
 
-    With *verify* the hash of a local file is compared with its manifest's; *digest*
-    is the algorithm that digests of WARC files are to be of, computed if need be;
-    *rules* reports those that were made under others than crawls here have.
+    *rules* reports sources that were made under others than crawls here have.
     """
 
     def __init__(
         self,
         store: BlockingStore,
         keys: CollectionKeys,
+        config: ImportConfig | None = None,
         *,
-        compat: bool = False,
-        verify: bool = True,
-        digest: str = "",
         rules: Comparison | None = None,
         say: Callable[[str], None] = lambda _: None,
         bar: Bar = lambda _, __: nullcontext(lambda _: None),
@@ -175,9 +181,7 @@ class Import:
         self.done = Imported()
         self._store = store
         self._keys = keys
-        self._compat = compat
-        self._verify = verify
-        self._digest = digest
+        self._config = config or ImportConfig()
         self._rules = rules or Comparison()
         self._say = say
         self._bar = bar
@@ -209,8 +213,8 @@ class Import:
                 self.broken(error)
                 self._queue.remove(source.queued(), source.name)
         self._queue.tidy()
-        if removal or self._compat:
-            kept = {s.crawl_id for s in sources if s.listed or not self._compat}
+        if removal or self._config.compat:
+            kept = {s.crawl_id for s in sources if s.listed or not self._config.compat}
             self._count_removed(kept)
         self._set_progress(1)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -248,9 +252,9 @@ class Import:
             raise SourceBroken(source.url, reason)
         with opened(
             source,
-            verify=self._verify,
-            hashed=not self._compat,
-            digest=self._digest,
+            verify=self._config.verify,
+            hashed=not self._config.compat,
+            digest=self._config.digest,
             bar=self._bar,
         ) as found:
             lines = found.texts.verify()
@@ -274,7 +278,7 @@ class Import:
                 [
                     source.name,
                     json.dumps({"filename": source.name}, separators=(",", ":")),
-                    int(not self._compat),
+                    int(not self._config.compat),
                 ],
             )
         )
@@ -375,11 +379,11 @@ class Import:
             self.done.revisits += len(revisits)
 
     def _rev_name(self, capture: Capture) -> str:
-        return capture.given if self._compat else capture.digest
+        return capture.given if self._config.compat else capture.digest
 
     def _finish(self, source: Source, found: Opened) -> None:
         keys, crawl_id = self._keys, source.crawl_id
-        if self._compat:
+        if self._config.compat:
             entry, size = source.entry(), source.size or 0
         else:
             entry, size = source.entry(found.size, found.sha256), found.size or 0
@@ -400,7 +404,7 @@ class Import:
                     source.name,
                     crawl_id,
                     entry,
-                    int(not self._compat),
+                    int(not self._config.compat),
                     size,
                     source.queued(),
                 ],

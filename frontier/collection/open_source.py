@@ -443,7 +443,7 @@ def _texts(source: Source, file: IO[bytes], size: int, digest: str, bar: Bar) ->
     if source.kind is Kind.WARC:
         lines = tempfile.TemporaryFile(prefix="frontier-")  # noqa: SIM115
         try:
-            with bar(f"{source.name}, its bytes", 2 * size) as progress:
+            with bar(f"{source.name}, its bytes", size) as progress:
                 for line in cdx_lines(file, source.url, digest, progress):
                     lines.write(line)
         except BaseException:

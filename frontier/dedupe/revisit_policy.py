@@ -203,13 +203,13 @@ class Rules:
     canon: str = "heritrix"
     """The rules that tell which URLs are equivalent."""
 
-    def weigh(self, exchange: Exchange, policy: Callable[[Exchange], bool]) -> Item:
-        """What *exchange* is looked up by; nothing if *policy* says no."""
+    def weigh(self, exchange: Exchange) -> Item:
+        """What *exchange* is looked up by; nothing if the policy says no."""
         body = exchange.response_body
         if exchange.unmodified is not None:
             return Item(exchange, exchange.unmodified.digest, False, (), {})
         digest = digest_of(body, self.algorithm)
-        if exchange.made is not None or not (body and policy(exchange)):
+        if exchange.made is not None or not (body and self.policy(exchange)):
             return Item(exchange, digest, False, (), {})
         url = target_uri(exchange.url)
         keys = keys_of(self.match, url, digest, self.canon)

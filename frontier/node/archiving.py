@@ -25,11 +25,11 @@ from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.wacz.create import Options, create, warc_files
+from frontier.warc.batch import ArchiveConfig
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.content_coding import decoded
 from frontier.warc.crawl_log import CrawlLog, logs_of, repair_logs
 from frontier.warc.disk_space import Room
-from frontier.warc.file_rotation import WarcWriter, safe_name
+from frontier.warc.file_rotation import WarcConfig, WarcWriter, safe_name
 from frontier.warc.records import MAX_URL, is_too_long
 from frontier.warc.repair import repair
 from frontier.warc.selection import Selection
@@ -115,7 +115,7 @@ def rules_of(config: Config) -> Rules:
         min_binary_bytes=config.revisit_min_binary_bytes,
     )
     return Rules(
-        policy,
+        policy if config.revisit_enabled else _never,
         Match(config.revisit_match),
         config.digest,
         further,
@@ -258,17 +258,19 @@ class Archive:
             ) from error
         rules = named(config.canon_rules)
         writer = WarcWriter(
-            directory,
-            self._crawl_id,
-            config.node_id,
-            max_bytes=config.warc_max_bytes,
-            warcinfo_fields=warcinfo_fields(config, self._crawl_id, rules, settings),
+            WarcConfig(
+                directory,
+                self._crawl_id,
+                config.node_id,
+                max_bytes=config.warc_max_bytes,
+                max_seconds=config.warc_max_seconds,
+                warcinfo=warcinfo_fields(config, self._crawl_id, rules, settings),
+                rules=rules.as_json(),
+                block_digest=config.warc_block_digest,
+                metadata=config.warc_metadata,
+                mode=mode,
+            ),
             clock=time.time,
-            max_seconds=config.warc_max_seconds,
-            block_digest=config.warc_block_digest,
-            metadata=config.warc_metadata,
-            rules=rules.as_json(),
-            mode=mode,
         )
         self._follow_files(writer, listing)
         for path in logs:
@@ -308,29 +310,27 @@ class Archive:
         return ArchiveThread(
             writer,
             index,
-            self._crawl_id,
-            fsync=config.warc_fsync,
-            policy=None if config.revisit_enabled else _never,
-            prepare=decoded if config.warc_payload == "decoded" else None,
-            rules=rules_of(config),
-            history=remembered,
-            listing=listing,
-            servers=cdx_servers(config),
-            room=Room(
-                config.warc_dir, config.warc_min_free_bytes, config.warc_max_total_bytes
+            ArchiveConfig(
+                fsync=config.warc_fsync,
+                rules=rules_of(config),
+                decode=config.warc_payload == "decoded",
+                history=remembered,
+                servers=cdx_servers(config),
+                listing=listing,
+                room=Room(
+                    config.warc_dir,
+                    config.warc_min_free_bytes,
+                    config.warc_max_total_bytes,
+                ),
+                log=self._log(writer) if config.warc_log else None,
             ),
-            log=self._crawl_log() if config.warc_log else None,
         )
 
-    def _crawl_log(self) -> CrawlLog:
-        config = self._config
+    def _log(self, writer: WarcWriter) -> CrawlLog:
+        """The crawl log beside the files of *writer*."""
+        c = writer.config
         return CrawlLog(
-            config.warc_dir,
-            self._crawl_id,
-            config.node_id,
-            time.time,
-            self._writer.announce,
-            mode=mode_of(config.file_mode),
+            c.directory, c.crawl_id, c.node_id, time.time, writer.announce, mode=c.mode
         )
 
     def _commit_finished(self) -> None:

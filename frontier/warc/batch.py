@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from frontier.dedupe.url_history import History, LastCapture
     from frontier.model import Exchange, Outlinks
     from frontier.warc.cdxj_sidecar import Listing
+    from frontier.warc.crawl_log import CrawlLog
     from frontier.warc.disk_space import Room
     from frontier.warc.file_rotation import WarcWriter
 
@@ -132,12 +133,28 @@ class Counters:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveConfig:
+    """How exchanges are archived, and who takes part beside the files and the index."""
+
+    fsync: str = Fsync.BATCH
+    rules: Rules = field(default_factory=Rules)
+    """What becomes a revisit."""
+    decode: bool = False
+    """Whether bodies are stored without their Content-Encoding."""
+    history: History | None = None
+    """Gets what URLs answered."""
+    servers: CdxServers | None = None
+    """Are asked for what the index does not know."""
+    listing: Listing | None = None
+    room: Room | None = None
+    log: CrawlLog | None = None
+    """Gets a line of each attempt."""
+
+
 class BatchWriter:
     """Writes batches of exchanges with one `WarcWriter` and one `Index`.
 
-    *policy* overrides that of *rules*; a payload that is empty is never looked up.
-    *prepare* may change each exchange before. What URLs answered goes into
-    *history*, if there is one. *servers* are asked for what *index* does not know.
     Once *stopping* is set, nothing is waited for any more.
     """
 
@@ -145,37 +162,27 @@ class BatchWriter:
         self,
         writer: WarcWriter,
         index: Index,
-        crawl_id: str,
         stopping: threading.Event,
-        *,
-        fsync: str = Fsync.BATCH,
-        policy: Callable[[Exchange], bool] | None = None,
-        prepare: Callable[[Exchange], Exchange] | None = None,
-        rules: Rules | None = None,
-        history: History | None = None,
-        listing: Listing | None = None,
-        servers: CdxServers | None = None,
-        room: Room | None = None,
+        config: ArchiveConfig,
     ) -> None:
         self.counters = Counters()
-        if servers is not None:
-            self.counters.cdx = servers.asked
+        if config.servers is not None:
+            self.counters.cdx = config.servers.asked
         self.blocked = False
         """Whether an `OSError` is being waited out."""
         self.unindexed = 0
         """How many originals on disk the index never got."""
         self._writer = writer
         self._index = index
-        self._crawl_id = crawl_id
+        self._crawl_id = writer.config.crawl_id
         self._stopping = stopping
-        self._fsync = Fsync(fsync)
-        self._prepare = prepare
-        self._rules = rules or Rules()
-        self._policy = policy or self._rules.policy
-        self._history = history
-        self._listing = listing
-        self._servers = servers
-        self._room = room
+        self._fsync = Fsync(config.fsync)
+        self._decode = config.decode
+        self._rules = config.rules
+        self._history = config.history
+        self._listing = config.listing
+        self._servers = config.servers
+        self._room = config.room
         self._index_given_up = False
         self.is_silent: Callable[[], bool] = lambda: False
         """Whether the index is known not to answer, so that it is not asked."""
@@ -190,10 +197,10 @@ class BatchWriter:
         Raises:
             WriterStopped: The disk failed and *stopping* is set.
         """
-        exchanges = [decoded(x) if x.made is not None else x for x in exchanges]
-        if self._prepare is not None:
-            exchanges = [self._prepare(exchange) for exchange in exchanges]
-        items = [self._rules.weigh(exchange, self._policy) for exchange in exchanges]
+        items = [
+            self._rules.weigh(decoded(x) if self._decode or x.made is not None else x)
+            for x in exchanges
+        ]
         known = self._lookup(items)
         known |= self._ask_servers(items, known)
         stored = self._store(items, known)
@@ -292,7 +299,7 @@ class BatchWriter:
 
     def _disk_works_again(self) -> None:
         self.blocked = False
-        logger.info("WARC files in %s are written again", self._writer.directory)
+        logger.info("WARC files in %s are written again", self._writer.config.directory)
 
     def _claim(self, size: int) -> None:
         """Have room for *size* bytes; or close the file, so that it can be moved."""
@@ -461,7 +468,7 @@ class BatchWriter:
             )
 
     def _wait_for_disk(self, attempt: int, error: OSError) -> None:
-        directory = self._writer.directory
+        directory = self._writer.config.directory
         if attempt == 0:
             self.blocked = True
             logger.error(

@@ -26,7 +26,7 @@ import fcntl
 import logging
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from typing import TYPE_CHECKING
 
@@ -154,47 +154,43 @@ class WarcFile:
             raise FileExistsError(f"{self._final} exists")
 
 
+@dataclass(frozen=True, slots=True)
+class WarcConfig:
+    """Where the WARC files of one node go, and what is in them."""
+
+    directory: Path
+    crawl_id: str
+    node_id: str
+    max_bytes: int = 1_000_000_000
+    """A file that has them is closed."""
+    max_seconds: float = 0
+    """So long after its beginning a file is closed; 0 for never."""
+    warcinfo: Mapping[str, str] = field(default_factory=dict)
+    """What the first record of each file says of the crawl."""
+    rules: str = ""
+    """The rules of canonicalization, as JSON: a record of each file."""
+    block_digest: bool = True
+    metadata: bool = False
+    """Whether each exchange gets a record of how it was found."""
+    mode: int = FILE_MODE
+
+
 class WarcWriter:
     """Appends exchanges to a series of WARC files of one node.
 
-    Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.warc.gz`` and
-    closed once they have *max_bytes* or more, or were begun *max_seconds* ago if
-    that is not 0. With *metadata* each exchange gets a record of how it was found.
+    Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.warc.gz``.
     *clock* gives seconds since the Unix epoch, for names, ages and
     the dates of warcinfo records.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        crawl_id: str,
-        node_id: str,
-        max_bytes: int,
-        warcinfo_fields: Mapping[str, str],
-        clock: Callable[[], float],
-        max_seconds: float = 0,
-        *,
-        block_digest: bool = True,
-        metadata: bool = False,
-        rules: str = "",
-        mode: int = FILE_MODE,
-    ) -> None:
-        self._mode = mode
-        self._block_digest = block_digest
-        self._metadata = metadata
-        self._rules = rules
-        self.directory = directory
+    def __init__(self, config: WarcConfig, clock: Callable[[], float]) -> None:
+        self.config = config
         self.before_closing: list[Callable[[Path], None]] = []
         """Called with the ``.open`` path of each file whose last byte is on disk."""
         self.on_closed: list[Callable[[Path], None]] = []
         """Called with the path of each file after it was closed, in this thread."""
         self.tally = Tally()
-        self._crawl_id = crawl_id
-        self._node_id = node_id
-        self._max_bytes = max_bytes
-        self._max_seconds = max_seconds
         self._begun = 0.0
-        self._warcinfo_fields = dict(warcinfo_fields)
         self._clock = clock
         self._serial = 0
         self._file: WarcFile | None = None
@@ -220,21 +216,21 @@ class WarcWriter:
             exchange,
             digest_hex,
             self._warcinfo_id,
-            self._crawl_id,
+            self.config.crawl_id,
             original,
-            block_digest=self._block_digest,
+            block_digest=self.config.block_digest,
         )
         offset = file.size
         length = self._write(file, response)
         for each in request:
             self._write(file, each)
-        if self._metadata:
+        if self.config.metadata:
             about = records.metadata(
                 exchange,
                 response.record_id,
                 digest_hex,
                 self._warcinfo_id,
-                block_digest=self._block_digest,
+                block_digest=self.config.block_digest,
             )
             if about is not None:
                 self._write(file, about)
@@ -262,7 +258,7 @@ class WarcWriter:
             self.close()
         file = self._file or self._open()
         about = records.outlinks(
-            found, page, self._warcinfo_id, block_digest=self._block_digest
+            found, page, self._warcinfo_id, block_digest=self.config.block_digest
         )
         self._write(file, about)
 
@@ -302,14 +298,14 @@ class WarcWriter:
             file.publish(lambda path: tell(self.before_closing, path))
             self._file = None
             self._keep()
-            self.announce(self.directory / file.name)
+            self.announce(self.config.directory / file.name)
         self._keep()
 
     def seconds_left(self) -> float | None:
         """How long the file may stay open; ``None`` without a file or a limit."""
-        if self._file is None or not self._max_seconds:
+        if self._file is None or not self.config.max_seconds:
             return None
-        return max(0.0, self._begun + self._max_seconds - self._clock())
+        return max(0.0, self._begun + self.config.max_seconds - self._clock())
 
     def announce(self, path: Path) -> None:
         """Call `on_closed` for a file that was closed, here or by `repair`."""
@@ -326,20 +322,22 @@ class WarcWriter:
 
         A file with a warcinfo record alone, after a rollback, is never full.
         """
-        full = file.size >= self._max_bytes or self.seconds_left() == 0
+        full = file.size >= self.config.max_bytes or self.seconds_left() == 0
         return (full and file.size > self._warcinfo_end) or file.published
 
     def _open(self) -> WarcFile:
-        make_directory(self.directory, self._mode)
+        make_directory(self.config.directory, self.config.mode)
         file = self._create()
         try:
             moment = records.warc_date(self._clock())
-            info = records.warcinfo(file.name, moment, self._warcinfo_fields)
+            info = records.warcinfo(file.name, moment, self.config.warcinfo)
             self._write(file, info)
-            if self._rules:
-                self._write(file, records.rules(info.record_id, moment, self._rules))
+            if self.config.rules:
+                self._write(
+                    file, records.rules(info.record_id, moment, self.config.rules)
+                )
             file.sync()
-            sync_directory(self.directory)
+            sync_directory(self.config.directory)
         except BaseException:
             file.discard()
             raise
@@ -352,10 +350,12 @@ class WarcWriter:
 
     def _create(self) -> WarcFile:
         while True:
-            name = file_name(self._crawl_id, self._clock(), self._serial, self._node_id)
+            name = file_name(
+                self.config.crawl_id, self._clock(), self._serial, self.config.node_id
+            )
             self._serial += 1
             try:
-                return WarcFile(self.directory, name, self._mode)
+                return WarcFile(self.config.directory, name, self.config.mode)
             except FileExistsError:
                 continue  # the next serial is free, or the one after it
 

@@ -20,7 +20,8 @@ import functools
 import re
 import sys
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, BinaryIO, Protocol, cast
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from isal import isal_zlib
 
@@ -176,16 +177,21 @@ class Found:
 
 
 def records(
-    name: str, blocks: Iterable[bytes], only: frozenset[str] | None = None
+    name: str,
+    blocks: Iterable[bytes],
+    only: frozenset[str] | None = None,
+    check: Callable[[int, int], None] = lambda _, __: None,
 ) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes in order.
 
     With *only*, it ends where one of another kind begins, however large that is.
+    *check* is called with what came out of the file so far and what went in; what
+    it raises ends this.
 
     Raises:
         BadWarc: It is cut off, is not gzip, or has a record without headers.
     """
-    offset = size = 0
+    offset = size = inflated = 0
     inflate = isal_zlib.decompressobj(_GZIP)
     head = bytearray()
     total = 0
@@ -197,6 +203,8 @@ def records(
             except _ZlibError as error:
                 raise BadWarc(name, offset, f"not a gzip member ({error})") from None
             total += len(out)
+            inflated += len(out)
+            check(inflated, offset + size + len(data))
             full = len(out) == BLOCK and not inflate.eof  # more may be held back
             limit = REQUEST_LIMIT if _REQUEST.match(head or out) else HEAD_LIMIT
             if len(head) < limit:
@@ -235,25 +243,74 @@ def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Foun
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
     if len(top) + 4 + int(said) + 4 != total:
         reason = f"a record that says {said} bytes, and has {total - len(top) - 8}"
+        if block[int(said) + 4 :].startswith(b"WARC/"):
+            reason = "records share a gzip member (try warcio recompress OLD NEW)"
         raise BadWarc(name, offset, reason)
     return Found(offset, length, headers, block[: int(said)])
 
 
-def records_in(file: BinaryIO, name: str, offset: int = 0) -> Iterator[Found]:
+def records_in(
+    file: IO[bytes],
+    name: str,
+    offset: int = 0,
+    check: Callable[[int, int], None] = lambda _, __: None,
+) -> Iterator[Found]:
     """Yield the records of *file*, compressed or not, from *offset* on.
+
+    Between two of them *file* may be read elsewhere. For *check* see `records`.
 
     Raises:
         BadWarc: It is cut off, or is no WARC file; what is before that was given.
         OSError: It cannot be read.
     """
     file.seek(0)
-    walk = records if file.read(2) == GZIP else plain_records
-    file.seek(offset)
-    yield from walk(name, iter(lambda: file.read(BLOCK), b""))
+    if file.read(2) == GZIP:
+        yield from records(name, _blocks(file, offset), check=check)
+    else:
+        yield from plain_records(name, _blocks(file, offset))
+
+
+def _blocks(file: IO[bytes], at: int) -> Iterator[bytes]:
+    while True:
+        file.seek(at)
+        block = file.read(BLOCK)
+        if not block:
+            return
+        at += len(block)
+        yield block
+
+
+def block_of(file: IO[bytes], found: Found) -> Readable:
+    """All of the block of *found*, of which `Found.block` is the begin.
+
+    *file* has been read from its begin.
+    """
+    if int(found.headers.get("content-length")) == len(found.block):
+        return BytesIO(found.block)
+    return _WholeBlock(file, found)
+
+
+class _WholeBlock:
+    """A block that is read again, to its end."""
+
+    def __init__(self, file: IO[bytes], found: Found) -> None:
+        self._parts = whole_record(file, found.offset, found.length)
+        self._left = int(found.headers.get("content-length"))
+        head = b""
+        while _END not in head and (part := next(self._parts, b"")):
+            head += part
+        self._ahead = head.partition(_END)[2]
+
+    def read(self, size: int = -1) -> bytes:
+        self._ahead = self._ahead or next(self._parts, b"")
+        part = self._ahead[: self._left if size < 0 else min(size, self._left)]
+        self._ahead = self._ahead[len(part) :]
+        self._left -= len(part)
+        return part
 
 
 def whole_record(
-    file: BinaryIO, offset: int, length: int | None = None
+    file: IO[bytes], offset: int, length: int | None = None
 ) -> Generator[bytes, None, None]:
     """Yield the record at *offset*, headers first, without the file's compression.
 
@@ -299,56 +356,33 @@ _START = 64
 _BEGIN = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([a-z]+)\r\n")
 
 
-def whole_members(stream: IO[bytes] | FileIO, magic: bytes = _WHOLE) -> Iterator[int]:
-    """Yield the offset at which each whole record of *stream* ends.
+def members(stream: IO[bytes] | FileIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset at which each whole record of *stream* ends, and its kind.
 
-    It stops at the first byte that does not belong to a whole record, each of
-    which begins with *magic*.
+    It stops at the first byte that does not belong to a whole record.
     """
-    return (end for end, _, _ in members(stream, magic))
-
-
-def members(
-    stream: IO[bytes] | FileIO,
-    magic: bytes = _WHOLE,
-    check: Callable[[int, int], None] = lambda _, __: None,
-) -> Iterator[tuple[int, int, bytes]]:
-    """The same, with how many bytes each record inflates to, and its kind.
-
-    *check* is called with what came out of the whole file so far and what went in;
-    what it raises ends this.
-    """
-    end = inflated = 0
+    end = 0
     rest = b""
     while True:
-        member = _Member(magic)
-        before = (inflated, end)
-
-        def grown(text: int, size: int, before: tuple[int, int] = before) -> None:
-            check(before[0] + text, before[1] + size)
-
-        size, rest = member.consume(stream, rest, grown)
-        inflated += member.inflated
+        member = _Member()
+        size, rest = member.consume(stream, rest)
         if not member.whole:
             return
         end += size
-        yield end, member.inflated, member.kind
+        yield end, member.kind
 
 
 class _Member:
     """One gzip member, inflated block by block and thrown away."""
 
-    def __init__(self, magic: bytes) -> None:
+    def __init__(self) -> None:
         self._inflate = isal_zlib.decompressobj(_GZIP)
-        self._magic = magic
         self._start = b""
-        self.inflated = 0
-        """Bytes that came out of it."""
 
     @property
     def whole(self) -> bool:
         """Whether the member ended as it should, and is a WARC record."""
-        return self._inflate.eof and self._start.startswith(self._magic)
+        return self._inflate.eof and self._start.startswith(_WHOLE)
 
     @property
     def kind(self) -> bytes:
@@ -356,16 +390,8 @@ class _Member:
         found = _BEGIN.match(self._start)
         return found[1] if found else b""
 
-    def consume(
-        self,
-        stream: IO[bytes] | FileIO,
-        block: bytes,
-        grown: Callable[[int, int], None],
-    ) -> tuple[int, bytes]:
-        """Read the member; return its size and the bytes read beyond it.
-
-        *grown* is told again and again how much came out of how much.
-        """
+    def consume(self, stream: IO[bytes] | FileIO, block: bytes) -> tuple[int, bytes]:
+        """Read the member; return its size and the bytes read beyond it."""
         size = 0
         while not self._inflate.eof:
             block = block or stream.read(_BLOCK_SIZE) or b""
@@ -375,12 +401,10 @@ class _Member:
                 data = self._inflate.decompress(block, _BLOCK_SIZE)
             except _ZlibError:
                 break
-            self.inflated += len(data)
             self._start += data[: _START - len(self._start)]
             beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
             size += len(block) - len(beyond)
             block = beyond
-            grown(self.inflated, size)
         return size, block
 
 

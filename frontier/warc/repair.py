@@ -118,7 +118,7 @@ def _kept(file: FileIO) -> tuple[int, int]:
     """
     records = kept = before = 0
     kind = first = b""
-    for end, _, kind in members(file):
+    for end, kind in members(file):
         if kind in _EXCHANGED:
             first = first or kind
         records, before, kept = records + 1, kept, end

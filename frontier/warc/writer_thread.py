@@ -24,25 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged, WriterStopped
 from frontier.model import Attempt, Exchange, Outlinks
-from frontier.warc.batch import (
-    LONGEST_DELAY,
-    BatchWriter,
-    Counters,
-    Fsync,
-)
+from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter, Counters
 from frontier.warc.crawl_log import entry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.dedupe.cdx_lookup import CdxServers
     from frontier.dedupe.digest_index import Index
-    from frontier.dedupe.revisit_policy import Rules
-    from frontier.dedupe.url_history import History
     from frontier.model import Stored
-    from frontier.warc.cdxj_sidecar import Listing
-    from frontier.warc.crawl_log import CrawlLog
-    from frontier.warc.disk_space import Room
     from frontier.warc.file_rotation import WarcWriter
 
 logger = logging.getLogger(__name__)
@@ -76,51 +65,24 @@ class _Job:
 class ArchiveThread:
     """Writes exchanges to WARC files in a thread of its own, started at once.
 
-    *writer* and *index* belong to that thread from now on. *fsync* is
-    ``record``, ``batch`` or ``close`` (see `frontier.warc.batch`). Each attempt
-    gets its line in *log*, if there is one. The
-    thread does not keep the process alive: without `close`, what is pending is
-    lost, and the open file is left to `repair`.
+    *writer*, *index* and what *config* names belong to that thread from now on.
+    The thread does not keep the process alive: without `close`, what is pending
+    is lost, and the open file is left to `repair`.
     """
 
     def __init__(
-        self,
-        writer: WarcWriter,
-        index: Index,
-        crawl_id: str,
-        *,
-        fsync: str = Fsync.BATCH,
-        policy: Callable[[Exchange], bool] | None = None,
-        prepare: Callable[[Exchange], Exchange] | None = None,
-        rules: Rules | None = None,
-        history: History | None = None,
-        listing: Listing | None = None,
-        servers: CdxServers | None = None,
-        room: Room | None = None,
-        log: CrawlLog | None = None,
+        self, writer: WarcWriter, index: Index, config: ArchiveConfig | None = None
     ) -> None:
-        self._log = log
+        config = config or ArchiveConfig()
+        self._log = config.log
         self.pending = 0
         """Exchanges submitted and not yet durable."""
         self.pending_bytes = 0
         """Their size in memory."""
         self._stopping = threading.Event()
         self._writer = writer
-        self._servers = servers
-        self._batches = BatchWriter(
-            writer,
-            index,
-            crawl_id,
-            self._stopping,
-            fsync=fsync,
-            policy=policy,
-            prepare=prepare,
-            rules=rules,
-            history=history,
-            listing=listing,
-            servers=servers,
-            room=room,
-        )
+        self._servers = config.servers
+        self._batches = BatchWriter(writer, index, self._stopping, config)
         self._changed = threading.Condition()  # guards all that follows
         self._queue: deque[_Job] = deque()
         self._batch: list[_Job] = []
@@ -320,7 +282,7 @@ class ArchiveThread:
             self._failure = self._failure or error
             logger.error(  # noqa: TRY400 - the operator acts on the reason alone
                 "a WARC file in %s is left open, for the next start to repair: %s",
-                self._writer.directory,
+                self._writer.config.directory,
                 error,
             )
             self._writer.abandon()

@@ -62,6 +62,24 @@ START = (
 )
 
 
+def import_path() -> list[str]:
+    """Where the watchdog imports from: as this process, and so the same `frontier`.
+
+    Not from where that is first: beside an installed one there may be what would hide
+    a module of Python's own, as the `typing` of the package index does.
+    """
+    root = str(Path(__file__).parents[2])
+    found = [each or root for each in sys.path if each or _is_here(root)]
+    return list(dict.fromkeys([*found, root]))
+
+
+def _is_here(root: str) -> bool:
+    try:
+        return Path.cwd() == Path(root)
+    except FileNotFoundError:  # it was removed
+        return False
+
+
 class Watchdog:
     """Starts the watchdog of one node, and knows what it has renewed."""
 
@@ -173,10 +191,8 @@ class Watchdog:
                 self._child = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        root = str(Path(__file__).parents[2])
-        path = json.dumps([*dict.fromkeys([root, *filter(None, sys.path)])])
         child = subprocess.Popen(  # noqa: S603 (our own)
-            [sys.executable, "-ISc", START, path],
+            [sys.executable, "-ISc", START, json.dumps(import_path())],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

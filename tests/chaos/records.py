@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastwarc.warc import ArchiveIterator
 
 from frontier.warc.file_rotation import OPEN
-from frontier.warc.reader import whole_members
+from frontier.warc.reader import members
 from frontier.warc.repair import repair
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def read_archive(directory: Path) -> Records:
 
 def _read(path: Path, records: Records) -> None:
     with path.open("rb") as stream:
-        ends = list(whole_members(stream))
+        ends = [end for end, _ in members(stream)]
     size = path.stat().st_size
     if not ends or ends[-1] != size:
         whole = ends[-1] if ends else 0

@@ -7,7 +7,7 @@ import pytest
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.testing.oracle import RequestLog
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.chaos.oracle import Facts, Wrong, judge
 from tests.chaos.records import read_archive
 from tests.warc.samples import NOON, an_exchange
@@ -15,7 +15,7 @@ from tests.warc.samples import NOON, an_exchange
 
 def write(directory, *exchanges, node="node", close=True):
     """Write *exchanges* as responses; return the file."""
-    writer = WarcWriter(directory, "crawl", node, 10**9, {}, lambda: NOON)
+    writer = WarcWriter(WarcConfig(directory, "crawl", node), lambda: NOON)
     for exchange in exchanges:
         writer.append(exchange, sha256_hex(exchange.response_body))
     if close:
@@ -72,7 +72,7 @@ def test_a_closed_file_with_a_changed_byte_is_broken(warcs):
 def test_a_revisit_whose_original_is_in_no_file_dangles(warcs):
     away = Original("http://example.com/9", "2026-01-01T00:00:00.123Z", "crawl", 100)
     exchange = an_exchange(0)
-    writer = WarcWriter(warcs, "crawl", "node", 10**9, {}, lambda: NOON)
+    writer = WarcWriter(WarcConfig(warcs, "crawl", "node"), lambda: NOON)
     writer.append(exchange, sha256_hex(exchange.response_body), away)
     writer.close()
 

@@ -9,7 +9,7 @@ from frontier.cdx.declared_rules import declared_in
 from frontier.cli import main
 from frontier.urls.canon.rulesets import named
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
 URLS = (
@@ -32,7 +32,8 @@ def warc(tmp_path):
             fields = {"canonicalization": named(rules).statement}
             text = named(rules).as_json()
         writer = WarcWriter(
-            tmp_path, crawl, "node-1", 10**9, fields, lambda: 1.8e9, rules=text
+            WarcConfig(tmp_path, crawl, "node-1", warcinfo=fields, rules=text),
+            lambda: 1.8e9,
         )
         writer.on_closed.append(listing.write)
         for number, url in enumerate(urls):

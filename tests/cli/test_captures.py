@@ -15,7 +15,7 @@ from frontier.cli import main
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
@@ -48,7 +48,7 @@ def run(*words):
 def warcs(tmp_path):
     directory = tmp_path / "warcs"
     directory.mkdir()
-    writer = WarcWriter(directory, "c", "n", 10**9, {}, lambda: NOON, metadata=True)
+    writer = WarcWriter(WarcConfig(directory, "c", "n", metadata=True), lambda: NOON)
     gz = b"Content-Encoding: gzip\r\n"
     for number, changes in enumerate(
         [

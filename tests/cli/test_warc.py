@@ -11,9 +11,9 @@ from frontier.cli.output import ExitCode
 ROOT = Path(__file__).parents[2]
 WRITER = """
 import os, pathlib, signal, sys
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import NOON, an_exchange
-writer = WarcWriter(pathlib.Path(sys.argv[1]), "c", "n", 10**9, {}, lambda: NOON)
+writer = WarcWriter(WarcConfig(pathlib.Path(sys.argv[1]), "c", "n"), lambda: NOON)
 for number in range(3):
     writer.append(an_exchange(number), "0" * 64)
 writer.sync()

@@ -14,7 +14,7 @@ from unittest import mock
 import warm
 
 from frontier.cli import main
-from frontier.collection.import_ import Import
+from frontier.collection.import_ import Import, ImportConfig
 from frontier.collection.open_source import read_manifest
 from frontier.collection.sources import sources
 from frontier.dedupe.digest_index import decode
@@ -89,7 +89,7 @@ class Index:
 
     def put(self, *targets, crawl_id="", removal=True, root=None, **options):
         said = []
-        run = Import(self.store, self.keys, say=said.append, **options)
+        run = Import(self.store, self.keys, ImportConfig(**options), say=said.append)
         found = []
         for target in targets:
             found += sources(

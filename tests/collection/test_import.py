@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import shutil
 
 import pytest
@@ -12,7 +13,7 @@ from frontier.dedupe.digest import digest_of, sha256_hex
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import Original
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.collection.indexer import Indexer
 from tests.collection.samples import (
     digest,
@@ -356,7 +357,7 @@ def test_what_a_crawl_log_says_was_not_stored_is_no_original(
 @pytest.fixture
 def warc(tmp_path):
     """A WARC file with three originals and a revisit of the first."""
-    writer = WarcWriter(tmp_path, "old", "node", 10**9, {}, lambda: NOON)
+    writer = WarcWriter(WarcConfig(tmp_path, "old", "node"), lambda: NOON)
     for number in (1, 2, 3):
         exchange = an_exchange(url=f"http://a/{number}", body=b"%d" % number * 1000)
         stored = writer.append(exchange, sha256_hex(exchange.response_body))
@@ -396,8 +397,16 @@ def test_a_warc_file_that_is_cut_off_is_named(index, warc, cut):
 
     done = index.put(warc, crawl_id="old")
 
-    assert "cut off or damaged after byte" in done.broken[0]
+    assert re.search(r"the last record is cut off at byte \d", done.broken[0])
     assert set(index.everything()) == {"allcounts"}
+
+
+def test_records_that_share_a_gzip_member_are_refused(index, warc):
+    warc.write_bytes(gzip.compress(gzip.decompress(warc.read_bytes())))
+
+    done = index.put(warc, crawl_id="old")
+
+    assert "records share a gzip member (try warcio recompress" in done.broken[0]
 
 
 def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):

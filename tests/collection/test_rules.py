@@ -8,7 +8,7 @@ import pytest
 from frontier.store.keys import CrawlKeys
 from frontier.urls.canon.rulesets import label_of, named
 from frontier.wacz.canonicalization import MEMBER, members
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.collection.samples import line, make_wacz
 from tests.warc.samples import an_exchange
 
@@ -22,7 +22,8 @@ def sources(tmp_path):
         text = named(rules).as_json() if rules else ""
         name = rules or "foreign"
         writer = WarcWriter(
-            tmp_path, name, "node-1", 10**9, fields, lambda: 1.8e9, rules=text
+            WarcConfig(tmp_path, name, "node-1", warcinfo=fields, rules=text),
+            lambda: 1.8e9,
         )
         writer.append(an_exchange(0, name.encode()), f"{len(found):064x}", None)
         writer.close()

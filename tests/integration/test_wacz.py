@@ -28,7 +28,7 @@ from frontier.testing.site import Site
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests import foreign
 from tests.warc.samples import an_exchange
 
@@ -104,7 +104,7 @@ def crawled(tmp_path_factory, servers):
             server.delay = 0
             assert cluster.wait() == [0, 0], cluster.text_of("node-1")
         # It holds a payload that the second crawl needs, but of another URL.
-        writer = WarcWriter(directory / "x", "x-1", "n", 10**9, {}, lambda: 1.7e9)
+        writer = WarcWriter(WarcConfig(directory / "x", "x-1", "n"), lambda: 1.7e9)
         writer.append(an_exchange(7, about), sha256_hex(about))
         writer.close()
         create(waczs / "a.wacz", list((directory / "x").glob("*.warc.gz")))

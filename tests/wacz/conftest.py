@@ -4,7 +4,7 @@ import itertools
 import pytest
 
 from frontier.model import Original
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
 
@@ -18,7 +18,7 @@ def write_warc(tmp_path):
         directory = tmp_path / "warcs"
         directory.mkdir(exist_ok=True)
         writer = WarcWriter(
-            directory, crawl_id, node, 10**9, {}, lambda: float(next(moments))
+            WarcConfig(directory, crawl_id, node), lambda: float(next(moments))
         )
         for number, body in enumerate(bodies):
             digest = hashlib.sha256(body).hexdigest()

@@ -16,7 +16,7 @@ from frontier.errors import BadWarc
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
@@ -24,7 +24,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n%b\r\n"
 
 def a_warc(directory, *exchanges):
     directory.mkdir(exist_ok=True)
-    writer = WarcWriter(directory, "c", "n", 10**9, {}, lambda: 1_780_000_000.0)
+    writer = WarcWriter(WarcConfig(directory, "c", "n"), lambda: 1_780_000_000.0)
     for exchange in exchanges:
         digest = hashlib.sha256(exchange.response_body).hexdigest()
         writer.append(exchange, digest)

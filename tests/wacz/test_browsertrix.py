@@ -17,7 +17,7 @@ from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.wacz.create import create, warc_files
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests import foreign
 from tests.collection.samples import Index, make_manifest, resource
 from tests.conftest import Server
@@ -29,7 +29,7 @@ FACTS = ("url", "mime", "status", "digest", "offset", "length", "filename")
 
 def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     """With a form, a redirect, a revisit and how each was found."""
-    writer = WarcWriter(tmp_path, "c", "n", 10**9, {}, lambda: NOON, metadata=True)
+    writer = WarcWriter(WarcConfig(tmp_path, "c", "n", metadata=True), lambda: NOON)
     listing = Listing()
     writer.before_closing.append(listing.write)
     form = b"POST /9 HTTP/1.1\r\nHost: example.com\r\n"

@@ -14,7 +14,7 @@ from frontier.urls.canon.rulesets import named
 from frontier.wacz.canonicalization import MEMBER
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
@@ -29,7 +29,8 @@ def wacz(tmp_path):
         text = named(rules).as_json() if rules else ""
         crawl = f"crawl-{rules or 'foreign'}"
         writer = WarcWriter(
-            tmp_path, crawl, "node-1", 10**9, fields, lambda: 1.8e9, rules=text
+            WarcConfig(tmp_path, crawl, "node-1", warcinfo=fields, rules=text),
+            lambda: 1.8e9,
         )
         for number, url in enumerate(URLS):
             body = f"{rules} {number}".encode()

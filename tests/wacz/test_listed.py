@@ -17,7 +17,7 @@ from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
 from frontier.wacz.packing import Pack
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
 FAR = b"<p>" + hashlib.sha512(b"far").hexdigest().encode() * 400
@@ -41,7 +41,7 @@ def warc(tmp_path):
     def write(directory, bodies=BODIES):
         (tmp_path / directory).mkdir()
         writer = WarcWriter(
-            tmp_path / directory, "c-1", "a", 10**9, {}, lambda: 1_780_000_000.0
+            WarcConfig(tmp_path / directory, "c-1", "a"), lambda: 1_780_000_000.0
         )
         known, listing = {}, Listing()
         writer.before_closing.append(listing.write)

@@ -1,7 +1,7 @@
 import pytest
 
 from frontier.store.keys import collection_keys
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import NOON, DictIndex
 
 
@@ -19,7 +19,8 @@ def new_writer(tmp_path):
     def make(directory=tmp_path, crawl_id="crawl", node_id="node", max_bytes=10**9):
         fields = {"isPartOf": "collection"}
         writer = WarcWriter(
-            directory, crawl_id, node_id, max_bytes, fields, lambda: NOON
+            WarcConfig(directory, crawl_id, node_id, max_bytes, warcinfo=fields),
+            lambda: NOON,
         )
         made.append(writer)
         return writer

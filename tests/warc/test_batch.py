@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.revisit_policy import Rules
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
 from frontier.warc import batch
 from frontier.warc import file_rotation as writer_module
-from frontier.warc.batch import BatchWriter
+from frontier.warc.batch import ArchiveConfig, BatchWriter
 from frontier.warc.disk_space import Room
 from tests.warc.judges import assert_sound, read_warcio
 from tests.warc.samples import an_exchange, members, names, warc_headers
@@ -33,7 +34,7 @@ def stopping():
 @pytest.fixture
 def new_batches(writer, index, stopping):
     def make(writer=writer, **options):
-        return BatchWriter(writer, index, "crawl", stopping, **options)
+        return BatchWriter(writer, index, stopping, ArchiveConfig(**options))
 
     return make
 
@@ -144,7 +145,7 @@ def test_what_the_policy_leaves_out_is_neither_looked_up_nor_indexed(batches, in
 
 
 def test_no_policy_makes_a_revisit_of_the_empty_payload(new_batches, index):
-    batches = new_batches(policy=lambda exchange: True)
+    batches = new_batches(rules=Rules(lambda exchange: True))
     stored = batches.write([an_exchange(n, b"", status=404) for n in range(2)])
 
     assert [at.original for at in stored] == [None, None]
@@ -152,7 +153,7 @@ def test_no_policy_makes_a_revisit_of_the_empty_payload(new_batches, index):
 
 
 def test_another_policy_is_followed(new_batches):
-    batches = new_batches(policy=lambda exchange: exchange.status == 404)
+    batches = new_batches(rules=Rules(lambda exchange: exchange.status == 404))
     stored = batches.write([an_exchange(n, status=404) for n in range(2)])
 
     assert stored[1].original is not None
@@ -301,7 +302,7 @@ def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
     waits = []
     taken = tmp_path.with_name(f"{tmp_path.name}-taken.warc.gz")
     room = Room(tmp_path, max_bytes=20_000)
-    batches = BatchWriter(writer, index, "crawl", Waiting(), room=room)
+    batches = BatchWriter(writer, index, Waiting(), ArchiveConfig(room=room))
     batches.write([an_exchange(0, random.randbytes(10_000))])
     second = an_exchange(1, random.randbytes(15_000))
     (stored,) = batches.write([second])

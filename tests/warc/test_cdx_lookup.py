@@ -19,11 +19,11 @@ from frontier.dedupe import cdx_server as cdxserver
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import digest_of, labelled
-from frontier.dedupe.revisit_policy import Match, Rules
+from frontier.dedupe.revisit_policy import Match
 from frontier.node.archiving import Archive
 from frontier.pipelines import stamp
 from frontier.settings.config import Config
-from frontier.warc.batch import BatchWriter
+from frontier.warc.batch import ArchiveConfig, BatchWriter
 from tests.warc.judges import assert_sound
 from tests.warc.samples import NOON, an_exchange, members, warc_headers
 
@@ -378,7 +378,7 @@ def test_a_revisit_says_where_its_original_is(api, new_writer, index, tmp_path, 
     servers = cdx()
     writer = new_writer()
     batches = BatchWriter(
-        writer, index, "crawl", threading.Event(), rules=Rules(), servers=servers
+        writer, index, threading.Event(), ArchiveConfig(servers=servers)
     )
     new = an_exchange(1, b"something new")
     same, again, other = batches.write([an_exchange(), an_exchange(), new])
@@ -400,11 +400,7 @@ def test_a_revisit_says_where_its_original_is(api, new_writer, index, tmp_path, 
 
 def test_a_payload_that_the_index_has_is_not_asked_for(api, new_writer, index, cdx):
     batches = BatchWriter(
-        new_writer(),
-        index,
-        "crawl",
-        threading.Event(),
-        servers=cdx(),
+        new_writer(), index, threading.Event(), ArchiveConfig(servers=cdx())
     )
     batches.write([an_exchange()])
     batches.write([an_exchange(1), an_exchange(2, b"")])

@@ -8,6 +8,7 @@ from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc import file_rotation as module
 from frontier.warc.file_rotation import (
+    WarcConfig,
     WarcFile,
     WarcWriter,
     compress,
@@ -343,7 +344,7 @@ def test_who_asks_is_told_of_each_file_that_was_closed(new_writer, tmp_path, cap
 
 def test_an_old_file_is_closed_before_the_next_exchange(tmp_path):
     now = [NOON]
-    writer = WarcWriter(tmp_path, "c", "n", 10**9, {}, lambda: now[0], max_seconds=60)
+    writer = WarcWriter(WarcConfig(tmp_path, "c", "n", max_seconds=60), lambda: now[0])
     assert writer.seconds_left() is None
     first = append(writer, an_exchange())
     now[0] += 59

@@ -7,7 +7,7 @@ from frontier.dedupe.digest_index import decode, encode
 from frontier.dedupe.revisit_policy import Match, Rules
 from frontier.model import Original
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.records import capture, target_uri
 from tests.warc.samples import NOON, an_exchange, warc_headers
 
@@ -16,7 +16,7 @@ INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
 
 
 def test_records_and_their_index_are_without_the_fragment(tmp_path):
-    writer = WarcWriter(tmp_path, "c", "n", 10**9, {}, lambda: NOON)
+    writer = WarcWriter(WarcConfig(tmp_path, "c", "n"), lambda: NOON)
     listing = Listing()
     writer.before_closing.append(listing.write)
     exchange = an_exchange(url=WITH)
@@ -33,10 +33,9 @@ def test_records_and_their_index_are_without_the_fragment(tmp_path):
 
 def test_url_and_digest_are_the_same_with_and_without_it():
     weigh = Rules(match=Match.URL).weigh
-    policy = lambda _: True  # noqa: E731 (as the tests of the policy have it)
 
-    first = weigh(an_exchange(url=WITH), policy)
-    second = weigh(an_exchange(url=WITHOUT), policy)
+    first = weigh(an_exchange(url=WITH))
+    second = weigh(an_exchange(url=WITHOUT))
 
     assert first.keys == second.keys
 

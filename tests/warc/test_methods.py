@@ -71,7 +71,7 @@ def listed(new_writer):
         for each in exchanges:
             digest = sha256_hex(each.response_body)
             listing.note(each, writer.append(each, digest))
-        (path,) = writer.directory.glob("*.open")
+        (path,) = writer.config.directory.glob("*.open")
         writer.close()
         return path.with_suffix("")
 

@@ -115,10 +115,11 @@ def test_a_record_that_was_damaged_is_not_whole(writer, tmp_path):
 def test_a_file_of_a_live_process_is_left_alone(tmp_path):
     script = (
         "import sys, pathlib\n"
-        "from frontier.warc.file_rotation import WarcWriter\n"
+        "from frontier.warc.file_rotation import WarcConfig, WarcWriter\n"
         "from frontier.dedupe.digest import sha256_hex\n"
         "from tests.warc.samples import NOON, an_exchange\n"
-        "w = WarcWriter(pathlib.Path(sys.argv[1]), 'c', 'n', 9**9, {}, lambda: NOON)\n"
+        "config = WarcConfig(pathlib.Path(sys.argv[1]), 'c', 'n')\n"
+        "w = WarcWriter(config, lambda: NOON)\n"
         "x = an_exchange()\n"
         "w.append(x, sha256_hex(x.response_body))\n"
         "print('written', flush=True)\n"

@@ -24,7 +24,7 @@ def storage():
 def a_closed_file(writer):
     append(writer, an_exchange())
     writer.close()
-    return (writer.directory / NAME).read_bytes()
+    return (writer.config.directory / NAME).read_bytes()
 
 
 def test_a_file_is_sent_when_it_is_closed(writer, tmp_path, storage):

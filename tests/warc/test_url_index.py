@@ -7,7 +7,7 @@ import pytest
 from frontier.collection.commit import Collection
 from frontier.dedupe.revisit_policy import Match, Rules, canonical
 from frontier.dedupe.url_history import MatchedIndex, Minters
-from frontier.warc.batch import BatchWriter
+from frontier.warc.batch import ArchiveConfig, BatchWriter
 from tests.warc.judges import assert_sound
 from tests.warc.samples import NOON, an_exchange, members, warc_headers
 
@@ -35,7 +35,7 @@ def crawls(blocking, unique, new_writer, tmp_path):
         index.begin()
         writer = new_writer(tmp_path / name / crawl_id, crawl_id=crawl_id)
         batches = BatchWriter(
-            writer, index, crawl_id, threading.Event(), rules=Rules(**rules)
+            writer, index, threading.Event(), ArchiveConfig(rules=Rules(**rules))
         )
         stored = [batches.write([each])[0] for each in exchanges]
         if commit:

@@ -12,7 +12,7 @@ import warm
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Outlinks
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
 from tests.warc.judges import assert_sound, read_warcio
 from tests.warc.samples import DictIndex, an_exchange, names
@@ -25,7 +25,7 @@ SOON = 20  # seconds; how long a test waits for what happens at once
 
 @pytest.fixture
 def archive(writer, index):
-    archive = ArchiveThread(writer, index, "crawl")
+    archive = ArchiveThread(writer, index)
     yield archive
     index.down.clear()
     archive.close()
@@ -308,7 +308,7 @@ def test_a_file_that_cannot_be_closed_is_left_to_repair(
 DISK_FULL = """
 import logging, pathlib, resource, sys, threading
 from frontier.warc.writer_thread import ArchiveThread
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import DictIndex, NOON, an_exchange
 import random
 
@@ -323,8 +323,8 @@ class Watch(logging.Handler):
 logging.getLogger("frontier").addHandler(Watch())
 noise = random.Random(0)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
-writer = WarcWriter(directory, "crawl", "node", 10**9, {}, lambda: NOON)
-archive = ArchiveThread(writer, DictIndex(directory), "crawl")
+writer = WarcWriter(WarcConfig(directory, "crawl", "node"), lambda: NOON)
+archive = ArchiveThread(writer, DictIndex(directory))
 futures = [
     archive.submit(an_exchange(n, noise.randbytes(3000)))[1] for n in range(20)
 ]
@@ -371,10 +371,10 @@ def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, endin
 def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
     closed = queue.SimpleQueue()
     writer = WarcWriter(
-        tmp_path, "crawl", "node", 10**9, {}, time.time, max_seconds=0.2
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
     )
     writer.on_closed.append(closed.put)
-    archive = ArchiveThread(writer, DictIndex(tmp_path), "crawl")
+    archive = ArchiveThread(writer, DictIndex(tmp_path))
     try:
         archive.submit(an_exchange())[1].result(10)
         path = closed.get(timeout=10)

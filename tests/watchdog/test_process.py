@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from frontier.cluster.lease import Leases
+from frontier.watchdog.child import import_path
 
+ROOT = Path(__file__).parents[2]
 URL = "http://a.example/deadly"
 NODE = """
 import asyncio
@@ -162,3 +164,38 @@ def test_a_key_that_is_no_set_is_named_in_place_of_the_note(start, db, crawl):
     said = node.said()
     assert f"has ended in the callback of {URL}; " in said
     assert crawl.partition(3).started in said
+
+
+BESIDE = """
+import json, subprocess, sys
+from pathlib import Path
+
+site = sys.argv[1]
+sys.path[:] = [p for p in sys.path if p and not Path(p, "frontier").is_dir()]
+sys.path.append(site)
+from frontier.watchdog import child
+
+assert child.__file__.startswith(site), child.__file__
+start = child.START.replace("main()", "print(main.__module__)")
+words = [sys.executable, "-ISc", start, json.dumps(child.import_path())]
+sys.exit(subprocess.run(words).returncode)
+"""
+
+
+def test_what_is_installed_beside_the_package_hides_nothing_of_python(tmp_path):
+    """As the `typing` of 2017 does, which old plug-ins of Scrapy bring along."""
+    (tmp_path / "typing.py").write_text("raise ImportError('of another Python')")
+    (tmp_path / "frontier").symlink_to(ROOT / "frontier")
+    words = [sys.executable, "-c", BESIDE, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "frontier.watchdog.process\n")
+
+
+def test_a_checkout_is_where_its_watchdog_is_from_without_a_path_to_it(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", ["", "/elsewhere"])
+    assert import_path() == [str(ROOT), "/elsewhere"]
+
+    monkeypatch.chdir("/")
+    assert import_path() == ["/elsewhere", str(ROOT)]

@@ -22,7 +22,7 @@ from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.seen_hash import seen_hash
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
 CONFIG = Config.from_settings(SETTINGS)
@@ -289,7 +289,7 @@ def archive(tmp_path):
     def write(node, *names, status=200, method="GET"):
         directory = tmp_path / "warcs"
         directory.mkdir(exist_ok=True)
-        writer = WarcWriter(directory, "site-7", node, 10**9, {}, time.time)
+        writer = WarcWriter(WarcConfig(directory, "site-7", node), time.time)
         for name in names:
             head = f"HTTP/1.1 {status} X\r\nContent-Length: 4\r\n\r\n".encode()
             asked = f"{method} /{name} HTTP/1.1\r\nHost: a.example\r\n\r\n".encode()
