@@ -131,7 +131,7 @@ class PushingSession(session.Session):
             owner,
             spider=spider.name,
         )
-        self.places = QueueAddresses(self.config)
+        self.queue_addresses = QueueAddresses(self.config)
         await self.node.open()
         self._opened = True
 
