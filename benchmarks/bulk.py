@@ -13,7 +13,7 @@ from frontier.seen import bloom
 from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout
 from frontier.store.client import BlockingStore
 from frontier.store.keys import CrawlKeys
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

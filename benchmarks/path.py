@@ -30,8 +30,8 @@ from frontier.session import session
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
+from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import QueueAddresses
-from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -50,6 +50,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+MIDDLEWARES = (
+    ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
+    ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
+    ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
+    ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
+    ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
+    ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
+)
+"""Those that a crawl needs, and their places."""
+
+
 class Addon:
     """Enables the frontier's components."""
 
@@ -94,40 +105,42 @@ class Addon:
             session.took_over = took_over
         # RemoteControl, on by default, serves a port that executes code.
         settings.set("REMOTE_CONTROL_ENABLED", False, "addon")
-        for setting, cls, place in (
-            ("SPIDER_MIDDLEWARES", StartMiddleware, 10),
-            ("SPIDER_MIDDLEWARES", ItemOriginMiddleware, 20),
-            ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
-            ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
-            ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
-            ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
-        ):
-            settings.setdefault_in_component_priority_dict(setting, cls, place)
         if settings.get("FEED_URI_PARAMS") is None:
             params = "frontier.pipelines.feed_uri_params"
             settings.set("FEED_URI_PARAMS", params, "addon")
-        handlers = settings["DOWNLOAD_HANDLERS"]
-        if isinstance(handlers, BaseSettings):
-            archives = session.config.warc_enabled
-            handler = "Handler" if archives else "CheckedHandler"
-            for scheme in ("http", "https"):
-                handlers.set(scheme, f"frontier.download.handler.{handler}", "addon")
-        chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
-        replaced: list[tuple[type, type, int]] = [
-            (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100),
-            (ScrapysMetaRefreshMiddleware, MetaRefreshMiddleware, 580),
-        ]
-        if session.config.cookies_shared:
-            replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))
-        for scrapys, ours, place in replaced:
-            if scrapys in chosen:  # the project has a place for it, or none
-                continue
-            leave_out(settings, "DOWNLOADER_MIDDLEWARES", scrapys)
-            settings.setdefault_in_component_priority_dict(
-                "DOWNLOADER_MIDDLEWARES", ours, place
-            )
+        for setting, cls, place in MIDDLEWARES:
+            settings.setdefault_in_component_priority_dict(setting, cls, place)
+        _take_downloads(settings, session.config)
+        _replace_scrapys(settings, session.config)
 
     def _leave_start_urls(self) -> None:
         """Have a spider of scrapy-redis take none, and not wait for any."""
         if self._crawler.spider is not None:
             release(self._crawler, self._crawler.spider)
+
+
+def _take_downloads(settings: BaseSettings, config: Config) -> None:
+    """Have what is fetched with HTTP pass our handler."""
+    handlers = settings["DOWNLOAD_HANDLERS"]
+    if isinstance(handlers, BaseSettings):
+        handler = "Handler" if config.warc_enabled else "CheckedHandler"
+        for scheme in ("http", "https"):
+            handlers.set(scheme, f"frontier.download.handler.{handler}", "addon")
+
+
+def _replace_scrapys(settings: BaseSettings, config: Config) -> None:
+    """Put our downloader middlewares in the places of Scrapy's own."""
+    replaced: list[tuple[type, type, int]] = [
+        (ScrapysRobotsTxtMiddleware, RobotsTxtMiddleware, 100),
+        (ScrapysMetaRefreshMiddleware, MetaRefreshMiddleware, 580),
+    ]
+    if config.cookies_shared:
+        replaced.append((ScrapysCookiesMiddleware, CookiesMiddleware, 700))
+    chosen = [load_object(cls) for cls in settings["DOWNLOADER_MIDDLEWARES"]]
+    for scrapys, ours, place in replaced:
+        if scrapys in chosen:  # the project has a place for it, or none
+            continue
+        leave_out(settings, "DOWNLOADER_MIDDLEWARES", scrapys)
+        settings.setdefault_in_component_priority_dict(
+            "DOWNLOADER_MIDDLEWARES", ours, place
+        )

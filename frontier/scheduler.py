@@ -61,8 +61,8 @@ from frontier.seeds.redis_feed import feed_of
 from frontier.seen.recent import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import session_of
+from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

@@ -78,9 +78,7 @@ class StartMiddleware:
         tell_of_start_middlewares(self._crawler)
         lock = node.start_lock(session.start_id)
         if session.starts_again:
-            async for item_or_request in start:
-                if isinstance(item_or_request, Request):
-                    session.requests.of(item_or_request).is_start = True
+            async for item_or_request in self._noted(start):
                 yield item_or_request
             return
         heartbeat = None
@@ -88,9 +86,7 @@ class StartMiddleware:
             if not await self._acquire(lock):
                 return
             heartbeat = asyncio.create_task(self._renew(lock))
-            async for item_or_request in start:
-                if isinstance(item_or_request, Request):
-                    session.requests.of(item_or_request).is_start = True
+            async for item_or_request in self._noted(start):
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
@@ -110,6 +106,13 @@ class StartMiddleware:
             session.starting = False
             if heartbeat is not None:
                 heartbeat.cancel()
+
+    async def _noted(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """What *start* yields; its requests are known as start requests."""
+        async for item_or_request in start:
+            if isinstance(item_or_request, Request):
+                self._session.requests.of(item_or_request).is_start = True
+            yield item_or_request
 
     async def _acquire(self, lock: StartLock) -> bool:
         """Wait for *lock*, or until another node has loaded the seeds."""

@@ -1,9 +1,9 @@
-"""What an index says of a capture beyond its line, so that its record is not read.
+"""Notes on a capture in its line of an index, so that its record is not read.
 
-A list of pages needs a title and a whole date, and of a revisit its WACZ needs to
-know where the payload is. Both are in the record; noted in the index, a WACZ is
-made from indexes alone. `frontier.warc.cdxj_sidecar` writes notes, whatever makes a
-WACZ reads them, and where they are missing or odd it reads the record.
+A WACZ needs the title and the whole date of a page, and where the payload of a revisit
+is. Records have these; if the index has them, too, a WACZ is made from indexes alone.
+`frontier.warc.cdxj_sidecar` writes the notes, and `frontier.wacz.indexing` reads them.
+If they are missing or odd, it reads the WARC file.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def make(
 ) -> Notes:
     """The notes of a capture, which is a page unless *title* is ``None``.
 
-    What cannot be noted as it is, is left out: the record tells.
+    What cannot be noted unchanged is left out: the record has it.
     """
     known = len(original) <= URL_LIMIT and _URL.fullmatch(original)
     if not known or not _DATE.fullmatch(original_date):

@@ -1,6 +1,6 @@
-"""Which rules a WARC file says that its crawl was under.
+"""Which canonicalization rules a WARC file names.
 
-Its warcinfo record has their name, version and digest, the metadata record after
+Its warcinfo record has their name, version and digest, and the metadata record after
 it the rules themselves. Only the records before the first capture are read.
 """
 

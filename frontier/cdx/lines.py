@@ -1,15 +1,14 @@
 """CDXJ lines as cdxj-indexer and pywb write them.
 
 ``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
-JSON are strings, and a revisit has the mime ``warc/revisit``. The answer to another
-request than a GET says which (`frontier.cdx.methods`). Lines that are beside our WARC
-files have notes after all else, see `frontier.cdx.cdxj_fields`.
+JSON are strings, and a revisit has the mime ``warc/revisit``. A line for another method
+than GET names it (`frontier.cdx.methods`). Lines beside our WARC files end with notes
+(`frontier.cdx.cdxj_fields`).
 
-Only this module makes the key under which an index files a URL. pywb looks captures up
-by the keys of a package that is not webarchive-commons, after whose rules it was made,
-and differs from them: in how a URL is taken apart, in ``www`` before the host, which
-goes once, and in dots of host names. What is different is here, the rules are those of
-`frontier.urls.canon`.
+Only this module makes the key under which an index files a URL. pywb takes its keys
+from a Python package that was made after webarchive-commons' rules and differs from
+them: in how a URL is parsed, in ``www`` before the host, which it removes once, and in
+dots of host names. The differences are here, the rules in `frontier.urls.canon`.
 """
 
 from __future__ import annotations

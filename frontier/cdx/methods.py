@@ -1,8 +1,8 @@
 """How an index files the answer to another request than a GET.
 
 ``cdxj-indexer -p``, pywb and wabac file it under the URL with the method and the
-request's body as a query, so that a replay tool that is sent the same form finds
-the answer that was given to it, and nobody finds it who asks for the page::
+request's body as a query. So a replay tool that gets the same form again finds its
+answer, and a GET of the page does not find it::
 
     com,example)/form?__wb_method=post&a=1 20260102030405 {"url": ..., ...,
         "requestBody": "a=1", "method": "POST"}

@@ -1,7 +1,7 @@
 """Captures on disk while an index is made, so that memory stays flat.
 
-A private SQLite file: sorted by the bytes of the lines, and asked for what a
-revisit refers to.
+A private SQLite file. It sorts the lines by their bytes, and finds what a revisit
+refers to.
 """
 
 from __future__ import annotations

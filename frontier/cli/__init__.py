@@ -47,14 +47,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-app.add_typer(canon, name="canon")
-app.add_typer(collection, name="collection")
 app.add_typer(crawl, name="crawl")
 app.add_typer(node, name="node")
-app.add_typer(seen, name="seen")
 app.add_typer(store, name="store")
+app.add_typer(seen, name="seen")
+app.add_typer(collection, name="collection")
 app.add_typer(warc, name="warc")
 app.add_typer(wacz, name="wacz")
+app.add_typer(canon, name="canon")
 
 
 @app.callback(invoke_without_command=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -11,15 +12,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import Json  # noqa: TC001 (typer reads it)
-from frontier.cli.output import ExitCode, complain, say, show, show_json
+from frontier.cli.options import Commands, Force, Output
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.progress import bar
-from frontier.errors import ConfigurationError, SourceBroken
+from frontier.errors import ConfigurationError, InvalidURL, RulesBroken, SourceBroken
 from frontier.files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
+
+    from rich.console import RenderableType
 
     from frontier.cdx.declared_rules import Declared
     from frontier.collection.rekey import Change, Rekeying, Seen
@@ -50,70 +53,92 @@ class _Plan:
         complain(f"left out: {text}")
 
 
+Rekey = Annotated[
+    bool, typer.Option("--rekey", help="Write the index with the right keys.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Where to write it (default: beside INDEX)."
+    ),
+]
+
+
 def check(
+    output: Output,
     index: Annotated[Path, typer.Argument(metavar="INDEX")],
     warcs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[WARC]...", show_default=False)
+        list[Path] | None, typer.Argument(metavar="WARC", show_default=False)
     ] = None,
     rules: Annotated[
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="Compare with this set, not with those of the WARC files; pywb: "
+            help="Compare with this rule set, not with the WARC files' own; pywb: "
             "with the keys that pywb looks up.",
         ),
     ] = "",
-    rekey: Annotated[
-        bool, typer.Option("--rekey", help="Write the index with the right keys.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to (default: beside INDEX)."),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite that file if it is there.")
-    ] = False,
-    as_json: Json = False,
+    rekey: Rekey = False,
+    out: Out = None,
+    force: Force = False,
 ) -> None:
-    """List the entries of INDEX whose key is another under the WARC files' rules.
+    """List the entries of an index whose key differs under the WARC files' rules.
 
-    INDEX is a CDXJ, a CDX or a WACZ, plain or in gzip; a WACZ has WARC files in it.
+    INDEX is a CDXJ, a CDX or a WACZ, plain or in gzip. A WACZ brings its WARC files.
     """
-    from frontier.collection.rekey import Rekeying
-
     plan = _planned(index, warcs or [], rules)
-    target = (out or _beside(index, plan.name)) if rekey else None
-    if target is not None and plan.by_file is not None and plan.differ:
+    target = _target(plan, index, out, force=force) if rekey else None
+    listed: list[Change] = []
+    written = 0
+    with _comparison(index, plan) as comparison:
+        _compare(comparison, listed, output)
+        _judge(plan, comparison.seen)
+        if target is not None:
+            written = _rekeyed(comparison, target, force=force)
+    seen = comparison.seen
+    facts = _facts(plan, seen, listed, target, written)
+    output.result(facts, _told(plan, seen, target, written))
+    if plan.broken or seen.wrong or seen.too_long:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+    if not rekey and (seen.changed or plan.differ):
+        raise typer.Exit(ExitCode.FAULTY)
+
+
+def _target(plan: _Plan, index: Path, out: Path | None, *, force: bool) -> Path:
+    """Where the index is written with the right keys.
+
+    Raises:
+        ConfigurationError: There is a file, or the rules are not one set.
+    """
+    if plan.by_file is not None and plan.differ:
         text = "say with --rules to which its WARC files' rules differ"
         raise ConfigurationError(f"{index}: cannot be re-keyed: {text}")
-    if target is not None and target.exists() and not force:
+    target = out or _beside(index, plan.name)
+    if target.exists() and not force:
         raise ConfigurationError(f"{target} is there; add --force to overwrite it")
+    return target
+
+
+@contextmanager
+def _comparison(index: Path, plan: _Plan) -> Iterator[Rekeying]:
+    """The comparison of *index* with its rules, while it lasts; its errors are told."""
+    from frontier.collection.rekey import Rekeying
+
     try:
         comparison = Rekeying(index, plan.rules, plan.by_file)
     except SourceBroken as error:
         raise ConfigurationError(str(error)) from None
-    listed: list[Change] = []
     try:
-        _compare(comparison, listed, as_json=as_json)
-        _judge(plan, comparison.seen)
-        written = 0
-        if target is not None:
-            written = _rekeyed(comparison, target, force=force)
+        yield comparison
     except SourceBroken as error:
         complain(str(error))
         raise typer.Exit(ExitCode.INCOMPLETE) from None
     finally:
         comparison.close()
-    _told(plan, comparison.seen, listed, target, written, as_json=as_json)
-    if plan.broken or comparison.seen.wrong or comparison.seen.too_long:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-    if not rekey and (comparison.seen.changed or plan.differ):
-        raise typer.Exit(ExitCode.FAULTY)
 
 
 def _planned(index: Path, warcs: list[Path], rules: str) -> _Plan:
     from frontier.collection.rekey import PYWB, rules_of_files
-    from frontier.errors import RulesBroken
     from frontier.urls.canon.rulesets import named
 
     plan = _Plan()
@@ -161,12 +186,12 @@ def _warn_of_files(plan: _Plan, said: list[Declared]) -> None:
         plan.warn(f"the WARC files were made under different rules: {each}")
 
 
-def _compare(comparison: Rekeying, listed: list[Change], *, as_json: bool) -> None:
+def _compare(comparison: Rekeying, listed: list[Change], output: Output) -> None:
     with bar("lines", None) as progress:
         for change in comparison.changes(progress):
             if len(listed) < LISTED:
                 listed.append(change)
-            if not as_json:
+            if not output.as_json:
                 line = f"{change.before} -> {change.after}  {change.url}"
                 print(_printable(line))  # there may be millions
 
@@ -210,44 +235,40 @@ def _beside(index: Path, rules: str) -> Path:
     return index.with_name(f"{stem if dot else index.name}.{name}.{suffix}")
 
 
-def _told(
-    plan: _Plan,
-    seen: Seen,
-    listed: list[Change],
-    target: Path | None,
-    written: int,
-    *,
-    as_json: bool,
-) -> None:
-    facts: dict[str, Any] = {
+def _facts(
+    plan: _Plan, seen: Seen, listed: list[Change], target: Path | None, written: int
+) -> dict[str, Any]:
+    return {
+        "rules": plan.rules.name if plan.rules is not None else plan.name or None,
         "entries": seen.entries,
         "changed": seen.changed,
         "unknown": seen.unknown,
         "wrong": seen.wrong,
         "unsorted": seen.unsorted,
+        "changes": [change._asdict() for change in listed],
+        "warnings": plan.warnings,
+        "rekeyed": {"file": str(target), "lines": written} if target else None,
     }
-    if as_json:
-        more = {"changes": [c._asdict() for c in listed], "warnings": plan.warnings}
-        written_to = {"file": str(target), "lines": written} if target else None
-        rules = plan.rules.name if plan.rules is not None else plan.name or None
-        show_json({"rules": rules, **facts, **more, "rekeyed": written_to})
-        return
+
+
+def _told(
+    plan: _Plan, seen: Seen, target: Path | None, written: int
+) -> Iterator[RenderableType]:
     under = plan.name or "the rules of its WARC files"
-    text = (
-        f"{seen.changed:,} of {seen.entries:,} entries have another key under {under}"
-    )
-    show([Text(text)])
+    changed = f"{seen.changed:,} of {seen.entries:,} entries"
+    yield Text(f"{changed} have another key under {under}")
     if target is not None:
-        show([Text(f"{target}: {written:,} lines")])
+        yield Text(f"{target}: {written:,} lines")
 
 
-app = typer.Typer(help="Rules that make URLs canonical.", no_args_is_help=True)
-app.command()(check)
+app = Commands("Show, compare and check the rules that make URLs canonical.")
 
 Rules = Annotated[
     str,
     typer.Option(
-        "--rules", metavar="NAME|FILE", help="A set, as `canon rules` lists, or TOML."
+        "--rules",
+        metavar="NAME|FILE",
+        help="A rule set of `canon rules`, or a TOML file.",
     ),
 ]
 EXAMPLES = 5
@@ -255,22 +276,14 @@ EXAMPLES = 5
 LONGEST = 1 << 20
 
 
-@app.callback()
-def canon() -> None:
-    """Rules that make URLs canonical."""
-
-
 @app.command()
 def explain(
+    output: Output,
     url: Annotated[str, typer.Argument(metavar="URL")],
     rules: Rules = "heritrix",
-    as_json: Json = False,
 ) -> None:
-    """Show URL after each step that changes it, and what it is to a crawl then."""
-    from frontier.errors import InvalidURL
-    from frontier.requests.stored_request import origin_of, queue_key
-    from frontier.urls.canon.rulesets import host_of_origin, named
-    from frontier.urls.canon.surt import key_of
+    """Show a URL after each step that changes it, and the keys that result."""
+    from frontier.urls.canon.rulesets import named
 
     chosen = named(rules)
     form, steps, refused = url, list[tuple[str, str]](), None
@@ -286,22 +299,24 @@ def explain(
     said: dict[str, Any] = {"url": url, "rules": chosen.name, "refused": refused}
     said["steps"] = [{"step": name, "url": made} for name, made in steps]
     if refused is None:
-        try:
-            surt = key_of(url)
-        except InvalidURL as error:
-            surt = f"none: {error.reason}"
-        host = host_of_origin(origin_of(url), rules)
-        said |= {
-            "seen_key": form,
-            "surt": surt,
-            "queue_key": host or queue_key(url, "host"),
-        }
-    if as_json:
-        show_json(said)
-    else:
-        show(_explained(said))
+        said |= {"seen_key": form, **_keys(url, rules)}
+    output.result(said, _explained(said))
     if refused is not None:
         raise typer.Exit(ExitCode.FAULTY)
+
+
+def _keys(url: str, rules: str) -> dict[str, str]:
+    """Under which keys an index and the queues have *url*."""
+    from frontier.requests.stored_request import origin_of, queue_key
+    from frontier.urls.canon.rulesets import host_of_origin
+    from frontier.urls.canon.surt import key_of
+
+    try:
+        surt = key_of(url)
+    except InvalidURL as error:
+        surt = f"none: {error.reason}"
+    host = host_of_origin(origin_of(url), rules)
+    return {"surt": surt, "queue_key": host or queue_key(url, "host")}
 
 
 def _explained(said: dict[str, Any]) -> Iterator[Text]:
@@ -334,38 +349,31 @@ def _changed(before: str, after: str) -> Text:
 
 
 @app.command("rules")
-def list_rules(as_json: Json = False) -> None:
-    """List the sets, their steps and what they are."""
+def list_rules(output: Output) -> None:
+    """List the rule sets and their steps."""
     from frontier.urls.canon.rulesets import NAMED, VERSION
 
-    if as_json:
-        show_json(
-            {
-                "version": VERSION,
-                "rules": [
-                    {"name": r.name, "steps": list(r.steps), "digest": r.digest}
-                    for r in NAMED.values()
-                ],
-            }
-        )
-        return
     table = Table(box=None, show_header=True, header_style="bold")
     for column in ("rules", "what they do", "steps"):
         table.add_column(column)
     for one in NAMED.values():
         steps = [step.partition(".")[2] for step in one.steps]
         table.add_row(one.name, one.about, ", ".join(steps))
-    show([table])
+    rules = [
+        {"name": r.name, "steps": list(r.steps), "digest": r.digest}
+        for r in NAMED.values()
+    ]
+    output.result({"version": VERSION, "rules": rules}, [table])
 
 
 @app.command()
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A set.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    output: Output,
+    first: Annotated[str, typer.Argument(metavar="A", help="A rule set.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="URLs, one a line.")],
-    as_json: Json = False,
 ) -> None:
-    """Show which URLs of FILE one of two sets merges and the other does not."""
+    """Show which URLs of a file one of two rule sets merges and the other does not."""
     from frontier.urls.canon.rulesets import named
 
     sets = {name: named(name) for name in dict.fromkeys((first, second))}
@@ -380,8 +388,8 @@ def compare(
                     urls += 1
                     _sort(url, sets, forms, refused)
     except (OSError, ValueError) as error:
-        complain(f"{file}: {getattr(error, 'strerror', None) or error}")
-        raise typer.Exit(2) from None
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{file}: {reason}") from None
     said: dict[str, Any] = {"urls": urls}
     for name, other in ((first, second), (second, first)):
         merged = [
@@ -395,10 +403,7 @@ def compare(
             "merges_more": sum(len(family) - 1 for family in merged),
             "examples": [family[:3] for family in merged[:EXAMPLES]],
         }
-    if as_json:
-        show_json(said)
-    else:
-        show(_compared(said))
+    output.result(said, _compared(said))
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -424,8 +429,6 @@ def _sort(
 
 
 def _form(url: str, rules: Any) -> str | None:
-    from frontier.errors import InvalidURL
-
     try:
         form: str = rules.apply(url)
     except InvalidURL:
@@ -453,3 +456,6 @@ def _compared(said: dict[str, Any]) -> Iterator[Any]:
             yield Text(f"{name} merges", "cyan")
             for url in family:
                 yield Text(f"  {url}")
+
+
+app.command()(check)

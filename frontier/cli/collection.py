@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +12,25 @@ from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import (
+    Commands,
     Compat,
-    Json,
-    Place,
+    CrawlsOptions,
+    Output,
     Root,
+    StoreOptions,
     Yes,
-    with_namespace,
-    with_store,
 )
-from frontier.cli.output import ExitCode, say, show, show_json
+from frontier.cli.output import ExitCode, say, show
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
-from frontier.errors import ConfigurationError
+from frontier.errors import (
+    CollectionInUse,
+    ConfigurationError,
+    NotUncommitted,
+    SourceBroken,
+    UnknownCollection,
+)
+from frontier.store.keys import collection_keys, names_a_crawl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,9 +155,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-app = typer.Typer(
-    help="Look after the index of payloads that crawls share.", no_args_is_help=True
-)
+app = Commands("Look after the digest index that crawls share.")
 
 
 def _collection(name: str) -> str:
@@ -165,8 +170,6 @@ def _collection(name: str) -> str:
 
 def _crawl_id(text: str) -> str:
     """The id of a crawl; a wrong one is told as one line."""
-    from frontier.store.keys import names_a_crawl
-
     if text and not names_a_crawl(text):
         raise ConfigurationError(f"no crawl has the id {text[:80]!r}")
     return text
@@ -179,154 +182,144 @@ Collection = Annotated[
         envvar="FRONTIER_COLLECTION",
         metavar="NAME",
         callback=_collection,
-        help="The collection; the default one has no name.",
+        help="The collection (default: the one without a name).",
     ),
 ]
 CrawlId = Annotated[
     str,
-    typer.Option(
-        "--crawl", metavar="CRAWL_ID", callback=_crawl_id, help="Which crawl."
-    ),
+    typer.Option("--crawl", metavar="CRAWL_ID", callback=_crawl_id, help="The crawl."),
 ]
 
 
-@app.command("import")
-@with_namespace
-def import_sources(
-    place: Place,
-    targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]...", show_default=False)
-    ] = None,
+@app.command("list")
+def list_all(
+    output: Output,
+    options: StoreOptions,
+) -> None:
+    """List the collections in the store."""
+    from frontier.collection.summary import collections, look
+
+    with options.connected() as store:
+        found = [
+            look(store, collection_keys(store, name)) for name in collections(store)
+        ]
+    text = collections_table(found) if found else Text("no collections yet")
+    output.result({"collections": [asdict(view) for view in found]}, [text])
+
+
+@app.command()
+def status(
+    output: Output,
+    options: StoreOptions,
+    collection: Collection = "",
+) -> None:
+    """Show what is in a collection: crawls, payloads, imports that wait."""
+    from frontier.collection.summary import look
+
+    with options.connected() as store:
+        seen = look(store, collection_keys(store, collection))
+    if collection and seen.is_empty:
+        raise UnknownCollection(collection)
+    output.result(asdict(seen), collection_report(seen))
+
+
+Targets = Annotated[
+    list[str] | None, typer.Argument(metavar="TARGET", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """How sources are imported."""
+
     crawl_id: Annotated[
         str,
         typer.Option(
             "--crawl",
             metavar="CRAWL_ID",
             callback=_crawl_id,
-            help="Of sources that no manifest names a crawl for (default: the path).",
+            help="Crawl of sources whose manifest names none (default: the path).",
         ),
-    ] = "",
-    compat: Compat = "",
-    root: Root = None,
+    ] = ""
+    compat: Compat = ""
+    root: Root = None
     verify: Annotated[
-        bool, typer.Option(help="Compare local files with their manifest's hash.")
-    ] = True,
+        bool, typer.Option(help="Check local files against the hash in their manifest.")
+    ] = True
     digest: Annotated[
         str,
         typer.Option(
             metavar="ALGORITHM",
-            help="sha256, sha1 or blake3: computed where a WARC has another.",
+            help="sha256, sha1 or blake3: compute it where a WARC has another.",
         ),
-    ] = "",
+    ] = ""
     rules: Annotated[
         str,
         typer.Option(
             "--rules",
             metavar="NAME|FILE",
-            help="Warn of sources under others (default: those of its crawls here).",
+            help="Warn of sources under other rules (default: those of its crawls).",
         ),
-    ] = "",
-    collection: Collection = "",
-    as_json: Json = False,
-) -> None:
-    """Let crawls refer to the payloads of others: a WACZ, WARC, CDX, crawl.log.
+    ] = ""
 
-    A TARGET is a path or a URL of one, or of a manifest that lists WACZ files, or a
-    directory of WARC and WACZ files.
-    What is in the index already is skipped; an import that was interrupted goes
-    on where it was. Without a TARGET, with what is queued.
+
+@app.command("import")
+def import_sources(
+    how: ImportOptions,
+    output: Output,
+    options: CrawlsOptions,
+    targets: Targets = None,
+    collection: Collection = "",
+) -> None:
+    """Add the payloads of a WACZ, WARC, CDX or crawl.log to the index.
+
+    A TARGET is the path or the URL of one, or of a manifest that lists WACZ files, or
+    a directory of WARC and WACZ files. Without a TARGET it imports what is queued.
+
+    Skips what is in the index already. To finish an interrupted import, run it again.
     """
     from frontier.collection.import_ import Import, ImportConfig
     from frontier.collection.sources import Comparison, of_crawls
-    from frontier.store.keys import collection_keys
     from frontier.urls.canon.rulesets import label_of
 
-    labels = {label_of(rules)} if rules else set()
-    require_compat(compat)
-    with place.connected(create=True) as store:
+    labels = {label_of(how.rules)} if how.rules else set()
+    require_compat(how.compat)
+    with options.connected(create=True) as store:
         keys = collection_keys(store, collection)
-        under = Comparison(labels or of_crawls(store, keys, place.namespace), say)
+        under = Comparison(labels or of_crawls(store, keys, options.namespace), say)
         run = Import(
             store,
             keys,
-            ImportConfig(bool(compat), verify, require_algorithm(digest)),
+            ImportConfig(bool(how.compat), how.verify, require_algorithm(how.digest)),
             rules=under,
             say=say,
             bar=bar,
         )
-        if targets:
-            sources, whole = _sources(run, targets, crawl_id, root)
-        else:
-            sources, whole = run.queued(root or Path.cwd()), False
-        done = run.run(sources, removal=whole)
-    _show_imported(done, under.others, as_json=as_json)
+        sources, is_whole = _sources(run, targets or [], how)
+        done = run.run(sources, removal=is_whole)
+    said = {"complete": done.complete, "under_other_rules": under.others}
+    output.result(asdict(done) | said, [facts(imported_rows(done, under.others))])
     if not done.complete:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-@app.command("list")
-@with_store
-def list_all(
-    place: Place,
-    as_json: Json = False,
-) -> None:
-    """List the collections in the store."""
-    from frontier.collection.summary import collections, look
-    from frontier.store.keys import collection_keys
-
-    with place.connected() as store:
-        found = [
-            look(store, collection_keys(store, name)) for name in collections(store)
-        ]
-    if as_json:
-        show_json({"collections": [asdict(view) for view in found]})
-    elif found:
-        show([collections_table(found)])
-    else:
-        show([Text("no collections yet")])
-
-
 @app.command()
-@with_store
-def status(
-    place: Place,
-    collection: Collection = "",
-    as_json: Json = False,
-) -> None:
-    """Show what is in a collection: its crawls, its payloads, what waits."""
-    from frontier.collection.summary import look
-    from frontier.errors import UnknownCollection
-    from frontier.store.keys import collection_keys
-
-    with place.connected() as store:
-        seen = look(store, collection_keys(store, collection))
-    if collection and seen.is_empty:
-        raise UnknownCollection(collection)
-    if as_json:
-        show_json(asdict(seen))
-    else:
-        show(collection_report(seen))
-
-
-@app.command()
-@with_namespace
 def commit(
-    place: Place,
+    options: CrawlsOptions,
     crawl_id: CrawlId,
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Offer a crawl's payloads to all crawls. A commit that was interrupted goes on.
+    """Offer a crawl's payloads to all crawls.
 
-    The last node of a crawl does it by itself.
+    The last node of a crawl does it by itself. To finish an interrupted commit, run it
+    again.
     """
     from frontier.collection.commit import commit as run_commit
     from frontier.collection.summary import runs
-    from frontier.errors import CollectionInUse, NotUncommitted
     from frontier.store.client import Call
-    from frontier.store.keys import collection_keys
 
-    with place.connected() as store:
+    with options.connected() as store:
         keys = collection_keys(store, collection)
         digests, uncommitted, committed = store.run(
             [
@@ -337,45 +330,37 @@ def commit(
         )
         if not uncommitted and not committed:
             raise NotUncommitted(crawl_id)
-        if runs(store, place.namespace, crawl_id) and not yes:
+        if runs(store, options.namespace, crawl_id) and not yes:
             raise CollectionInUse(
                 f"{crawl_id} is open, and what its nodes add later is not committed "
                 "before it ends; close it, or add --yes"
             )
         with bar("digests", digests) as progress:
             done = run_commit(store, keys, crawl_id, progress)
-    show(
-        [
-            facts(
-                [
-                    ("payload digests", f"{done.digests:,}"),
-                    ("new to the collection", f"{done.added:,}"),
-                    ("counted", "now" if done.first else "before"),
-                ]
-            )
-        ]
-    )
+    rows = [
+        ("payload digests", f"{done.digests:,}"),
+        ("new to the collection", f"{done.added:,}"),
+        ("counted", "now" if done.first else "before"),
+    ]
+    show([facts(rows)])
 
 
 @app.command()
-@with_namespace
 def cancel(
-    place: Place,
+    options: CrawlsOptions,
     crawl_id: CrawlId,
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Forget what an uncommitted crawl has put into the index. WARC files stay.
+    """Remove from the index what an uncommitted crawl has added. WARC files stay.
 
-    Of a crawl that is open, its last node forgets it when it ends.
+    If the crawl is open, its last node does it when it ends.
     """
     from frontier.collection.commit import cancel as run_cancel
     from frontier.collection.summary import runs
-    from frontier.errors import NotUncommitted
     from frontier.store.client import Call
-    from frontier.store.keys import collection_keys
 
-    with place.connected() as store:
+    with options.connected() as store:
         keys = collection_keys(store, collection)
         digests, there = store.run(
             [
@@ -385,7 +370,7 @@ def cancel(
         )
         if not there:
             raise NotUncommitted(crawl_id)
-        running = runs(store, place.namespace, crawl_id)
+        running = runs(store, options.namespace, crawl_id)
         when = "when the crawl ends" if running else "now"
         show([Text(f"{digests:,} payload digests of {crawl_id} are forgotten {when}")])
         require_yes(yes=yes)
@@ -393,33 +378,33 @@ def cancel(
 
 
 @app.command()
-@with_store
 def purge(
-    place: Place,
+    output: Output,
+    options: StoreOptions,
     manifest: Annotated[str, typer.Argument(metavar="MANIFEST")],
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also if it is empty, broken or unreadable."),
+        typer.Option(
+            "--force", help="Even if the manifest is empty, broken or unreadable."
+        ),
     ] = False,
     yes: Yes = False,
     root: Root = None,
     collection: Collection = "",
-    as_json: Json = False,
 ) -> None:
-    """Take out of the index the crawls that a manifest does not list.
+    """Remove from the index the crawls that a manifest does not list.
 
-    Shows its plan, and does it with --yes. Not while a crawl runs.
+    Shows its plan first; add --yes to do it. Refused while a crawl runs.
     """
     from frontier.collection.purge import plan, require_idle
     from frontier.collection.purge import purge as run_purge
-    from frontier.store.keys import collection_keys
 
     keep = _crawls_of(manifest, root, force=force)
-    with place.connected() as store:
+    with options.connected() as store:
         keys = collection_keys(store, collection)
         require_idle(store, keys)
         planned = plan(store, keys, keep)
-        if not as_json:
+        if not output.as_json:
             show([facts(purge_rows(planned))])
         if not planned.removed:
             left = planned.digests
@@ -428,34 +413,27 @@ def purge(
                 require_yes(yes=yes)
             with bar("digests", None) as progress:
                 left = run_purge(store, keys, planned, force=force, progress=progress)
-    if as_json:
-        said = {name: getattr(planned, name) for name in ("kept", "removed", "unknown")}
-        show_json({**said, "digests_before": planned.digests, "digests": left})
-    else:
-        show([facts([("digests left", f"{left:,}")])])
+    said = {name: getattr(planned, name) for name in ("kept", "removed", "unknown")}
+    said |= {"digests_before": planned.digests, "digests": left}
+    output.result(said, [facts([("digests left", f"{left:,}")])])
 
 
 @app.command()
-@with_store
 def check(
-    place: Place,
+    output: Output,
+    options: StoreOptions,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what has one right answer.")
+        bool, typer.Option("--repair", help="Repair what has only one right answer.")
     ] = False,
     collection: Collection = "",
-    as_json: Json = False,
 ) -> None:
-    """Look for entries that lead nowhere, wrong counts, and what other tools left."""
+    """Find entries that lead nowhere, wrong counts, and leftovers of other tools."""
     from frontier.collection.check import Check
-    from frontier.store.keys import collection_keys
 
-    with place.connected() as store, bar("digests", None) as progress:
+    with options.connected() as store, bar("digests", None) as progress:
         keys = collection_keys(store, collection)
         found = Check(store, keys, repair=repair, progress=progress).run()
-    if as_json:
-        show_json(found.as_dict())
-    else:
-        show(findings_report(found))
+    output.result(found.as_dict(), findings_report(found))
     if not found.sound:
         raise typer.Exit(ExitCode.FAULTY)
 
@@ -470,7 +448,6 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
     """The crawls that *manifest* lists; with *force* whatever can be read of it."""
     from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
-    from frontier.errors import SourceBroken
 
     faults: list[SourceBroken] = []
     found: set[str] = set()
@@ -511,28 +488,28 @@ def require_algorithm(name: str) -> str:
 
 
 def _sources(
-    run: Import, targets: list[str], crawl_id: str, root: Path | None
+    run: Import, targets: list[str], how: ImportOptions
 ) -> tuple[list[Source], bool]:
-    """What *targets* name, and whether they are one manifest, a whole collection."""
+    """What *targets* name, and whether they are one manifest, a whole collection.
+
+    Without any, what is queued.
+    """
     from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
-    from frontier.errors import SourceBroken
 
+    if not targets:
+        return run.queued(how.root or Path.cwd()), False
     found: list[Source] = []
     for target in targets:
         try:
             found += sources(
-                target, read_manifest, crawl_id=crawl_id, root=root, broken=run.broken
+                target,
+                read_manifest,
+                crawl_id=how.crawl_id,
+                root=how.root,
+                broken=run.broken,
             )
         except SourceBroken as error:
             run.broken(error)
     whole = len(targets) == 1 and not run.done.broken and not Path(targets[0]).is_dir()
     return found, whole and kind_of(targets[0]) is Kind.MANIFEST
-
-
-def _show_imported(done: Imported, others: dict[str, int], *, as_json: bool) -> None:
-    if as_json:
-        more = {"complete": done.complete, "under_other_rules": others}
-        show_json(asdict(done) | more)
-        return
-    show([facts(imported_rows(done, others))])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,105 +15,112 @@ from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.dead_letters import dead, requeue
 from frontier.cli.options import (
     WARC_DIR,
+    Commands,
     CrawlId,
-    Json,
-    Place,
+    CrawlOptions,
+    CrawlsOptions,
+    Output,
+    StoreOptions,
     WarcDir,
     Yes,
-    with_crawl,
-    with_namespace,
-    with_store,
 )
-from frontier.cli.output import ExitCode, complain, say, show, show_json
+from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.progress import bar
 from frontier.cli.report import WarcFiles, crawl_table, duration, report
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, CrawlLost, OtherSchema
-from frontier.store.keys import SCHEMA, CrawlKeys
+from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from frontier.cli.crawl_run import Outcome, Plan
     from frontier.status.views import CrawlSnapshot, CrawlSummary
     from frontier.store.client import BlockingStore, Call
 
+RemoveFrontier = Annotated[
+    bool,
+    typer.Option(
+        "--remove-frontier",
+        help="Also delete its queues and what it has seen, even if it had ended.",
+    ),
+]
+CollectionOfCrawl = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        envvar="FRONTIER_COLLECTION",
+        metavar="NAME",
+        help="The crawl's collection, if no node runs that knows it.",
+    ),
+]
 
-@with_namespace
+
 def close(
-    place: Place,
+    options: CrawlsOptions,
     crawl_id: CrawlId,
     yes: Yes = False,
-    remove_frontier: Annotated[
-        bool,
-        typer.Option(
-            "--remove-frontier",
-            help="Also remove its queues and what it has seen; also if it had ended.",
-        ),
-    ] = False,
+    remove_frontier: RemoveFrontier = False,
 ) -> None:
-    """End a crawl that no node runs; what is left in its queues is not fetched.
+    """End a crawl that no node runs. What is left in its queues is not fetched.
 
-    Nothing is deleted without --remove-frontier. The next node of its spider opens
-    the next crawl.
+    Deletes nothing without --remove-frontier. The next node of its spider starts a
+    new crawl.
     """
     from frontier.settings.config import Config
     from frontier.status.snapshot import snapshot
     from frontier.store.client import Call
-    from frontier.store.keys import CrawlKeys
     from frontier.store.scripts import CRAWL_CLOSE
 
-    with place.connected() as store:
-        seen = snapshot(store, place.namespace, crawl_id)
-        left = seen.queue.ready + seen.queue.reserved
-        if left and seen.state == "open" and not yes:
-            raise ConfigurationError(
-                f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched; add --yes to close it all the same"
-            )
-        if remove_frontier and not yes:
-            raise ConfigurationError(
-                f"what {crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
-                "forgotten, and its queues; add --yes to do so"
-            )
-        keys = CrawlKeys(place.namespace, crawl_id)
+    with options.connected() as store:
+        seen = snapshot(store, options.namespace, crawl_id)
+        if not yes:
+            _require_consent(seen, remove_frontier=remove_frontier)
+        keys = CrawlKeys(options.namespace, crawl_id)
         ttl_ms = int(Config().lease_ttl * 1000)
         done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
         if done == 0:
             complain(f"the crawl {crawl_id} is in use; stop its nodes first")
             raise typer.Exit(ExitCode.IN_USE)
-        _retire(store, place.namespace, seen)
+        _retire(store, options.namespace, seen)
         show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
         if remove_frontier:
-            _remove(store, place.namespace, crawl_id)
+            _remove(store, options.namespace, crawl_id)
             show([Text("its queues and what it had seen are removed")])
 
 
-@with_namespace
+def _require_consent(seen: CrawlSnapshot, *, remove_frontier: bool) -> None:
+    """Raise where a close would lose something."""
+    left = seen.queue.ready + seen.queue.reserved
+    if left and seen.state == "open":
+        raise ConfigurationError(
+            f"{left:,} requests of {seen.crawl_id} are not done and would not be "
+            "fetched; add --yes to close it all the same"
+        )
+    if remove_frontier:
+        raise ConfigurationError(
+            f"what {seen.crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
+            "forgotten, and its queues; add --yes to do so"
+        )
+
+
 def cancel(
-    place: Place,
+    options: CrawlsOptions,
     crawl_id: CrawlId,
     yes: Yes = False,
-    collection: Annotated[
-        str,
-        typer.Option(
-            envvar="FRONTIER_COLLECTION",
-            metavar="NAME",
-            help="Of the crawl, where no node runs that knows it.",
-        ),
-    ] = "",
+    collection: CollectionOfCrawl = "",
 ) -> None:
     """End a crawl on all its nodes, and do not offer its payloads to other crawls.
 
-    Nodes finish what they have in flight, and exit with 0. No node joins it again.
-    WARC files stay.
+    Nodes finish what is in flight, and exit with 0. No node can join it again. WARC
+    files stay.
     """
     from frontier.cluster.crawls import cancel_call
     from frontier.settings.config import Config
     from frontier.status.snapshot import snapshot
-    from frontier.store.keys import CrawlKeys
 
-    with place.connected() as store:
-        seen = snapshot(store, place.namespace, crawl_id)
+    with options.connected() as store:
+        seen = snapshot(store, options.namespace, crawl_id)
         if seen.state == "open" and not yes:
             left = seen.queue.ready + seen.queue.reserved
             raise ConfigurationError(
@@ -121,11 +128,11 @@ def cancel(
                 "fetched, and its payloads would not be offered to other crawls; say "
                 "--yes to cancel it all the same"
             )
-        keys = CrawlKeys(place.namespace, crawl_id)
+        keys = CrawlKeys(options.namespace, crawl_id)
         done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
         if not done:
             raise CrawlClosed(crawl_id)
-        _retire(store, place.namespace, seen)
+        _retire(store, options.namespace, seen)
         if not live:
             _forget_payloads(store, collection, crawl_id)
     show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
@@ -135,7 +142,6 @@ def cancel(
 
 def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
     from frontier.store.client import Call
-    from frontier.store.keys import RegistryKeys
     from frontier.store.scripts import CRAWL_RETIRE
 
     spider = RegistryKeys(namespace).spider(seen.spider)
@@ -161,124 +167,157 @@ def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
         asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
 
 
-app = typer.Typer(help="Run crawls, list them, look at one.", no_args_is_help=True)
-app.command()(seed)
-app.command()(dead)
-app.command()(requeue)
-app.command()(rebuild)
-app.command()(repair)
-app.command()(close)
-app.command()(cancel)
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `run` crawls, with which nodes, and how far."""
 
-
-@app.command()
-@with_store
-def run(
-    place: Place,
     seeds: Annotated[
         str,
         typer.Option(
             metavar="URL|FILE",
-            help="A URL, or a file with one a line, for the spider site.",
+            help="A URL, or a file of URLs, one a line, for the built-in spider.",
         ),
-    ] = "",
+    ] = ""
     spider: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="A spider of the Scrapy project that this directory is in.",
+            help="A spider of the Scrapy project in this directory.",
         ),
-    ] = "",
-    nodes: Annotated[int, typer.Option(min=1, max=100, help="Nodes to start.")] = 2,
+    ] = ""
+    nodes: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Nodes to start.")
+    ] = 2
     scope: Annotated[
         str,
-        typer.Option(help="What site follows: host (default), domain, prefix or all."),
-    ] = "",
+        typer.Option(
+            metavar="SCOPE",
+            help="What the built-in spider follows: host (default), domain, prefix "
+            "or all.",
+        ),
+    ] = ""
     argument: Annotated[
         list[str] | None,
-        typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider."),
-    ] = None,
+        typer.Option(
+            "-a",
+            metavar="NAME=VALUE",
+            help="An argument of the spider; may be repeated.",
+        ),
+    ] = None
     setting: Annotated[
         list[str] | None,
-        typer.Option("-s", "--set", metavar="NAME=VALUE", help="A Scrapy setting."),
-    ] = None,
+        typer.Option(
+            "-s",
+            "--set",
+            metavar="NAME=VALUE",
+            help="A Scrapy setting; may be repeated.",
+        ),
+    ] = None
     limit_pages: Annotated[
-        int, typer.Option(min=0, help="End the crawl after so many pages.")
-    ] = 0,
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            show_default=False,
+            help="End the crawl after so many pages.",
+        ),
+    ] = 0
     limit_time: Annotated[
-        float, typer.Option(min=0, help="End it after so many seconds.")
-    ] = 0,
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            show_default=False,
+            help="End the crawl after so many seconds.",
+        ),
+    ] = 0
     limit_bytes: Annotated[
-        int, typer.Option(min=0, help="End it after so many bytes of responses.")
-    ] = 0,
-    warc_dir: WarcDir = WARC_DIR,
-) -> None:
+        int,
+        typer.Option(
+            min=0,
+            metavar="BYTES",
+            show_default=False,
+            help="End the crawl after so many bytes of responses.",
+        ),
+    ] = 0
+    warc_dir: WarcDir = WARC_DIR
+
+
+def run(how: RunOptions, options: StoreOptions) -> None:
     """Crawl with several nodes on this machine, then print the report.
 
-    With --seeds, the spider site that comes with this package; with --spider, one of
-    your own. An interrupted crawl goes on when it is run again. Nodes of the same
-    store that run already, here or on other machines, take part.
+    Give --seeds for the built-in spider, or --spider for one of your own. To go on
+    with an interrupted crawl, run it again. Nodes that run on the same store already,
+    here or on other machines, take part.
     """
-    from frontier.cli.crawl_run import (
-        SITE,
-        Plan,
-        complain_of,
-        configuration,
-        logs,
-        site_arguments,
-    )
     from frontier.cli.crawl_run import run as run_plan
+
+    plan = _planned(how, options)
+    outcome = run_plan(plan)
+    _tell(plan, outcome)
+    raise typer.Exit(outcome.exit_code)
+
+
+def _planned(how: RunOptions, options: StoreOptions) -> Plan:
+    from frontier.cli.crawl_run import SITE, Plan, configuration, site_arguments
     from frontier.cli.project import Project
 
-    limits = {"pages": limit_pages, "time": limit_time, "bytes": limit_bytes}
-    settings = _with_limits(parse_pairs("-s", setting or []), limits)
-    arguments = parse_pairs("-a", argument or [])
-    if bool(seeds) == bool(spider) or (spider and scope):
+    settings = _with_limits(parse_pairs("-s", how.setting or []), how)
+    arguments = parse_pairs("-a", how.argument or [])
+    if bool(how.seeds) == bool(how.spider) or (how.spider and how.scope):
         raise ConfigurationError(
             "either --seeds, with or without --scope, for the spider site, or --spider "
             "for one of your own, whose arguments are given with -a"
         )
-    if spider:
-        project = Project.of(spider, settings)
+    if how.spider:
+        project = Project.of(how.spider, settings)
     else:
-        arguments = {**site_arguments(seeds, scope or "host"), **arguments}
+        arguments = {**site_arguments(how.seeds, how.scope or "host"), **arguments}
         project = Project.bundled()
-    config = configuration(settings, place.store_dir, warc_dir, project.settings)
-    plan = Plan(
+    return Plan(
         project=project,
-        spider=spider or SITE,
+        spider=how.spider or SITE,
         arguments=arguments,
-        nodes=nodes,
-        redis_url=place.redis_url,
-        config=config,
+        nodes=how.nodes,
+        redis_url=options.redis_url,
+        config=configuration(
+            settings, options.store_dir, how.warc_dir, project.settings
+        ),
         settings=settings,
     )
-    outcome = run_plan(plan)
-    if outcome.snapshot is not None:
-        files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
-        show([*report(outcome.snapshot, files), *logs(outcome.nodes)])
+
+
+def _tell(plan: Plan, outcome: Outcome) -> None:
+    from frontier.cli.crawl_run import complain_of, logs
+
+    seen = outcome.snapshot
+    if seen is not None:
+        files = WarcFiles.of(plan.config.warc_dir, seen.crawl_id)
+        show([*report(seen, files), *logs(outcome.nodes)])
     complain_of(outcome.nodes)
-    if outcome.snapshot is not None and outcome.snapshot.ended_at:
-        say(f"{outcome.snapshot.crawl_id} {outcome.snapshot.ended_at}")
-    if outcome.snapshot is not None and outcome.snapshot.harmed:
-        complain(outcome.snapshot.harm)
+    if seen is not None and seen.ended_at:
+        say(f"{seen.crawl_id} {seen.ended_at}")
+    if seen is not None and seen.harmed:
+        complain(seen.harm)
     for line in outcome.too_late:
         complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
         complain("interrupted; a crawl that is open goes on when it is run again")
-    raise typer.Exit(outcome.exit_code)
 
 
-def _with_limits(
-    settings: dict[str, str], limits: Mapping[str, float]
-) -> dict[str, str]:
-    """*settings*, and those that set *limits*, where they are not 0.
+def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
+    """*settings*, and those that set the limits, where they are not 0.
 
     Raises:
         ConfigurationError: One of them is set already.
     """
     from frontier.node.crawl_limits import LIMITS
 
+    limits = {
+        "pages": how.limit_pages,
+        "time": how.limit_time,
+        "bytes": how.limit_bytes,
+    }
     for name, value in limits.items():
         setting = LIMITS[name].setting
         if value and setting in settings:
@@ -290,27 +329,21 @@ def _with_limits(
     return settings
 
 
-@app.command("list")
-@with_namespace
 def list_all(
-    place: Place,
-    as_json: Json = False,
+    output: Output,
+    options: CrawlsOptions,
 ) -> None:
-    """List all crawls in the store, the newest first."""
+    """List the crawls in the store, the newest first."""
     from frontier.status.snapshot import DAMAGED, list_crawls
 
-    with place.connected() as store:
-        crawls = list_crawls(store, place.namespace)
+    with options.connected() as store:
+        crawls = list_crawls(store, options.namespace)
     damaged = [crawl.crawl_id for crawl in crawls if crawl.state == DAMAGED]
-    if as_json:
-        show_json({"crawls": [asdict(crawl) for crawl in crawls]})
-    elif crawls:
-        show([crawl_table([_row(crawl) for crawl in crawls])])
-    else:
-        show([Text("no crawls yet")])
+    table = crawl_table([*map(_row, crawls)]) if crawls else Text("no crawls yet")
+    output.result({"crawls": [asdict(crawl) for crawl in crawls]}, [table])
     for crawl_id in damaged:
         complain(
-            f"the key {CrawlKeys(place.namespace, crawl_id).meta()} of {crawl_id} "
+            f"the key {CrawlKeys(options.namespace, crawl_id).meta()} of {crawl_id} "
             "is damaged: delete it; frontier crawl rebuild then makes the crawl again "
             "from journals, and frontier crawl close ends it"
         )
@@ -321,10 +354,9 @@ def list_all(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-@app.command()
-@with_crawl
 def status(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     warc_dir: WarcDir = WARC_DIR,
     plot: Annotated[
         Path | None,
@@ -332,22 +364,18 @@ def status(
             metavar="FILE.png", help="Draw the bytes saved, by type and by host."
         ),
     ] = None,
-    as_json: Json = False,
 ) -> None:
-    """Report on a crawl, running or not."""
+    """Show the report of a crawl, running or not."""
     from frontier.status.snapshot import snapshot
 
-    with place.connected() as store:
-        seen = snapshot(store, place.namespace, place.crawl_id(store))
+    with options.connected() as store:
+        seen = snapshot(store, options.namespace, options.crawl_id(store))
     files = WarcFiles.of(warc_dir.absolute(), seen.crawl_id)
     if plot is not None:
         draw_shares(plot, seen)
-    if as_json:
-        found = [{"name": name, "bytes": size} for name, size in files.sizes]
-        warcs = {"directory": str(files.directory), "files": found}
-        show_json({**asdict(seen), "warcs": warcs})
-    else:
-        show(report(seen, files))
+    found = [{"name": name, "bytes": size} for name, size in files.sizes]
+    warcs = {"directory": str(files.directory), "files": found}
+    output.result({**asdict(seen), "warcs": warcs}, report(seen, files))
     if seen.lost:
         complain(str(CrawlLost(seen.crawl_id)))
         raise typer.Exit(ExitCode.CRAWL_FAILED)
@@ -396,3 +424,16 @@ def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
             if kind in shares
         },
     )
+
+
+app = Commands("Run crawls, look at them, repair them, end them.")
+app.command()(run)
+app.command()(status)
+app.command("list")(list_all)
+app.command()(seed)
+app.command()(dead)
+app.command()(requeue)
+app.command()(repair)
+app.command()(rebuild)
+app.command()(close)
+app.command()(cancel)

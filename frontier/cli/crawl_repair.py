@@ -6,21 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path  # noqa: TC003 (typer asks for it)
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from frontier.cli.options import CrawlId, Json, Place, with_namespace
-from frontier.cli.output import ExitCode, complain, say, show, show_json
+from frontier.cli.options import CrawlId, CrawlsOptions, Output
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from frontier.cli.report import Rows
     from frontier.node.journal.entries import Bad
     from frontier.node.journal.rebuild import Outcome
     from frontier.node.repair import Repaired
@@ -31,25 +32,24 @@ MAX_NAMED = 20
 """Partitions, keys or losses that are named; the rest are counted."""
 
 
-@with_namespace
 def repair(
-    place: Place,
+    output: Output,
+    options: CrawlsOptions,
     crawl_id: CrawlId,
     partition: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Only this partition; may be given again."),
+        typer.Option(metavar="N", help="Only this partition; may be repeated."),
     ] = None,
-    as_json: Json = False,
 ) -> None:
-    """Put right the partitions of a crawl that are set aside, whether nodes run or not.
+    """Repair the partitions that were set aside, whether nodes run or not.
 
-    Their counts are made again from their lists, and what was held for them is queued.
-    Keys of a type that the frontier never writes are removed; what is lost is named.
+    Counts their lists again, and queues what was held for them. Removes keys of a
+    type that the frontier never writes, and names what is lost.
     """
     from frontier.node.repair import Repair
 
-    with place.connected() as store:
-        made = Repair(store, place.namespace, crawl_id)
+    with options.connected() as store:
+        made = Repair(store, options.namespace, crawl_id)
         chosen = sorted(set(partition or ()))
         if chosen and not 0 <= chosen[0] <= chosen[-1] < made.partitions:
             raise ConfigurationError(
@@ -57,20 +57,23 @@ def repair(
             )
         with bar("partitions", made.partitions) as progress:
             done = made.run(chosen, progress)
-    if as_json:
-        show_json(asdict(done))
-    else:
-        _tell(done)
+    if not output.as_json:
+        for line in _removed(done):
+            say(line)
+    output.result(asdict(done), [facts(_repaired_rows(done))])
     _complain([*done.lost, *done.anew])
     if done.lost or done.anew:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _tell(done: Repaired) -> None:
+def _removed(done: Repaired) -> Iterator[str]:
     for fault in done.removed[:MAX_NAMED]:
-        say(printable(f"removed {fault.key}: {fault.reason}"))
+        yield printable(f"removed {fault.key}: {fault.reason}")
     if len(done.removed) > MAX_NAMED:
-        say(f"removed {len(done.removed) - MAX_NAMED:,} more")
+        yield f"removed {len(done.removed) - MAX_NAMED:,} more"
+
+
+def _repaired_rows(done: Repaired) -> Rows:
     rows = [
         (f"partition {number}", printable(f"{faults[0].key}: {faults[0].reason}"))
         for number, faults in list(done.partitions.items())[:MAX_NAMED]
@@ -80,7 +83,7 @@ def _tell(done: Repaired) -> None:
         ("ready there", f"{done.ready:,}, and {done.reserved:,} reserved"),
         ("queued", f"{done.queued:,} that were held for them"),
     ]
-    show([facts(rows)])
+    return rows
 
 
 def _complain(lost: list[str]) -> None:
@@ -90,58 +93,63 @@ def _complain(lost: list[str]) -> None:
         complain(f"and {len(lost) - MAX_NAMED:,} more")
 
 
-"""Bad entries that are named; the rest are counted."""
+Journals = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="DIR",
+        help="Directory of journals; repeat it until all nodes' are given.",
+    ),
+]
+WarcsWithoutJournal = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="WARC files of nodes whose journals are lost."),
+]
+Missing = Annotated[
+    bool,
+    typer.Option(
+        "--missing",
+        help="The crawl exists: push only what the store lacks of nodes that are "
+        "gone. Other nodes may run.",
+    ),
+]
 
 
-@with_namespace
 def rebuild(
-    place: Place,
+    output: Output,
+    options: CrawlsOptions,
     crawl_id: CrawlId,
-    journal: Annotated[
-        list[Path],
-        typer.Option(metavar="DIR", help="Journals of nodes; give those of all."),
-    ],
-    warc: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="WARC files of nodes whose journals are lost."
-        ),
-    ] = None,
-    missing: Annotated[
-        bool,
-        typer.Option(
-            "--missing",
-            help="The crawl is there: only push what the store lacks of nodes that "
-            "are gone. Others may run.",
-        ),
-    ] = False,
-    as_json: Json = False,
+    journal: Journals,
+    warc: WarcsWithoutJournal = None,
+    missing: Missing = False,
 ) -> None:
-    """Restore the frontier of a crawl whose store was lost, from its journals.
+    """Restore a crawl from its nodes' journals after its store was lost.
 
-    What was pushed and not acked is queued, everything counts as seen. Nodes that
-    are started afterwards go on with the crawl.
+    Queues what was pushed and not acked; everything counts as seen. Nodes that are
+    started afterwards go on with the crawl.
     """
     from frontier.node.journal.rebuild import Rebuild
 
     if missing:
         if warc is not None:
             raise typer.BadParameter("--warc does not go with --missing")
-        with place.connected() as store:
-            _push_missing(store, place.namespace, crawl_id, journal, as_json=as_json)
+        with options.connected() as store:
+            _push_missing(store, options.namespace, crawl_id, journal, output)
         return
-    with place.connected(create=True) as store:
-        made = Rebuild(store, place.namespace, crawl_id, journal, warc)
+    with options.connected(create=True) as store:
+        made = Rebuild(store, options.namespace, crawl_id, journal, warc)
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
+    _tell(outcome, output)
+    if outcome.bad or outcome.aside:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _tell(outcome: Outcome, output: Output) -> None:
     _tell_skipped(outcome.bad)
     for torn in outcome.torn:
         where = f"{torn.file}: the last {torn.length:,} bytes"
         say(printable(f"{where} are cut off; their node was killed as it wrote them"))
-    if as_json:
-        show_json(asdict(outcome))
-    else:
-        show([facts(_rows(outcome))])
+    output.result(asdict(outcome), [facts(_rows(outcome))])
     for line in outcome.anew:
         say(printable(line))
     for line in outcome.aside:
@@ -151,8 +159,6 @@ def rebuild(
             f"{len(outcome.bad):,} entries of journals were skipped, and what they say "
             "is not restored"
         )
-    if outcome.bad or outcome.aside:
-        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _tell_skipped(every: Sequence[Bad]) -> None:
@@ -168,8 +174,7 @@ def _push_missing(
     namespace: str,
     crawl_id: str,
     directories: list[Path],
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     from frontier.node.journal.entries import without_header
     from frontier.node.journal.restoring import restore
@@ -181,25 +186,22 @@ def _push_missing(
     for journal in found:
         for line in journal.told():
             say(printable(line))
-    said = {
+    said: dict[str, Any] = {
         "crawl_id": crawl_id,
         "journals": len(found),
         "pushed": sum(journal.pushed for journal in found),
         "left_out": sum(journal.unsure + len(journal.bad) for journal in found)
         + len(unread),
     }
-    if as_json:
-        show_json(said)
-    else:
-        rows = [(key.replace("_", " "), f"{said[key]:,}") for key in list(said)[1:]]
-        show([facts([("crawl", crawl_id), *rows])])
+    rows = [(key.replace("_", " "), f"{said[key]:,}") for key in list(said)[1:]]
+    output.result(said, [facts([("crawl", crawl_id), *rows])])
     for line in aside:
         complain(line)
     if said["left_out"] or aside:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, str]]:
+def _rows(outcome: Outcome) -> Rows:
     entries = f"{outcome.pushed:,} pushes, {outcome.acked:,} acks"
     return [
         ("crawl", outcome.crawl_id),

@@ -56,23 +56,27 @@ class Verdict:
 
 
 def demo(
-    nodes: Annotated[int, typer.Option(min=1, max=16, help="Nodes to start.")] = 2,
-    urls: Annotated[int, typer.Option(help="How many URLs the site has.")] = 400,
-    hosts: Annotated[int, typer.Option(help="Hosts of the site.")] = 5,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=16, metavar="N", help="Nodes to start.")
+    ] = 2,
+    urls: Annotated[int, typer.Option(metavar="N", help="URLs of the site.")] = 400,
+    hosts: Annotated[int, typer.Option(metavar="N", help="Hosts of the site.")] = 5,
     delay: Annotated[
         float,
-        typer.Option(min=0, help="Seconds before each answer."),
+        typer.Option(min=0, metavar="SECONDS", help="Wait before each answer."),
     ] = 0.0,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Directory for all files.")
+        Path,
+        typer.Option(
+            "--dir", metavar="DIR", help="Directory for all files of the demo."
+        ),
     ] = Path(),
 ) -> None:
     """Crawl a small built-in site with two nodes and print the report.
 
     Run it twice: the second crawl archives unchanged pages as revisits.
     """
-    from frontier.cli.crawl_run import SITE, Plan, configuration, run
-    from frontier.cli.project import Project
+    from frontier.cli.crawl_run import configuration
     from frontier.testing.site import Site
 
     store_dir, warc_dir = directory / STORE_DIR, directory / WARC_DIR
@@ -89,22 +93,33 @@ def demo(
         with _site(site, port, delay, log) as ready:
             at = ready["hosts"][0]
             say(f"crawling {urls:,} URLs on {hosts} hosts, the first at {at}")
-            plan = Plan(
-                project=Project.bundled(),
-                spider=SITE,
-                arguments={"seeds": ",".join(ready["seeds"]), "scope": "host"},
-                nodes=nodes,
-                redis_url="",
-                config=config,
-                settings=settings,
-            )
-            outcome = run(plan)
+            outcome = _crawl(ready["seeds"], nodes, config, settings)
     verdict = _judge(site, ready["hosts"], log)
     _print(outcome, verdict, config, log)
     code = outcome.exit_code
     if code is ExitCode.OK and not verdict.good:
         code = ExitCode.CRAWL_FAILED
     raise typer.Exit(code)
+
+
+def _crawl(
+    seeds: list[str], nodes: int, config: Config, settings: dict[str, str]
+) -> Outcome:
+    """Run the spider ``site`` from *seeds*, which are on one host each."""
+    from frontier.cli.crawl_run import SITE, Plan, run
+    from frontier.cli.project import Project
+
+    return run(
+        Plan(
+            project=Project.bundled(),
+            spider=SITE,
+            arguments={"seeds": ",".join(seeds), "scope": "host"},
+            nodes=nodes,
+            redis_url="",
+            config=config,
+            settings=settings,
+        )
+    )
 
 
 def _next_id(store: BlockingStore, namespace: str) -> str:
@@ -125,8 +140,8 @@ def _port(nodes: int, hosts: int, partitions: int) -> int:
     from frontier.cluster.ring import Ring
     from frontier.errors import ConfigurationError
     from frontier.model import Member
-    from frontier.testing.loopback import close, listen
-    from frontier.urls.seen_hash import partition_of
+    from frontier.testing.server import close, listen
+    from frontier.urls.partition import partition_of
 
     members = [Member(f"node-{number}", 1) for number in range(1, nodes + 1)]
     ring = Ring(members, partitions)

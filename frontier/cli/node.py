@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.live import Live
 
-from frontier.cli.options import Json, Place, with_crawl
-from frontier.cli.output import results, say, show, show_json
+from frontier.cli.options import Commands, CrawlOptions, Output
+from frontier.cli.output import results, say
 from frontier.cli.report import busy_nodes, node_table
 
 if TYPE_CHECKING:
@@ -25,71 +25,60 @@ NodeId = Annotated[str, typer.Argument(metavar="NODE_ID")]
 PAUSE = 1.0
 """Seconds between two looks."""
 
-app = typer.Typer(help="The nodes of a crawl.", no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """The nodes of a crawl."""
+app = Commands("List the nodes of a crawl, or take one out.")
 
 
 @app.command("list")
-@with_crawl
 def list_nodes(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again every second, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Repeat every second, until Ctrl-C.")
     ] = False,
-    as_json: Json = False,
 ) -> None:
-    """List the nodes of a crawl: live, leaving, silent, lost, or left.
+    """List the nodes of a crawl: live, leaving, silent, lost or left.
 
-    With --watch and --json there is one object on each line.
+    With --watch and --json it prints one object a line.
     """
     from frontier.status.snapshot import snapshot
 
-    with place.connected() as store:
-        chosen = place.crawl_id(store)
-        looks = (snapshot(store, place.namespace, chosen) for _ in count())
+    with options.connected() as store:
+        chosen = options.crawl_id(store)
+        looks = (snapshot(store, options.namespace, chosen) for _ in count())
         if watch:
-            _watch(looks, as_json=as_json)
+            _watch(looks, output)
             return
         seen = next(looks)
-    if as_json:
-        show_json(_object(seen))
-    else:
-        show([node_table(seen, ring=True), *busy_nodes(seen)])
+    output.result(_object(seen), [node_table(seen, ring=True), *busy_nodes(seen)])
 
 
 @app.command()
-@with_crawl
 def drain(
-    place: Place,
+    options: CrawlOptions,
     node_id: NodeId,
 ) -> None:
-    """Have a node finish what it has started, hand over the rest, and exit."""
+    """Tell a node to finish what it has started, hand over the rest, and exit."""
     from frontier.cluster.membership import drain
 
-    with place.connected() as store:
-        drain(store, place.crawl(store).keys, node_id)
+    with options.connected() as store:
+        drain(store, options.crawl(store).keys, node_id)
     say(f"{node_id} will go; frontier node list --watch shows it")
 
 
 @app.command()
-@with_crawl
 def remove(
-    place: Place,
+    options: CrawlOptions,
     node_id: NodeId,
     force: Annotated[
-        bool, typer.Option("--force", help="Also if it is alive; it will stop.")
+        bool, typer.Option("--force", help="Even if it is alive; it will stop.")
     ] = False,
 ) -> None:
-    """Take out a node that is dead, so that others have its partitions at once."""
+    """Remove a dead node, so that others take its partitions at once."""
     from frontier.cluster.membership import remove
     from frontier.settings.config import Config
 
-    with place.connected() as store:
-        crawl = place.crawl(store)
+    with options.connected() as store:
+        crawl = options.crawl(store)
         ended = remove(
             store,
             crawl.keys,
@@ -106,14 +95,16 @@ def _object(seen: CrawlSnapshot) -> dict[str, Any]:
     return {"crawl_id": seen.crawl_id, "nodes": nodes}
 
 
-def _watch(looks: Iterator[CrawlSnapshot], *, as_json: bool) -> None:
+def _watch(looks: Iterator[CrawlSnapshot], output: Output) -> None:
     """Show each of *looks*, a second apart, until Ctrl-C."""
     console = results()
     with suppress(KeyboardInterrupt):
-        if as_json or not console.is_terminal:
+        if output.as_json or not console.is_terminal:
             for seen in looks:
-                text = json.dumps(_object(seen)) if as_json else None
-                console.print(text or node_table(seen, ring=True), soft_wrap=as_json)
+                text = json.dumps(_object(seen)) if output.as_json else None
+                console.print(
+                    text or node_table(seen, ring=True), soft_wrap=output.as_json
+                )
                 console.file.flush()
                 time.sleep(PAUSE)
         with Live(console=console, auto_refresh=False) as live:

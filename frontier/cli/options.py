@@ -5,19 +5,26 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from frontier.cli.output import show, show_json
 from frontier.errors import NoStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from rich.console import RenderableType
 
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
+
+Command = TypeVar("Command", bound="Callable[..., None]")
+STORE = "Store"
+"""Under this heading the help lists where the store is; few need to say so."""
 
 RedisUrl = Annotated[
     str,
@@ -26,6 +33,7 @@ RedisUrl = Annotated[
         "--redis",
         envvar="REDIS_URL",
         metavar="URL",
+        rich_help_panel=STORE,
         help="Use this server instead of the embedded store.",
     ),
 ]
@@ -35,7 +43,8 @@ StoreDir = Annotated[
         "--store-dir",
         envvar="FRONTIER_STORE_DIR",
         metavar="DIR",
-        help="Home of the embedded store.",
+        rich_help_panel=STORE,
+        help="Directory of the embedded store.",
     ),
 ]
 WarcDir = Annotated[
@@ -48,32 +57,37 @@ Namespace = Annotated[
         "--namespace",
         envvar="FRONTIER_NAMESPACE",
         metavar="NAME",
+        rich_help_panel=STORE,
         help="Prefix of the crawls' keys in the store.",
     ),
 ]
 Crawl = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Default: the newest.")
+    str,
+    typer.Option(
+        "--crawl", metavar="CRAWL_ID", help="The crawl (default: the newest)."
+    ),
 ]
-CrawlId = Annotated[
-    str, typer.Option("--crawl", metavar="CRAWL_ID", help="Which crawl.")
-]
+CrawlId = Annotated[str, typer.Option("--crawl", metavar="CRAWL_ID", help="The crawl.")]
 """Of a command that changes one crawl: it has to be named."""
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it, without asking whether to.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite the file if it exists.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 Compat = Annotated[
     str,
     typer.Option(
         metavar="TOOL",
-        help="browsertrix: index 0 for every WACZ, and its spelling throughout.",
+        help="browsertrix: use index 0 for every WACZ, and its spelling.",
     ),
 ]
 Root = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Directory that paths may lead to (default: the manifest's own).",
+        help="Directory that paths may not leave (default: the manifest's).",
     ),
 ]
 
@@ -83,21 +97,47 @@ NAMESPACE = "frontier"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The store, and the crawl in it, that a command was asked to look at."""
+class Output:
+    """How a command prints its result."""
 
-    redis_url: str = ""
+    as_json: Json = False
+
+    def result(self, facts: dict[str, Any], text: Iterable[RenderableType]) -> None:
+        """Print *facts* as one JSON object, or else *text*."""
+        if self.as_json:
+            show_json(facts)
+        else:
+            show(text)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Which store a command looks at."""
+
+    redis_url: RedisUrl = ""
     """A server; empty for the embedded store."""
-    store_dir: Path = STORE_DIR
-    namespace: str = NAMESPACE
-    given: str = ""
-    """What `--crawl` said; empty for the newest crawl."""
+    store_dir: StoreDir = STORE_DIR
 
     @contextmanager
     def connected(self, *, create: bool = False) -> Iterator[BlockingStore]:
         """The store; see `connected`."""
         with connected(self.redis_url, self.store_dir, create=create) as store:
             yield store
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlsOptions(StoreOptions):
+    """The same, and the prefix of the crawls' keys there."""
+
+    namespace: Namespace = NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlOptions(CrawlsOptions):
+    """The same, and one crawl there, by default the newest."""
+
+    given: Crawl = ""
+    """What `--crawl` said."""
 
     def crawl_id(self, store: BlockingStore) -> str:
         """The id that was given, or that of the newest crawl.
@@ -120,43 +160,61 @@ class Place:
         return stored_crawl(store, self.namespace, self.crawl_id(store))
 
 
-_STORE = {"redis_url": (RedisUrl, ""), "store_dir": (StoreDir, STORE_DIR)}
-_NAMESPACE = {**_STORE, "namespace": (Namespace, NAMESPACE)}
-_CRAWL = {"given": (Crawl, ""), **_NAMESPACE}
+class Commands(typer.Typer):
+    """The commands of one noun.
+
+    A parameter of a command whose type is a dataclass stands for the options that
+    its fields declare; the help lists them after the command's own.
+    """
+
+    def __init__(self, about: str) -> None:
+        super().__init__(help=about, no_args_is_help=True)
+
+    def command(
+        self, name: str | None = None, **more: Any
+    ) -> Callable[[Command], Command]:
+        """Add the decorated function, as *name* or its own."""
+
+        def declare(command: Command) -> Command:
+            text = inspect.getdoc(command) or ""
+            # Lines of a docstring are as long as the code's, not as the terminal's.
+            about = "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
+            super(Commands, self).command(name, help=about, **more)(
+                _with_groups(command)
+            )
+            return command
+
+        return declare
 
 
-def with_store(command: Callable[..., None]) -> Callable[..., None]:
-    """Give *command*, which takes a `Place`, the options for where the store is."""
-    return _with(command, _STORE)
+def _with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """*command*, which takes each option of its groups by itself."""
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in own.items()
+        if is_dataclass(parameter.annotation)
+    }
+    kind = inspect.Parameter.KEYWORD_ONLY
+    each = [own[name].replace(kind=kind) for name in own if name not in groups]
+    for group in groups.values():
+        types = get_type_hints(group, include_extras=True)
+        each += [
+            inspect.Parameter(
+                field.name, kind, default=field.default, annotation=types[field.name]
+            )
+            for field in fields(group)
+        ]
 
-
-def with_namespace(command: Callable[..., None]) -> Callable[..., None]:
-    """The same, and the option for the prefix of the crawls' keys."""
-    return _with(command, _NAMESPACE)
-
-
-def with_crawl(command: Callable[..., None]) -> Callable[..., None]:
-    """The same, and the option that names one crawl, or else the newest."""
-    return _with(command, _CRAWL)
-
-
-def _with(
-    command: Callable[..., None], shared: Mapping[str, tuple[Any, Any]]
-) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        place = Place(**{name: given.pop(name) for name in shared})
-        command(place=place, **given)
+        for name, group in groups.items():
+            given[name] = group(
+                **{one.name: given.pop(one.name) for one in fields(group)}
+            )
+        command(**given)
 
-    parameters = dict(inspect.signature(command, eval_str=True).parameters)
-    del parameters["place"]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    both = [each.replace(kind=kind) for each in parameters.values()]
-    both += [
-        inspect.Parameter(name, kind, default=default, annotation=option)
-        for name, (option, default) in shared.items()
-    ]
-    run.__signature__ = inspect.Signature(both)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(each)  # type: ignore[attr-defined]
     run.__annotations__ = {}  # the signature has them
     return run
 

@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from frontier.errors import (
+    BadWacz,
+    BadWarc,
     CollectionInUse,
     CommitBegun,
     ConfigurationError,
@@ -57,7 +59,7 @@ class ExitCode(IntEnum):
     """Some of what was given could not be used, or partitions of the crawl are set
     aside; the rest was."""
     FAULTY = 7
-    """What was checked has faults, or the rules refuse the URL."""
+    """What was read or checked has faults, or the rules refuse the URL."""
     UNWRITABLE = 8
     """A file, or the output, could not be read or written; the message names it."""
     INTERRUPTED = 130
@@ -68,6 +70,8 @@ def exit_code_of(error: FrontierError) -> ExitCode:
     """The code with which a command ends that *error* has ended."""
     if isinstance(error, ConfigurationError | FileTaken):
         return ExitCode.USAGE
+    if isinstance(error, BadWarc | BadWacz):
+        return ExitCode.FAULTY
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE
     gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved

@@ -21,9 +21,8 @@ from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import fault_of
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import label_of
-from frontier.urls.fingerprint import Fingerprints
+from frontier.urls.fingerprint import Fingerprints, seen_hash
 from frontier.urls.partition import SPREAD, QueueAddresses
-from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

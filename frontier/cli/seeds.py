@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from frontier.cli.options import Json, Place, with_crawl
-from frontier.cli.output import ExitCode, complain, say, show, show_json
+from frontier.cli.options import CrawlOptions, Output
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
@@ -67,19 +67,18 @@ class Counts:
     faulty: int = 0
 
 
-@with_crawl
 def seed(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     targets: Annotated[
-        list[str], typer.Argument(metavar="URL|FILE|-...", help="- is standard input.")
+        list[str], typer.Argument(metavar="URL|FILE|-", help="- is standard input.")
     ],
-    as_json: Json = False,
 ) -> None:
-    """Put seeds into an open crawl, whether nodes run or not.
+    """Add seeds to an open crawl, whether nodes run or not.
 
     A seed is a URL, or a JSON object with url, method, headers, body, meta,
-    priority, callback and cb_kwargs; a file has one a line. A line that is no
-    seed is named and left out. An interrupted run goes on where it was.
+    priority, callback and cb_kwargs; a file has one a line. A line that is not
+    a seed is named and left out. To finish an interrupted load, run it again.
     """
     from frontier.cli.project_urls import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT
@@ -87,8 +86,8 @@ def seed(
     from frontier.seen.config import seen_config
 
     list_id, total = _survey(targets)
-    with place.connected() as store:
-        crawl = place.crawl(store)
+    with options.connected() as store:
+        crawl = options.crawl(store)
         chosen = crawl.keys.crawl_id
         if crawl.config.queue_key == BY_FINGERPRINT:
             raise ConfigurationError(
@@ -104,23 +103,20 @@ def seed(
             except PushForgotten:
                 lock.start_over()
                 raise
-    said: dict[str, Any] = {
-        "crawl_id": chosen,
+    _tell(chosen, seeder, counts, output)
+
+
+def _tell(crawl_id: str, seeder: Seeder, counts: Counts, output: Output) -> None:
+    numbers = {
         "queued": seeder.queued,
         "held": seeder.holding.held,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
     }
-    if as_json:
-        show_json(said)
-    else:
-        rows = [
-            (name.replace("_", " "), f"{number:,}")
-            for name, number in said.items()
-            if name != "crawl_id"
-        ]
-        show([facts([("crawl", chosen), *rows])])
+    rows = [(name.replace("_", " "), f"{n:,}") for name, n in numbers.items()]
+    said = {"crawl_id": crawl_id, **numbers}
+    output.result(said, [facts([("crawl", crawl_id), *rows])])
     aside = seeder.holding.told()
     for told in aside:
         complain(told)
@@ -178,6 +174,7 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
     from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
     from frontier.node.host_ips import BlockingAddresses
+    from frontier.requests.seen_mode import StartTest
     from frontier.seeds.push import SeedPushes
     from frontier.store.client import Call
     from frontier.urls.canon.rulesets import SCRAPY
@@ -189,8 +186,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         identities.fingerprint,
         spider=_spider(crawl.spider),
         name=crawl.spider,
-        salt=salt or b"",
-        is_seen=crawl.config.seen_start,
+        start=StartTest(salt or b"", crawl.config.seen_start),
         allowed=_allowed(),
         is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
         and crawl.config.canon_rules == SCRAPY,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from frontier.cli.options import Json, Place, Yes, with_crawl
+from frontier.cli.options import Commands, CrawlOptions, Output, Yes
 from frontier.cli.output import say, show, show_json
 from frontier.cli.progress import bar
 from frontier.cli.report import facts
@@ -23,26 +23,23 @@ if TYPE_CHECKING:
     from frontier.seen.seen_set import Answer, StoredCrawl
     from frontier.store.client import BlockingStore
 
-app = typer.Typer(
-    help="Plan the seen test, look into it, carry it over.", no_args_is_help=True
-)
+app = Commands("Plan the seen test, ask it, copy it to another crawl.")
 app.command()(plan)
 
 
 @app.command()
-@with_crawl
 def check(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     url: Annotated[str, typer.Argument(metavar="URL")],
-    as_json: Json = False,
 ) -> None:
     """Say whether a crawl has seen a URL, and which tier says so."""
     from frontier.cli.project_urls import Identities
     from frontier.seen.config import seen_config
     from frontier.seen.seen_set import look
 
-    with place.connected() as store:
-        crawl = _crawl(store, place)
+    with options.connected() as store:
+        crawl = _crawl(store, options)
         identity = Identities(crawl, store).of(url.strip())
         answer = look(
             store,
@@ -51,40 +48,36 @@ def check(
             seen_config(crawl.config),
         )
     said = _answer(crawl, identity, answer)
-    if as_json:
-        show_json(said)
-    else:
-        show([facts(_answer_rows(said))])
+    output.result(said, [facts(_answer_rows(said))])
 
 
 @app.command()
-@with_crawl
 def forget(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     target: Annotated[str, typer.Argument(metavar="URL|FILE")],
     yes: Yes = False,
-    as_json: Json = False,
 ) -> None:
-    """Make URLs new again: one, or those in a file with one a line.
+    """Make URLs new again: one, or those of a file, one a line.
 
-    Shows its plan, and does it with --yes. Whole URLs only: the store
-    keeps hashes, and a hash does not tell which prefix its URL had.
+    Shows its plan first; add --yes to do it. Takes whole URLs only: the store keeps
+    hashes, and a hash does not tell what its URL begins with.
     """
     from frontier.cli.project_urls import Identities, lines_of
 
     lines = lines_of(target)
-    with place.connected() as store:
-        crawl = _crawl(store, place)
+    with options.connected() as store:
+        crawl = _crawl(store, options)
         identities = Identities(crawl, store)
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
         plan = _plan_to_forget(store, crawl, by_partition, len(lines))
-        if not as_json:
+        if not output.as_json:
             show([facts(_rows(plan.said))])
         if plan.said["in_the_set"]:
-            _require_consent(plan.said, yes=yes, as_json=as_json)
+            _require_consent(plan.said, output, yes=yes)
             plan.said["forgotten"] = _forget(store, crawl, plan.marks)
-    if as_json:
+    if output.as_json:
         show_json(plan.said)
     elif plan.said["forgotten"] is not None:
         show([facts(_rows({"forgotten": plan.said["forgotten"]}))])
@@ -93,56 +86,58 @@ def forget(
 
 
 @app.command("export")
-@with_crawl
 def export_file(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    as_json: Json = False,
 ) -> None:
-    """Write what a crawl has seen to a file, which other crawls can import."""
+    """Write what a crawl has seen to a file that other crawls can import."""
     from frontier.cli.project_urls import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER
     from frontier.seen.config import seen_config
     from frontier.seen.export.transfer import export
 
-    with place.connected() as store:
-        crawl = _crawl(store, place)
+    with options.connected() as store:
+        crawl = _crawl(store, options)
         require_project_of(crawl)
         tiers, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
         with bar("partitions", crawl.config.partitions) as progress:
             urls = export(store, crawl, tiers, file, name, progress)
-    _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, as_json=as_json)
+    _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, output)
 
 
 @app.command("import")
-@with_crawl
 def import_file(
-    place: Place,
+    options: CrawlOptions,
+    output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
     new: Annotated[
         str,
-        typer.Option("--new", metavar="NAME", help="A crawl to create like the old."),
+        typer.Option(
+            "--new",
+            metavar="NAME",
+            help="Create this crawl, with the settings of the exported one.",
+        ),
     ] = "",
-    as_json: Json = False,
 ) -> None:
-    """Let a crawl skip what another one saw; a file that is not whole is refused."""
+    """Let a crawl skip what another one has seen. A file that is cut off is refused."""
     from frontier.cli.project_urls import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
     from frontier.seen.config import seen_config
     from frontier.seen.export.transfer import Import
     from frontier.store.keys import CrawlKeys
 
-    if bool(place.given) == bool(new):
+    if bool(options.given) == bool(new):
         raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
-    place = replace(place, given=new or place.given)
+    options = replace(options, given=new or options.given)
     with (
         Import(file, fingerprinter_name()) as source,
-        place.connected(create=bool(new)) as store,
+        options.connected(create=bool(new)) as store,
     ):
         if new:
-            source.create(store, place.namespace, new)
-            store.call(carry_call(CrawlKeys(place.namespace, new)))
-        crawl = _crawl(store, place)
+            source.create(store, options.namespace, new)
+            store.call(carry_call(CrawlKeys(options.namespace, new)))
+        crawl = _crawl(store, options)
         require_project_of(crawl)
         try:
             with bar("URLs", source.urls) as progress:
@@ -152,7 +147,7 @@ def import_file(
                 say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
             raise
     said = {"imported": source.added, "seen_already": source.read - source.added}
-    _say_of_file(place.given, file, said, as_json=as_json)
+    _say_of_file(options.given, file, said, output)
     if new:
         say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}")
 
@@ -201,14 +196,14 @@ def _plan_to_forget(
     return _Forgetting(marks, said)
 
 
-def _require_consent(said: dict[str, Any], *, yes: bool, as_json: bool) -> None:
+def _require_consent(said: dict[str, Any], output: Output, *, yes: bool) -> None:
     """Return if the plan is to be carried out."""
     if yes:
         return
     question = f"Forget {said['in_the_set']:,} URLs of {said['crawl_id']}?"
     if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True):
         return
-    if as_json:
+    if output.as_json:
         show_json(said)
     raise ConfigurationError("nothing was forgotten; to forget them add --yes")
 
@@ -246,20 +241,19 @@ def _shown(value: Any) -> str:
 
 
 def _say_of_file(
-    crawl_id: str, file: Path, counts: dict[str, int], *, as_json: bool
+    crawl_id: str, file: Path, counts: dict[str, int], output: Output
 ) -> None:
     size = file.stat().st_size
-    if as_json:
-        show_json({"crawl_id": crawl_id, "file": str(file), "bytes": size, **counts})
-        return
     rows = [(name.replace("_", " "), f"{n:,}") for name, n in counts.items()]
-    show([facts([("crawl", crawl_id), ("file", f"{file}, {decimal(size)}"), *rows])])
+    rows = [("crawl", crawl_id), ("file", f"{file}, {decimal(size)}"), *rows]
+    said = {"crawl_id": crawl_id, "file": str(file), "bytes": size, **counts}
+    output.result(said, [facts(rows)])
 
 
-def _crawl(store: BlockingStore, place: Place) -> StoredCrawl:
+def _crawl(store: BlockingStore, options: CrawlOptions) -> StoredCrawl:
     from frontier.errors import FrontierRemoved
 
-    crawl = place.crawl(store)
+    crawl = options.crawl(store)
     if crawl.removed:
         raise FrontierRemoved(crawl.keys.crawl_id)
     return crawl

@@ -11,8 +11,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import Json  # noqa: TC001 (typer asks for it)
-from frontier.cli.output import show, show_json
+from frontier.cli.options import Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +31,7 @@ CHOICES: tuple[tuple[str, int], ...] = (
 
 
 def plan(
+    output: Output,
     urls: Annotated[
         str, typer.Option(metavar="N", help="URLs of the crawl: 2000, 50M, 1.5G.")
     ],
@@ -39,40 +39,52 @@ def plan(
         str, typer.Option(metavar="RATE", help="Share of new URLs that may be lost.")
     ] = "0.001",
     tiers: Annotated[
-        str, typer.Option(metavar="TIERS", help="As in FRONTIER_SEEN_TIERS.")
+        str,
+        typer.Option(
+            metavar="TIERS", help="As FRONTIER_SEEN_TIERS (default: compare some)."
+        ),
     ] = "",
     set_bits: Annotated[
         int | None,
-        typer.Option(metavar="BITS", help="64 or 32, as in FRONTIER_SEEN_SET_BITS."),
+        typer.Option(metavar="BITS", help="64 or 32, as FRONTIER_SEEN_SET_BITS."),
     ] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the crawl.")] = 1,
+    nodes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Nodes of the crawl.")
+    ] = 1,
     partitions: Annotated[
-        int, typer.Option(min=1, max=16384, help="As in FRONTIER_PARTITIONS.")
+        int, typer.Option(min=1, max=16384, metavar="N", help="As FRONTIER_PARTITIONS.")
     ] = 1024,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw the error over the URLs."),
+        typer.Option(
+            metavar="FILE.png", help="Draw how the error grows with the URLs."
+        ),
     ] = None,
-    as_json: Json = False,
 ) -> None:
-    """Show what memory a seen test takes, what it loses, and how to set it."""
+    """Show how much memory a seen test takes, what it loses, and its settings."""
     from frontier.seen.capacity_plan import count_of, rate_of
 
     count, rate = count_of(urls), rate_of(error)
-    choices = ((tiers, 64),) if tiers else CHOICES
-    if set_bits is not None:
-        sets = [choice for choice, _ in choices if tiers or "set" in choice.split(",")]
-        choices = tuple((choice, set_bits) for choice in dict.fromkeys(sets))
     configs = [
-        _config(count, rate, choice, bits, partitions) for choice, bits in choices
+        _config(count, rate, choice, bits, partitions)
+        for choice, bits in _choices(tiers, set_bits)
     ]
     rows = [row for config in configs for row in _forecasts(config, count)]
     if plot is not None:
         _draw(plot, configs[0], count)
-    if as_json:
-        show_json(_plan_json(configs[0], rows, count, nodes))
-    else:
-        show(_plan_text(configs[0], rows, count, nodes))
+    output.result(
+        _plan_json(configs[0], rows, count, nodes),
+        _plan_text(configs[0], rows, count, nodes),
+    )
+
+
+def _choices(tiers: str, set_bits: int | None) -> tuple[tuple[str, int], ...]:
+    """What is compared, if these are asked for."""
+    choices = ((tiers, 64),) if tiers else CHOICES
+    if set_bits is None:
+        return choices
+    sets = [choice for choice, _ in choices if tiers or "set" in choice.split(",")]
+    return tuple((choice, set_bits) for choice in dict.fromkeys(sets))
 
 
 def _config(

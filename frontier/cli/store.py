@@ -9,17 +9,25 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.options import STORE_DIR, Json, Place, StoreDir, connected, with_store
-from frontier.cli.output import ExitCode, complain, show, show_json
+from frontier.cli.options import (
+    STORE_DIR,
+    Commands,
+    Output,
+    StoreDir,
+    StoreOptions,
+    connected,
+)
+from frontier.cli.output import ExitCode, complain, show
 from frontier.errors import NoStore, StoreRefused
 from frontier.status.validate import printable, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from frontier.store.client import BlockingStore
 
-app = typer.Typer(help="The store that the nodes share.", no_args_is_help=True)
+app = Commands("Look at the store that the nodes share, or stop it.")
 
 SERVER_FACTS = (
     "server_name",
@@ -33,24 +41,19 @@ SERVER_FACTS = (
 
 
 @app.command()
-@with_store
-def status(place: Place, as_json: Json = False) -> None:
-    """Say whether the store runs and what it holds; starts nothing."""
-    facts = _server(place.redis_url) if place.redis_url else _embedded(place.store_dir)
-    if as_json:
-        show_json(facts)
-        return
-    for name in ("used_memory", "disk_bytes"):
-        if facts.get(name) is not None:
-            facts[name] = decimal(whole(facts[name]))
-    width = max(len(name) for name in facts) + 2
-    lines = [f"{name.replace('_', ' '):{width}}{_word(facts[name])}" for name in facts]
-    show(Text(line) for line in lines)
+def status(output: Output, options: StoreOptions) -> None:
+    """Show whether the store runs, and what it holds. Starts nothing."""
+    facts = (
+        _server(options.redis_url)
+        if options.redis_url
+        else _embedded(options.store_dir)
+    )
+    output.result(facts, _told(facts))
 
 
 @app.command()
 def stop(store_dir: StoreDir = STORE_DIR) -> None:
-    """Stop the embedded store, unless nodes use it. Nothing is deleted."""
+    """Stop the embedded store, unless nodes use it. Deletes nothing."""
     from frontier.store.embedded import EmbeddedStore
 
     _require(store_dir)
@@ -121,6 +124,14 @@ def _wants_full_coverage(store: BlockingStore) -> bool | None:
         f"calls, and the crawl stops; set {name} no on each server"
     )
     return True
+
+
+def _told(facts: dict[str, Any]) -> Iterator[Text]:
+    width = max(len(name) for name in facts) + 2
+    for name, value in facts.items():
+        is_size = value is not None and name in {"used_memory", "disk_bytes"}
+        shown = decimal(whole(value)) if is_size else _word(value)
+        yield Text(f"{name.replace('_', ' '):{width}}{shown}")
 
 
 def _require(store_dir: Path) -> None:

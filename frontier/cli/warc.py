@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.text import Text
 
-from frontier.cli.options import Json  # noqa: TC001 - typer reads it
+from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.errors import BadWarc, ConfigurationError
 
@@ -21,72 +21,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(help="WARC files.", no_args_is_help=True)
+app = Commands("List, show and repair what is in WARC files.")
 
 
-@app.callback()
-def warc() -> None:
-    """WARC files."""
-
-
-@app.command()
-def repair(
-    directory: Annotated[Path, typer.Argument(help="Directory of WARC files.")],
-) -> None:
-    """Close the files of nodes that died, each cut back to its last whole record.
-
-    Each gets its index of CDXJ lines. Files of live nodes are locked and left
-    alone. The start of a node on the directory does the same.
-    """
-    from frontier.files import mode_of_environment
-    from frontier.warc.cdxj_sidecar import Listing
-    from frontier.warc.repair import repair as repair_all
-
-    if not directory.is_dir():
-        complain(f"{directory} is not a directory")
-        raise typer.Exit(ExitCode.NOT_FOUND)
-    listing = Listing(mode=mode_of_environment())
-    left: list[Path] = []
-
-    def refused(path: Path, reason: str) -> None:
-        left.append(path)
-        complain(f"{path} is left alone: {reason}")
-
-    try:
-        repaired = repair_all(directory, None, listing.write, refused)
-    except OSError as error:
-        complain(f"{directory} cannot be repaired: {error}")
-        raise typer.Exit(ExitCode.INCOMPLETE) from None
-    lines = [
-        f"{one.file}: removed, it had no whole record"
-        if one.removed
-        else f"{one.file}: {one.records} records, {one.cut_bytes} bytes cut off"
-        for one in repaired
-    ]
-    if lines or not left:
-        show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
-    if left:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+Url = Annotated[
+    str,
+    typer.Option("--url", metavar="URL", help="Only this URL; * stands for anything."),
+]
+Status = Annotated[
+    str, typer.Option("--status", metavar="N,...", help="Only these statuses: 404,5xx.")
+]
+Mime = Annotated[
+    str, typer.Option("--mime", metavar="TYPE", help="Only this media type: image/*.")
+]
 
 
 @app.command("list")
 def list_all(
-    given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY...")],
-    url: Annotated[
-        str,
-        typer.Option("--url", metavar="URL", help="Only of this URL; * is anything."),
-    ] = "",
-    status: Annotated[
-        str,
-        typer.Option("--status", metavar="N,...", help="Only these: 404,5xx."),
-    ] = "",
-    mime: Annotated[
-        str,
-        typer.Option("--mime", metavar="TYPE", help="Only of this type: image/*."),
-    ] = "",
+    given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")],
+    url: Url = "",
+    status: Status = "",
+    mime: Mime = "",
     as_json: Json = False,
 ) -> None:
-    """List the captures in WARC files: date, status, type, place, URL."""
+    """List the captures in WARC files: date, status, type, file and offset, URL."""
     from frontier.status.captures import Wanted, captures, warcs_in
 
     wanted = Wanted(url, _statuses(status), mime.lower())
@@ -116,16 +74,16 @@ def show_one(
     where: Annotated[str, typer.Argument(metavar="FILE|DIRECTORY|FILE:OFFSET")],
     what: Annotated[
         str,
-        typer.Argument(metavar="[URL|RECORD-ID]", show_default=False),
+        typer.Argument(metavar="URL|RECORD-ID", show_default=False),
     ] = "",
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Write its bytes as they are, headers too."),
+        typer.Option("--raw", help="Write its bytes unchanged, headers included."),
     ] = False,
 ) -> None:
-    """Print one record: its headers, and its body without codings if it is text.
+    """Print one record: its headers, and its body, decoded, if it is text.
 
-    Of several captures of a URL, the last. A record id may be of any record.
+    Of several captures of a URL it shows the last. A record id may be of any record.
     """
     from frontier.status.captures import raw as bytes_of
     from frontier.status.captures import shown
@@ -158,6 +116,46 @@ def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
     except (BadWarc, OSError) as error:
         wrong.append(path)
         complain(_told(path, error))
+
+
+@app.command()
+def repair(
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY")],
+) -> None:
+    """Close the WARC files of nodes that died, cut back to the last whole record.
+
+    Writes the CDXJ index of each. Leaves the files of live nodes alone: they are
+    locked. A node that starts on the directory does the same.
+    """
+    from frontier.files import mode_of_environment
+    from frontier.warc.cdxj_sidecar import Listing
+    from frontier.warc.repair import repair as repair_all
+
+    if not directory.is_dir():
+        complain(f"{directory} is not a directory")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    listing = Listing(mode=mode_of_environment())
+    left: list[Path] = []
+
+    def refused(path: Path, reason: str) -> None:
+        left.append(path)
+        complain(f"{path} is left alone: {reason}")
+
+    try:
+        repaired = repair_all(directory, None, listing.write, refused)
+    except OSError as error:
+        complain(f"{directory} cannot be repaired: {error}")
+        raise typer.Exit(ExitCode.INCOMPLETE) from None
+    lines = [
+        f"{one.file}: removed, it had no whole record"
+        if one.removed
+        else f"{one.file}: {one.records} records, {one.cut_bytes} bytes cut off"
+        for one in repaired
+    ]
+    if lines or not left:
+        show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
+    if left:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _one(where: str, what: str) -> Capture:

@@ -1,7 +1,7 @@
 """Find what is wrong in a collection's index, and repair what can be.
 
-Other tools write to the index too, and some of them can be cut off half way. What
-is repaired is only what has one right answer; looking changes nothing. Memory
+Other tools write to the index too, and some of them leave it half done when they are
+killed. Only faults with one right answer are repaired; looking changes nothing. Memory
 does not grow with the index.
 """
 
@@ -33,7 +33,7 @@ EXAMPLES = 3
 
 
 class Fault(StrEnum):
-    """What can be wrong, as people are told it."""
+    """What can be wrong, as the command prints it."""
 
     DANGLING = "digests that lead to a crawl that does not have them"
     MISSING = "digests of committed crawls that no crawl can find"

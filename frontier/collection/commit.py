@@ -5,14 +5,14 @@ The index is laid out as Browsertrix does. What always holds:
 1.  A crawl sees its own digests and those of committed crawls, no others.
 2.  The first capture of a digest stays its original: entries are never
     replaced.
-3.  A commit may be cut off anywhere and repeated, by anybody: digests are added
-    where there are none, counts are added by the one call that makes the crawl a
-    committed one. The end is the same.
-4.  A cursor of a commit is used again only on the run of the server that gave it
-    out, as another run hashes with another seed, and only if the crawl has as many
-    digests as then: a cursor would skip some. On a cluster, where the slot may be
-    moved to another server at any time, it is gone through until nothing is added.
-5.  A crawl is canceled only while nobody else can have seen its digests.
+3.  A commit may be interrupted anywhere and repeated, by any process: digests are
+    added where there are none, and one call adds the counts and makes the crawl
+    committed. The result is the same.
+4.  A commit goes on at its cursor only on the same run of the server, because another
+    run hashes with another seed, and only if the crawl has as many digests as then.
+    Otherwise the cursor would skip some. On a cluster, where the slot may move to
+    another server at any time, the digests are read until nothing is added.
+5.  A crawl is canceled only while no other crawl can have seen its digests.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def commit(
 ) -> Committed:
     """Offer the digests of *crawl_id* to all crawls; a repetition goes on.
 
-    *progress* is told how many digests this call has looked at.
+    *progress* is called with how many digests this call has looked at.
 
     Raises:
         CrawlCanceled: It was canceled.

@@ -1,12 +1,11 @@
 """Lines of other tools' indexes, as captures. Nothing is trusted.
 
-A line that is no capture is told from one that is wrong: the former is passed
-over (comments, ``urn:`` records, fetches that failed), the latter is counted,
-named, and passed over too.
+Lines that are not captures (comments, ``urn:`` records, fetches that failed) are
+skipped. Lines that are wrong are counted, named and skipped.
 
-A revisit may come before its original. What it has left out can be counted when the
-size of the original is known. Until then it waits, as two counts in the store: how
-many, and how large.
+A revisit may come before its original. The bytes that it saved can be counted when the
+size of the original is known. Until then the store has two counts of such revisits:
+how many, and how large.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ class Capture(NamedTuple):
     """14, 17 or 20 digits."""
     url: str
     size: int
-    """Compressed length of its record in bytes, where the line tells it."""
+    """Compressed length of its record in bytes, if the line has it."""
     revisit: bool
 
 

@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  Lines of a source, their counts, and how far its import is change in one step
-    of the store. So an import may be killed anywhere and repeated, also by two
+1.  One step of the store changes lines of a source, their counts, and the progress of
+    the import. So an import may be killed anywhere and repeated, also by two processes
     at once: nothing is counted twice, and nothing is left out.
 2.  A source is read to its end before anything of it is in the index.
 3.  The WACZ index of a capture is the place of its file in the crawl's list; it
@@ -12,7 +12,7 @@ What always holds:
 4.  A source that cannot be used is named, left out of the index and of the
     queue, and the others are imported.
 5.  The queue has an entry for a source from before its import begins until it is
-    in the index, or was found to be broken. It only tells people, and the next
+    in the index, or was found to be broken. It only shows people, and the next
     import, what is left.
 """
 

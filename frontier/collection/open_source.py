@@ -2,16 +2,15 @@
 
 What always holds:
 
-1.  Memory does not grow with the file: what is read at once, and the longest
-    line that is kept, have a limit.
-2.  What is compressed is read no further than `frontier.files.MAX_RATIO` times its
-    size, so that a bomb ends as an error.
-3.  A file is first read to its end (`Texts.verify`), which checks its sums, and
-    only then for what is in it. A broken one gives nothing.
-4.  Nothing but http and https is followed, also not by a redirect. Of a file there
-    only the parts that are read travel.
-5.  An answer has a limit, in bytes and in time without any. A request that failed
-    is repeated `ATTEMPTS` times, with a pause.
+1.  Memory does not grow with the file: blocks and lines have a largest size.
+2.  A compressed file may inflate to `frontier.files.MAX_RATIO` times its size; beyond,
+    it is an error. So bombs cost little.
+3.  A file is first read to its end, which checks its checksums (`Texts.verify`), and
+    only then for its captures. A broken one gives nothing.
+4.  Only http and https are fetched, also after a redirect. Of a file at a URL only the
+    parts that are needed are fetched.
+5.  An answer has a limit in bytes, and a limit in time without any. A request that
+    failed is repeated `ATTEMPTS` times, with a pause.
 """
 
 from __future__ import annotations

@@ -3,16 +3,14 @@
 What always holds:
 
 1.  The index is whole at every moment: a new one is built beside it, under other
-    names, and takes its place in one step, in which what only the removed crawls
-    had is deleted too. A purge that is killed has changed nothing.
-2.  That step is not taken while a crawl runs or a source is imported, nor if the
-    index is not what it was when the new one was begun.
-3.  Nobody is left with nothing by accident: a purge that would keep no crawl has
-    to be told that it may.
-4.  A key of a crawl that is kept is never deleted, whatever the ids of those that
-    go.
-5.  An original stays with the crawl that has it, if that one stays; else it goes
-    to the first of the kept crawls, by name, that has the digest.
+    names, and replaces it in one step, which also deletes what only the removed crawls
+    had. A purge that is killed has changed nothing.
+2.  That step is refused while a crawl runs or a source is imported, and if the index
+    has changed since the new one was begun.
+3.  A purge that would keep no crawl is refused unless it is forced.
+4.  A key of a crawl that stays is never deleted, whatever the ids of those that go.
+5.  An original stays with its crawl, if that one stays; otherwise it goes to the first
+    of the remaining crawls, by name, that has the digest.
 """
 
 from __future__ import annotations
@@ -87,7 +85,7 @@ def purge(
 ) -> int:
     """Do as *planned*; return how many digests are left.
 
-    *progress* is told how many digests were looked at.
+    *progress* is called with how many digests were looked at.
 
     Raises:
         ConfigurationError: Nothing would be left, and *force* is not given.

@@ -2,12 +2,11 @@
 
 What always holds:
 
-1.  An index is read as a stream, and a second time to re-key it; memory does not
-    grow with it. What moves is sorted in a private file on disk.
-2.  What is written is in the order of its bytes, also where the index was not. It
-    gets its name after its last byte is on disk, and takes that of no other file
-    unless it was told to.
-3.  But for the key, an entry is copied as it is.
+1.  An index is read as a stream, and a second time to re-key it; memory does not grow
+    with it. Entries that move are sorted in a private file on disk.
+2.  The new index is in the order of its bytes, even if the old one was not. It gets
+    its name after its last byte is on disk, and overwrites a file only with *force*.
+3.  An entry is copied as it is, except for its key.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def rules_of_files(
 ) -> list[Declared]:
     """What WARC files, also those in WACZ files, say of their rules.
 
-    One that cannot be read is left out, and *broken* is told.
+    One that cannot be read is left out, and *broken* is called with the reason.
     """
     found: list[Declared] = []
     for path in paths:

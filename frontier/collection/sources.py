@@ -4,9 +4,9 @@ What always holds:
 
 1.  A manifest does not choose which files of this machine are read: the paths in
     it lead to files below one directory, those in one from the network nowhere.
-2.  One entry that is wrong is named, and the others are there.
-3.  A source made under other rules than crawls here is told, and nothing of it is
-    left out: what its crawl calls an equivalent URL may be none to crawls here.
+2.  An entry that is wrong is named, and the others are used.
+3.  A source made under other rules than the crawls here is named, and imported as a
+    whole: URLs that are equivalent there may not be equivalent here.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _stated(source: Source, file: IO[bytes]) -> Iterator[str]:
                 for each in listed(archive):
                     yield _labelled(str(each["name"])[:100], str(each["sha256"]))
     except (BadWarc, OSError, ValueError, RecursionError, RuntimeError):
-        return  # what is broken is told where its captures are read
+        return  # the reader of its captures names what is broken
     except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError):
         return
 
@@ -367,7 +367,7 @@ class _Manifests:
             yield replace(found, url=url)
 
     def _is_new(self, manifest: str) -> bool:
-        """Whether *manifest* is to be read; what is not is told once.
+        """Whether *manifest* is to be read; one that is not is named once.
 
         Raises:
             SourceBroken: It is named again, or there are too many.

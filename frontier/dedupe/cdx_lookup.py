@@ -1,18 +1,18 @@
-"""CDX servers that are asked for the originals that the index does not have.
+"""CDX servers are asked for the originals that the index does not have.
 
 They are only read. What always holds:
 
-1.  Nothing that a server does, or leaves undone, fails a capture: it is a payload
-    that the server does not have, and is stored in full.
-2.  `CdxServers.lookup` returns after a bounded time: a request takes `timeout`
-    seconds, `WORKERS` are under way at once, and a server that fails is left alone
-    for a while; see `frontier.dedupe.cdx_server`.
-3.  What a server says counts only where it is a capture, not a revisit, of the URL
-    that was asked for (by its SURT key), with the same digest, of http or https, at
-    a real date that is not after the capture it is to be the original of.
+1.  No fault of a server fails a capture: its payload counts as one that the server
+    does not have, and is stored in full.
+2.  `CdxServers.lookup` returns after a bounded time: a request takes at most `timeout`
+    seconds, `WORKERS` run at once, and a server that fails is left alone for a while;
+    see `frontier.dedupe.cdx_server`.
+3.  An answer counts only if it is a capture, not a revisit, of the URL that was asked
+    for (by its SURT key), with the same digest, of http or https, and with a real date
+    that is not after the new capture.
 4.  No more than `REMEMBERED` results are kept.
 
-One thread calls `lookup`; it is not the reactor's.
+One thread calls `lookup`, and not the reactor's.
 """
 
 from __future__ import annotations

@@ -2,17 +2,17 @@
 
 pywb and wabac answer ``output=json`` with a JSON object on each line, the Wayback
 Machine, OpenWayback and OutbackCDX with one array of rows below a row of names.
-Servers that know no ``output`` answer with lines of CDXJ or CDX. All are read, and
-nothing in them is trusted: what is no capture is passed over.
+Servers without ``output`` answer with lines of CDXJ or CDX. All of these are read and
+none is trusted: what is not a capture is skipped.
 
 What always holds:
 
 1.  A request takes about the time-out at most, `MAX_ANSWER` bytes of an answer are
     read, and redirects are not followed.
-2.  After `FAILURES` in a row, or where a server says that it is overloaded, it is
-    to be left alone for `PAUSE` seconds, then for ever longer.
-3.  What the address says of users and passwords is sent to the server and stands
-    in no log and no record; nor does its query.
+2.  After `FAILURES` in a row, or if it says that it is overloaded, a server is left
+    alone for `PAUSE` seconds, then for longer each time, up to `LONGEST_PAUSE`.
+3.  User and password in the address are sent to the server. No log and no record has
+    them, or the address's query.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class CdxServer:
         """What it has of the URL of *wanted*.
 
         Raises:
-            NoAnswer: It cannot be told.
+            NoAnswer: It did not answer, or nothing that can be read.
         """
         try:
             found = list(answers(self._get(self._target(wanted))))

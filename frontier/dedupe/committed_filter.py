@@ -3,13 +3,13 @@
 It answers, without the store, that a payload is *not* among the digests that were
 committed when it was made. What always holds:
 
-1.  It spares a look-up only of digests that were not there then, and only while
-    nothing was added since: with each look-up the store is asked, in the same
-    round trip, for a mark (how many digests and crawls there are, and when the
-    last import was). If it is another, everything is looked up.
+1.  It saves a lookup only for digests that were not there then, and only while
+    nothing was added since: each lookup also reads, in the same round trip, a mark
+    (how many digests and crawls there are, and when the last import was). If the mark
+    has changed, everything is looked up.
 2.  It may be wrong the other way: a digest that it seems to have is looked up.
-3.  It is made in a thread of its own, from a scan between two equal marks, and
-    made again, at most once in `PAUSE` seconds, when a look-up finds it old.
+3.  It is made in a thread of its own, from a scan between two equal marks. When a
+    lookup finds it old it is made again, at most once in `PAUSE` seconds.
 
 A crawl's own digests are not in it: other nodes add to them all the time.
 """
@@ -90,7 +90,7 @@ class CommittedFilter:
 
     @staticmethod
     def stamp(replies: list[object]) -> Stamp:
-        """What tells one state of the collection from the next."""
+        """What differs between two states of the collection."""
         digests, crawls, updated = replies
         return (
             int(str(digests)),

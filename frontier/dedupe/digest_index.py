@@ -5,9 +5,9 @@ Browsertrix's layout, so that both tools can share one index::
 
     <WACZ index> <date, digits only> <URL without spaces> <record size>
 
-The WACZ index counts the crawl's WACZ files and is 0 while the crawl runs. The
-date has 20 digits (microseconds) from a crawl, 17 (milliseconds) from an older
-one or from Browsertrix, and 14 from an imported CDX.
+The WACZ index is the place of the file in the crawl's list of files, and 0 while the
+crawl runs. The date has 20 digits (microseconds) from a crawl, 17 (milliseconds) from
+an older one or from Browsertrix, and 14 from an imported CDX.
 """
 
 from __future__ import annotations

@@ -9,10 +9,9 @@ match                   a capture is a revisit of
 ``digest+same-url``     any of the same payload, from the same URL if there is
 ======================  =====================================================
 
-A key is a payload digest as the index spells it, or `url_key`. The first key of
-an exchange that leads to an original decides. Each payload has one digest under
-which its own capture is indexed. It may be looked up by further ones: a digest is an
-algorithm and bytes, and others use others.
+A key is a payload digest as the index spells it, or `url_key`. The first key of an
+exchange that leads to an original decides. Each payload is indexed under one digest. It
+may be looked up by further ones, because other archives use other algorithms.
 """
 
 from __future__ import annotations

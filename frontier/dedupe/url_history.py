@@ -11,11 +11,11 @@ The digest index by all keys of a match, and over further collections.
 
 What always holds:
 
-1.  An entry by URL counts only while its crawl is this one or a committed one;
-    any other is as absent, and may be replaced. So nothing has to be done to the
-    entries when a crawl is committed or canceled.
-2.  Collections that are only read are never written to. The own collection's
-    answer is preferred to theirs, and theirs in the order in which they are named.
+1.  An entry by URL counts only while its crawl is this one or a committed one; any
+    other counts as absent, and may be replaced. So a commit or a cancel need not touch
+    the entries.
+2.  Collections that are only read are never written to. The crawl's own collection
+    comes first, then they do in the order in which they are named.
 3.  An original is *minted* only if a crawl of ours wrote it and its date is whole:
     then its record id can be computed.
 """

@@ -128,6 +128,15 @@ def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
     )
     if not body or (len(body) == answer.size and not _CODED.search(head)):
         return exchange
+    return _as_text(exchange, head, maker)
+
+
+def _as_text(exchange: Exchange, head: bytes, maker: str) -> Exchange:
+    """*exchange*, which says what its body is, as a browser may have changed it.
+
+    *head* is what the server sent.
+    """
+    body = exchange.response_body
     mime = mime_of(head)
     if _BINARY.match(mime):
         return exchange
@@ -141,7 +150,7 @@ def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
             lambda line: line[1] + b" " + said + b"; charset=utf-8",
             exchange.response_head,
         ),
-        made=Made(maker, answer.url),
+        made=Made(maker, exchange.url),
         protocols=(),
     )
 
@@ -319,12 +328,6 @@ async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
     if address is None:
         return None
     size = sizes["responseBodySize"] if isinstance(sizes, dict) else -1
-    body = None
-    if size <= most:
-        try:
-            body = await response.body()
-        except Exception as error:  # noqa: BLE001 - of redirects there is none
-            logger.debug("no body of %s: %s", asked.url, error)
     timing = asked.timing
     ended = timing["responseEnd"]
     protocols = [version] if isinstance(version, str) and version else []
@@ -339,7 +342,7 @@ async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
         status=response.status,
         reason=response.status_text,
         lines=_lines(got, response.headers),
-        body=body,
+        body=await _body(response) if size <= most else None,
         size=size,
         started=timing["startTime"] / 1000 if timing["startTime"] > 0 else time.time(),
         elapsed_ms=round(ended) if ended >= 0 else -1,
@@ -347,6 +350,15 @@ async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
         protocols=tuple(protocols),
         too_long=size > most,
     )
+
+
+async def _body(response: Any) -> bytes | None:
+    try:
+        body: bytes = await response.body()
+    except Exception as error:  # noqa: BLE001 - of redirects there is none
+        logger.debug("no body of %s: %s", response.url, error)
+        return None
+    return body
 
 
 async def _version(response: Any) -> str:

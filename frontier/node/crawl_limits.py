@@ -35,7 +35,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from frontier.errors import StoreRefused
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import CRAWL_SPEND
-from frontier.urls.seen_hash import partition_of, seen_hash
+from frontier.urls.fingerprint import seen_hash
+from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -45,7 +45,7 @@ from frontier.queue.push import Push
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -21,7 +21,7 @@ from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, GONE, Push
 from frontier.queue.reserve import MAX_TRIES, deliveries, reserve_call, reserved
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

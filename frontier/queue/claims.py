@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import CodecError
 from frontier.queue.item import MAX_BYTES, decode, encode
 from frontier.queue.priority import is_process, split_name
-from frontier.urls.seen_hash import LEAST_MARK
+from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,8 +28,8 @@ from frontier.requests.seen_mode import ONCE
 from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import host_of
 from frontier.scrapy_internals import started
+from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

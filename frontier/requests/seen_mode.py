@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.queue.push import FORCE, MARK, TEST
@@ -20,6 +21,25 @@ START_SALT = b"start"
 """What makes those marks where the crawl has no salt."""
 
 
+@dataclass(frozen=True, slots=True)
+class StartTest:
+    """By what the start requests of a crawl are tested."""
+
+    salt: bytes = b""
+    """That of a crawl that began with what others saw; see `carry_call`."""
+    is_seen: bool = True
+    """Whether links to start URLs lead to what was seen."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is by a mark of their own."""
+        return bool(self.salt) or not self.is_seen
+
+    def fingerprint(self, fingerprint: bytes) -> bytes:
+        """What makes that mark, in place of a request's *fingerprint*."""
+        return hashlib.sha256(fingerprint + (self.salt or START_SALT)).digest()
+
+
 class SeenModes:
     """The mode of each request: one of `frontier.queue.push`, or `ONCE`."""
 
@@ -31,8 +51,7 @@ class SeenModes:
         """The mode of *request*."""
         if self.is_start(request):
             # every node has the seeds, whatever dont_filter says
-            config, carried = self._session.config, self._session.start_salt
-            return ONCE if carried or not config.seen_start else TEST
+            return ONCE if self._start_test.is_apart else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
             return MARK
@@ -44,8 +63,12 @@ class SeenModes:
 
     def start_fingerprint(self, fingerprint: bytes) -> bytes:
         """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
-        salt = self._session.start_salt or START_SALT
-        return hashlib.sha256(fingerprint + salt).digest()
+        return self._start_test.fingerprint(fingerprint)
+
+    @property
+    def _start_test(self) -> StartTest:
+        session = self._session
+        return StartTest(session.start_salt, session.config.seen_start)
 
     def is_start(self, request: Request) -> bool:
         """Whether `Spider.start` made *request*."""

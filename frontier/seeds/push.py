@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -11,16 +10,15 @@ from frontier.errors import NotSerializable
 from frontier.queue.item import encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
-from frontier.requests.seen_mode import START_SALT
 from frontier.requests.stored_request import Allowed, is_callback
 from frontier.seeds.read import Seed, SeedFault, is_plain
+from frontier.urls.fingerprint import of_plain_get, seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT
-from frontier.urls.plain_fingerprint import of_plain_get
-from frontier.urls.seen_hash import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from frontier.requests.seen_mode import StartTest
     from frontier.urls.partition import QueueAddresses
 
 IS_START = "is_start_request"
@@ -30,8 +28,7 @@ IS_START = "is_start_request"
 class SeedPushes:
     """Makes pushes of seeds, as the scheduler of a node would of start requests.
 
-    *salt* is that of a crawl that began with what others saw; see `carry_call`.
-    *is_seen* is whether links to the seeds lead to what was seen.
+    *is_scrapys* is whether the fingerprint is Scrapy's own.
     """
 
     def __init__(
@@ -41,8 +38,7 @@ class SeedPushes:
         *,
         spider: type[Any] | None,
         name: str,
-        salt: bytes = b"",
-        is_seen: bool = True,
+        start: StartTest,
         is_scrapys: bool = False,
         allowed: Allowed | None = None,
     ) -> None:
@@ -50,8 +46,7 @@ class SeedPushes:
         self._fingerprint = fingerprint
         self._spider = spider
         self._name = name
-        self._salt = salt or (b"" if is_seen else START_SALT)
-        self._is_seen = is_seen
+        self._start = start
         self._is_scrapys = is_scrapys
         self._allowed = allowed or Allowed()
 
@@ -99,10 +94,10 @@ class SeedPushes:
             queue_key = self._places.queue_key_of_slot(place, url, slot)
         queue = queue_name(queue_key, seed.priority)
         pushes = []
-        if self._salt:
-            if self._is_seen:
+        if self._start.is_apart:
+            if self._start.is_seen:
                 pushes.append((number, Push(TEST, seen_hash(fingerprint), "", 0, b"")))
-            fingerprint = hashlib.sha256(fingerprint + self._salt).digest()
+            fingerprint = self._start.fingerprint(fingerprint)
         push = Push(TEST, seen_hash(fingerprint), queue, seed.priority, item, seed)
         return [*pushes, (number, push)]
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from frontier.errors import ConfigurationError
 from frontier.files import read_input
-from frontier.urls.plain_fingerprint import canonical
+from frontier.urls.fingerprint import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -34,7 +34,8 @@ from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import RegistryKeys
 from frontier.store.outage_retry import pauses
-from frontier.urls.seen_hash import partition_of, seen_hash
+from frontier.urls.fingerprint import seen_hash
+from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

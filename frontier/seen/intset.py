@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.urls.seen_hash import LEAST_MARK, MARK_BITS
+from frontier.urls.fingerprint import LEAST_MARK, MARK_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,6 +26,7 @@ from frontier.settings import values as parsers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from dataclasses import Field
 
 PREFIX = "FRONTIER_"
 _HERITRIX = {
@@ -271,43 +272,13 @@ class Config:
         Raises:
             ConfigurationError: A ``FRONTIER_*`` setting is unknown or wrong.
         """
-        by_name = {PREFIX + f.name.upper(): f for f in fields(cls)}
-        values = {}
-        for name in settings:
-            if not name.startswith(PREFIX):
-                continue
-            if name not in by_name:
-                raise ConfigurationError(_unknown(name, list(by_name)))
-            value = settings[name]
-            try:
-                parsed = by_name[name].metadata["parser"](value)
-            except (TypeError, ValueError) as error:
-                raise ConfigurationError(
-                    f"{name} = {parsers.shown(value)}: {error}"
-                ) from None
-            values[by_name[name].name] = parsed
+        values = _parsed(settings, {PREFIX + f.name.upper(): f for f in fields(cls)})
         values = {**REVISIT_PRESETS.get(values.get("revisit_preset", ""), {}), **values}
         if not values.get("node_id"):
             host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "node"
             values["node_id"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
         config = cls(**values)
-        if config.seen_set_max_bytes and not {"bloom", "set"} <= set(config.seen_tiers):
-            raise ConfigurationError(
-                f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
-                "needs the tiers bloom and set, as one takes over from the other"
-            )
-        has_quotas = config.host_max_pages or config.host_max_bytes
-        if has_quotas and (config.queue_key == "url" or config.host_shards > 1):
-            raise ConfigurationError(
-                "FRONTIER_HOST_MAX_PAGES and FRONTIER_HOST_MAX_BYTES need all URLs of "
-                "a host in one queue: no FRONTIER_HOST_SHARDS, and another "
-                "FRONTIER_QUEUE_KEY than 'url'"
-            )
-        if config.wacz_dir and config.warc_upload and config.warc_upload_remove:
-            raise ConfigurationError(
-                f"FRONTIER_WACZ_DIR = {str(config.wacz_dir)!r}: a WACZ is made of the "
-                "WARC files, which FRONTIER_WARC_UPLOAD_REMOVE takes away"
-            )
+        _require_fit(config)
         return config
 
     def as_settings(self) -> dict[str, str]:
@@ -321,6 +292,56 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(value)
     return "" if value is None else str(value)
+
+
+def _parsed(
+    settings: Mapping[str, Any], by_name: Mapping[str, Field[Any]]
+) -> dict[str, Any]:
+    """The values of our settings among *settings*, by field.
+
+    Raises:
+        ConfigurationError: One is unknown or wrong.
+    """
+    values = {}
+    for name in settings:
+        if not name.startswith(PREFIX):
+            continue
+        if name not in by_name:
+            raise ConfigurationError(_unknown(name, list(by_name)))
+        value = settings[name]
+        try:
+            parsed = by_name[name].metadata["parser"](value)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{name} = {parsers.shown(value)}: {error}"
+            ) from None
+        values[by_name[name].name] = parsed
+    return values
+
+
+def _require_fit(config: Config) -> None:
+    """Raise unless the settings of *config* fit each other.
+
+    Raises:
+        ConfigurationError: Two of them do not.
+    """
+    if config.seen_set_max_bytes and not {"bloom", "set"} <= set(config.seen_tiers):
+        raise ConfigurationError(
+            f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
+            "needs the tiers bloom and set, as one takes over from the other"
+        )
+    has_quotas = config.host_max_pages or config.host_max_bytes
+    if has_quotas and (config.queue_key == "url" or config.host_shards > 1):
+        raise ConfigurationError(
+            "FRONTIER_HOST_MAX_PAGES and FRONTIER_HOST_MAX_BYTES need all URLs of "
+            "a host in one queue: no FRONTIER_HOST_SHARDS, and another "
+            "FRONTIER_QUEUE_KEY than 'url'"
+        )
+    if config.wacz_dir and config.warc_upload and config.warc_upload_remove:
+        raise ConfigurationError(
+            f"FRONTIER_WACZ_DIR = {str(config.wacz_dir)!r}: a WACZ is made of the "
+            "WARC files, which FRONTIER_WARC_UPLOAD_REMOVE takes away"
+        )
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -13,7 +13,7 @@ What always holds:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.crawls import BY_FINGERPRINT
@@ -135,61 +135,88 @@ def snapshot(
         StoreError: The store does not answer, or with an error.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    meta, nodes, shape, members, reports, time, more = replies = store.run(
-        [
-            *_summary_calls(keys),
-            Call.command("HGET", keys.meta(), "shape"),
-            Call.command("HGETALL", keys.nodes()),
-            Call.command("HGETALL", keys.reports()),
-            Call.command("TIME"),
-            Call.command("HMGET", keys.meta(), *MORE),
-        ],
-        tolerant=True,
-    )
-    if isinstance(meta, KeyDamaged):
-        raise meta
-    harmed = _harmed_keys(keys, replies)
-    nodes = 0 if isinstance(nodes, KeyDamaged) else nodes
-    members = {} if isinstance(members, KeyDamaged) else members
-    reports = {} if isinstance(reports, KeyDamaged) else reports
-    if meta[0] is None:
-        raise UnknownCrawl(namespace, crawl_id)
-    check_schema(printable(crawl_id), meta[-1])
-    summary = _summary(crawl_id, meta, nodes)
-    taken_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-    settings, partitions = _shape(crawl_id, shape)
-    removed, limit, born, marked, fetched = more
-    scans, holders, marks, aside = _look(store, keys, partitions)
-    figures = read_reports(reports)
-    views = _views(
-        _beats(members), figures, holders, partitions, taken_ms - lease_ttl * 1000
-    )
+    crawl = _read(store, keys, namespace)
+    summary, look = crawl.summary, _look(store, keys, crawl.partitions)
+    figures = read_reports(crawl.reports)
+    running_ms = 0 if summary.finished_ms else crawl.taken_ms - summary.created_ms
     return CrawlSnapshot(
         crawl_id=summary.crawl_id,
         spider=summary.spider,
         state=summary.state,
         created_ms=summary.created_ms,
         finished_ms=summary.finished_ms,
-        taken_ms=taken_ms,
-        shape=settings,
-        partitions=partitions,
-        nodes=views,
+        taken_ms=crawl.taken_ms,
+        shape=crawl.settings,
+        partitions=crawl.partitions,
+        nodes=_views(crawl, figures, look.holders, lease_ttl),
         totals=together(figures.values()),
-        queue=sum_of(Scan, scans),
-        dead_letters=_letters(store, keys, scans),
-        tiers=look_at_tiers(
-            store,
-            keys,
-            mapping(shape),
-            0.0 if summary.finished_ms else (taken_ms - summary.created_ms) / 1000,
-        ),
+        queue=sum_of(Scan, look.scans),
+        dead_letters=_letters(store, keys, look.scans),
+        tiers=look_at_tiers(store, keys, mapping(crawl.shape), running_ms / 1000),
         kind=summary.kind,
-        limit=text(limit).partition(" ")[0],
-        limit_value=whole(text(limit).partition(" ")[2].encode()),
-        fetched=fetched is not None,
+        limit=crawl.limit,
+        limit_value=crawl.limit_value,
+        fetched=crawl.fetched,
+        removed_ms=crawl.removed_ms,
+        lost=sum(mark != crawl.mark for mark in look.marks) if crawl.mark else 0,
+        harmed=(*crawl.harmed, *look.harmed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the store says of a crawl as a whole."""
+
+    summary: CrawlSummary
+    shape: bytes | None
+    settings: dict[str, Any]
+    """What that says, for people."""
+    partitions: int
+    members: Mapping[bytes, bytes]
+    reports: Mapping[bytes, bytes]
+    taken_ms: int
+    removed_ms: int
+    limit: str
+    limit_value: int
+    mark: bytes
+    """What each partition has that is not lost; empty if not all were marked."""
+    fetched: bool
+    harmed: tuple[Harmed, ...]
+
+
+def _read(store: BlockingStore, keys: CrawlKeys, namespace: str) -> _Stored:
+    calls = [
+        *_summary_calls(keys),
+        Call.command("HGET", keys.meta(), "shape"),
+        Call.command("HGETALL", keys.nodes()),
+        Call.command("HGETALL", keys.reports()),
+        Call.command("TIME"),
+        Call.command("HMGET", keys.meta(), *MORE),
+    ]
+    replies = store.run(calls, tolerant=True)
+    meta, nodes, shape, members, reports, time, more = replies
+    if isinstance(meta, KeyDamaged):
+        raise meta
+    if meta[0] is None:
+        raise UnknownCrawl(namespace, keys.crawl_id)
+    check_schema(printable(keys.crawl_id), meta[-1])
+    settings, partitions = _shape(keys.crawl_id, shape)
+    removed, limit, born, marked, fetched = more
+    reached, _, value = text(limit).partition(" ")
+    return _Stored(
+        summary=_summary(keys.crawl_id, meta, nodes),
+        shape=shape,
+        settings=settings,
+        partitions=partitions,
+        members={} if isinstance(members, KeyDamaged) else members,
+        reports={} if isinstance(reports, KeyDamaged) else reports,
+        taken_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
         removed_ms=whole(removed),
-        lost=sum(mark != born for mark in marks) if born and marked else 0,
-        harmed=(*harmed, *aside),
+        limit=reached,
+        limit_value=whole(value.encode()),
+        mark=born if born and marked else b"",
+        fetched=fetched is not None,
+        harmed=_harmed_keys(keys, replies),
     )
 
 
@@ -243,17 +270,21 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
     return settings, partitions
 
 
-def _look(
-    store: BlockingStore, keys: CrawlKeys, partitions: int
-) -> tuple[list[Scan], Counter[str], list[bytes], list[Harmed]]:
-    """Each partition's scan, how many leases each node holds, each one's mark.
+@dataclass(frozen=True, slots=True)
+class _Partitions:
+    """What the partitions of a crawl are like."""
 
-    And which are damaged: their figures and marks are left out.
-    """
-    harmed: list[Harmed] = []
-    scans: list[Scan] = []
-    marks: list[bytes] = []
-    holders: Counter[str] = Counter()
+    scans: list[Scan] = field(default_factory=list)
+    """Of each; of one that is damaged, an empty one."""
+    holders: Counter[str] = field(default_factory=Counter)
+    """How many leases each node holds."""
+    marks: list[bytes] = field(default_factory=list)
+    """Of those that are not damaged."""
+    harmed: list[Harmed] = field(default_factory=list)
+
+
+def _look(store: BlockingStore, keys: CrawlKeys, partitions: int) -> _Partitions:
+    found = _Partitions()
     for first in range(0, partitions, BATCH):
         batch = [
             keys.partition(p) for p in range(first, min(first + BATCH, partitions))
@@ -263,15 +294,15 @@ def _look(
         replies = store.run(calls, tolerant=True)
         for number, reply in enumerate(replies[: len(batch)], first):
             if isinstance(reply, KeyDamaged) or reply[0] == ASIDE:
-                harmed += _harmed(keys, number, reply)
-                scans.append(Scan())
+                found.harmed.extend(_harmed(keys, number, reply))
+                found.scans.append(Scan())
                 continue
             figures = [whole(value) for value in reply][: len(fields(Scan))]
-            scans.append(Scan(*figures))
-            marks.append(reply[-1])
+            found.scans.append(Scan(*figures))
+            found.marks.append(reply[-1])
         held = [one for one in replies[len(batch) :] if isinstance(one, bytes) and one]
-        holders.update(map(text, held))
-    return scans, holders, marks, harmed
+        found.holders.update(map(text, held))
+    return found
 
 
 def _harmed(keys: CrawlKeys, number: int, reply: Any) -> list[Harmed]:
@@ -296,18 +327,18 @@ def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
 
 
 def _views(
-    beats: Mapping[str, tuple[int, int]],
+    crawl: _Stored,
     figures: Mapping[str, Figures],
     holders: Mapping[str, int],
-    partitions: int,
-    oldest_beat: float,
+    lease_ttl: float,
 ) -> tuple[NodeView, ...]:
+    beats, oldest_beat = _beats(crawl.members), crawl.taken_ms - lease_ttl * 1000
     live = [
         Member(node_id, weight)
         for node_id, (beat, weight) in beats.items()
         if beat >= oldest_beat
     ]
-    shares = Ring(live, partitions).shares()
+    shares = Ring(live, crawl.partitions).shares()
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
         if node_id in shares:

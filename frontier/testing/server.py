@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import threading
 import time
 from collections import Counter
@@ -19,12 +21,11 @@ from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.testing.loopback import close, listen
+from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, LogWriter
 from frontier.testing.resource import CHUNK_BYTES, Resource, failure
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
@@ -36,6 +37,9 @@ MAX_HEAD_BYTES = 65536
 CACHED_RESOURCES = 8192
 STEP = 0.1
 """Seconds after which a request that waits looks at the delays again."""
+BACKLOG = 1024
+ATTEMPTS = 50
+"""How many ephemeral ports are tried until all hosts can have the same one."""
 
 
 class SiteServer:
@@ -43,7 +47,7 @@ class SiteServer:
 
     *delay* is for every request, *host_delays* adds to it by the host's
     number, both in seconds; they may be changed while it serves, also for requests
-    that wait. *log* is appended to. *port* is as in ``loopback.listen``.
+    that wait. *log* is appended to. *port* is as in `listen`.
 
     ``start`` raises ``ConfigurationError`` if there is nowhere to listen.
     """
@@ -192,14 +196,7 @@ class SiteServer:
         """Send what *request* asks for and log it; return whether all was sent."""
         start, node = self._now(), request.headers.get("x-frontier-node")
         self.waiting[node] += 1
-        if request.malformed:
-            resource = failure(request.malformed, "That was not a request.")
-        elif request.method == "GET":
-            resource = self._resource(host, request.target)
-        else:
-            resource = self.site.resource(
-                host, request.target, request.method, request.body
-            )
+        resource = self._asked_for(host, request)
         sent = False
         try:
             if not await self._is_gone_early(host, resource.wait, reader):
@@ -227,6 +224,13 @@ class SiteServer:
                 )
             )
         return sent
+
+    def _asked_for(self, host: int, request: _Request) -> Resource:
+        if request.malformed:
+            return failure(request.malformed, "That was not a request.")
+        if request.method == "GET":
+            return self._resource(host, request.target)
+        return self.site.resource(host, request.target, request.method, request.body)
 
 
 class _Reader(asyncio.StreamReader):
@@ -328,3 +332,71 @@ def _frame(resource: Resource, request: _Request) -> list[bytes]:
     body = resource.body
     pieces = (body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES))
     return [head, *(b"%x\r\n%s\r\n" % (len(p), p) for p in pieces), b"0\r\n\r\n"]
+
+
+def listen(hosts: int, port: int) -> list[socket.socket]:
+    """A listening socket for each host.
+
+    They are 127.0.0.2 and up with one port in common where the system lets
+    such addresses be bound (Linux does), otherwise 127.0.0.1 with a port each.
+    *port* is the common or the first port; 0 picks free ones.
+
+    Raises:
+        ConfigurationError: A port that was asked for is taken, or no ephemeral
+            one is free on all hosts.
+    """
+    aliases = [f"127.0.0.{2 + number}" for number in range(hosts)]
+    try:
+        for _ in range(1 if port else ATTEMPTS):
+            try:
+                return _listen_on_aliases(aliases, port)
+            except OSError as e:
+                if e.errno != errno.EADDRINUSE:
+                    raise
+                taken = e
+    except OSError as e:
+        if e.errno == errno.EADDRNOTAVAIL:
+            return _listen_on_ports(hosts, port)
+        raise ConfigurationError(f"cannot listen on loopback: {e}") from e
+    raise ConfigurationError(f"cannot listen on {aliases}: {taken}") from taken
+
+
+def _listen_on_aliases(aliases: list[str], port: int) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for alias in aliases:
+            sockets.append(_listen(alias, port))
+            port = sockets[0].getsockname()[1]
+    except OSError:
+        close(sockets)
+        raise
+    return sockets
+
+
+def _listen_on_ports(hosts: int, port: int) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        while len(sockets) < hosts:
+            sockets.append(_listen("127.0.0.1", port and port + len(sockets)))
+    except OSError as e:
+        close(sockets)
+        raise ConfigurationError(f"cannot listen on 127.0.0.1: {e}") from e
+    return sockets
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def close(sockets: list[socket.socket]) -> None:
+    """Close all of *sockets*."""
+    for sock in sockets:
+        sock.close()

@@ -12,15 +12,15 @@ What always holds:
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy.utils.misc import load_object
+import mmh3
 
 from frontier.errors import ConfigurationError
 from frontier.requests.stored_request import MAX_HOST, host_of, origin_of, queue_key
 from frontier.settings.values import QUEUE_KEYS
 from frontier.urls.canon.rulesets import SCRAPY, host_of_origin
-from frontier.urls.seen_hash import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,12 @@ MAX_PLACES = 10_000
 """Origins whose places are kept in memory."""
 SPREAD = ("url", "fingerprint")
 """Queue keys that spread URLs; each partition has one queue then."""
+
+
+@lru_cache(maxsize=10_000)
+def partition_of(queue_key: str, partitions: int) -> int:
+    """The partition that owns *queue_key*."""
+    return int(mmh3.hash(queue_key, seed=0x5EED, signed=False)) % partitions
 
 
 class QueueAddress(NamedTuple):
@@ -162,6 +168,8 @@ def host_of_shard(queue_key: str) -> str:
 
 
 def _load(path: str) -> Callable[[str], object]:
+    from scrapy.utils.misc import load_object
+
     try:
         found = load_object(path)
     except (ImportError, NameError, ValueError, TypeError) as error:

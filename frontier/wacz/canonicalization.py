@@ -1,7 +1,7 @@
 """The canonicalization rules that a WACZ carries, in a member of its own.
 
 ``rules/canonicalization.json`` is listed among the resources as every member is,
-so that validators and replay tools pass over it. It has, for each rule set of the
+and validators and replay tools skip it. It has, for each rule set of the
 WARC files, name, version, SHA-256, the set itself, and the files under it::
 
     {"canonicalization": [{"name": ..., "version": 1, "sha256": ..., "rules": {...},

@@ -1,15 +1,13 @@
-"""Whether a WACZ is what the specification and its own claims say.
+"""Whether a WACZ agrees with the specification and with what it says of itself.
 
-Everything in it is somebody else's word. Names, sizes, hashes, index entries
-and revisits are each compared with the bytes; memory stays flat, because members
-are read in blocks and captures are compared in a file on disk.
+Nothing in it is trusted: names, sizes, hashes, index entries and revisits are each
+compared with the bytes. Memory stays flat, because members are read in blocks and
+captures are compared in a file on disk.
 
-A replay tool does not inflate the whole of ``index.cdx.gz``. It reads the
-``.idx`` (a line for each gzip member: key, offset, length), finds the member
-that may have a URL, and inflates that alone. So an index that is whole, but
-whose ``.idx`` is wrong, is one in which captures are not found. What is asked
-here is what the reader of wabac.js needs; pywb, which unpacks the index when a
-WACZ is added to it, reads it without.
+wabac.js does not inflate the whole of ``index.cdx.gz``. It reads the ``.idx`` (a line
+for each gzip member: key, offset, length), finds the member that may have a URL, and
+inflates that alone. So captures of a whole index are not found if its ``.idx`` is
+wrong. pywb unpacks the index when a WACZ is added, and does not read ``.idx``.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ What always holds:
 
 1.  A file is called ``<name>.open`` until it was verified and its last byte is
     on disk. A WACZ without that suffix is whole.
-2.  WARC files are copied as they are, and never changed or deleted. What is in
-    the WACZ was read back from it, and is what was read from them.
-3.  Memory does not grow with the WARC files, but for what must be looked for in
+2.  WARC files are copied as they are, and never changed or deleted. The copies were
+    read back from the WACZ and compared with what was read from the files.
+3.  Memory does not grow with the WARC files, only with the payloads to look for in
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 
@@ -90,7 +90,8 @@ def warc_files(
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id* only the files of that crawl, whichever node wrote them. What is in
-    a directory and is not a regular file is left out: *refused* is told, or the log.
+    a directory and is not a regular file is left out: *refused* is called, or the log
+    names it.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -123,7 +124,7 @@ def create(
 ) -> Made:
     """Make the WACZ *out* of *warcs*, check it, and only then give it its name.
 
-    *progress* is told how many bytes of WARC were copied.
+    *progress* is called with how many bytes of WARC were copied.
 
     Raises:
         BadWarc: A WARC file is cut or damaged.

@@ -2,20 +2,18 @@
 
 What always holds:
 
-1.  Each capture has its line once: from the index beside its file, or, where
-    that is missing or does not fit, from the file itself.
-2.  What grows with the files is in files beside the output, not in memory; of an
-    index beside a file `LISTING_LIMIT` bytes are, at most.
-3.  An index is used only if it accounts for every byte of its file: what is
-    between its captures are whole gzip members with records that no index lists.
-    So one that is of another file, older than its file, or lacks a capture, is
-    not used.
-4.  Of a file whose index is used no record is read. An index that does not note what
-    the list of pages and the needs of revisits take (`frontier.cdx.cdxj_fields`) is
-    not used either.
+1.  Each capture has one line: from the index beside its file or, if that is missing
+    or does not fit, from the file itself.
+2.  What grows with the files is in files beside the output, not in memory. Of an index
+    beside a file at most `LISTING_LIMIT` bytes are in memory.
+3.  An index is used only if it accounts for every byte of its file: between its
+    captures are whole gzip members with records that no index lists. So the index of
+    another file, or one that is older than its file or lacks a capture, is not used.
+4.  If its index is used, no record of a file is read. So an index without the notes
+    for the list of pages and for revisits (`frontier.cdx.cdxj_fields`) is not used.
 
-What is not seen here, where an index is used, is a damaged body, and a line that says
-something else of its record than the record does; `frontier.wacz.check` sees both.
+If an index is used, two faults are not found here: a damaged body, and a line that
+disagrees with its record. `frontier.wacz.check` finds both.
 """
 
 from __future__ import annotations

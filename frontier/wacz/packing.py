@@ -7,9 +7,9 @@ What always holds:
 2.  The file is written in one place at a time, by this thread or by those that
     copy. No thread outlives the `with` block of what began it.
 
-The index is made while WARC files are copied, so copying has threads of its own.
-They leave Python's lock to the others while they read, write and hash, a large block
-at a time. Nothing here knows what is in a member.
+The index is made while WARC files are copied, so copying has threads of its own. They
+release Python's lock while they read, write and hash large blocks. Nothing here knows
+what is in a member.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Copying:
     ) -> None:
         """Begin to copy: of each path so many bytes to that place of *descriptor*.
 
-        *progress* is told in another thread how many bytes were copied.
+        *progress* is called in another thread with how many bytes were copied.
         """
         self._descriptor = descriptor
         self._jobs = jobs

@@ -1,8 +1,8 @@
 """What WACZ 1.1.1 and Data Package 1.0 ask of names, package and pages.
 
-Each MUST of the former is asked for once, here or where the bytes are read
-(`frontier.wacz.check`, `frontier.wacz.check`). Of its SHOULDs the one that
-keeps a file from being verified counts too: ``datapackage-digest.json``.
+Each MUST of the former is checked once, here or where the bytes are read
+(`frontier.wacz.check`). One SHOULD is required, too, because a file cannot be verified
+without it: ``datapackage-digest.json``.
 """
 
 from __future__ import annotations

@@ -6,18 +6,18 @@ What always holds:
     a `Stored` is returned after both, or while the index does not answer. (With
     fsync ``close``, "on disk" means handed to the operating system: it survives
     this process, not a power cut.)
-2.  A revisit refers to what the index knew, to a response that it has yet to
-    get, or to one before it in the same batch. Such a one precedes it in the
-    file, or is in a file closed before: a file cut off at any record never has a
-    revisit without its original.
-3.  A batch is written whole, in order. What an `OSError` leaves half done is
-    rolled back and written again.
+2.  A revisit refers to an original in the index, to a response that the index has
+    yet to get, or to one before it in the same batch. The last two precede it in
+    the file, or are in a file closed before: a file cut off at any record never has
+    a revisit without its original.
+3.  A batch is written whole, in order. If an `OSError` interrupts it, it is rolled
+    back and written again.
 
-Each batch costs one lookup, one sync (or one per exchange, as told) and one
-addition to the index. A disk that fails is asked again, after 0.1 s and then ever
-later up to 2 s, until it works or the archive is stopped. An index is, too, for
-`INDEX_PATIENCE`; then responses are stored as originals without it, and it gets
-them when it answers again.
+Each batch costs one lookup, one sync (or one per exchange, by the setting) and one
+addition to the index. If the disk fails, it is tried again after 0.1 s, then after
+longer and longer pauses up to 2 s, until it works or the archive is stopped. So is
+the index, for `INDEX_PATIENCE`; then responses are stored as originals without it,
+and it gets them when it answers again.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@ What always holds:
 
 1.  A ``<name>.cdxj`` lists every response and revisit of its file, sorted; it gets
     its name after its last byte is on disk.
-2.  It is there before its file gets its final name, so that no kill leaves a
-    closed file without one (only an index that could not be written does).
-3.  What could not be written, as on a full disk, is tried again with the next index;
-    half of one is never left.
-4.  What was rolled back is not listed. A file may be closed in the middle of a
-    batch, so lines are noted as captures are appended.
+2.  It is there before its file gets its final name, so no kill leaves a closed file
+    without one. Only an index that could not be written is missing.
+3.  An index that could not be written, as on a full disk, is tried again with the
+    next one; half an index is never left.
+4.  A capture that was rolled back is not listed. A file may be closed in the middle
+    of a batch, so lines are noted as captures are appended.
 
-The lines are made as captures are written. Most wait on disk, sorted in runs, in
-files without a name: of a file of 1 GB they would take hundreds of MB of memory. A
-file whose node has died is read once, when it is repaired.
+The lines are made as captures are written. Most wait on disk, in sorted runs in
+nameless files: those of a file of 1 GB would take hundreds of MB of memory. The file
+of a killed node is read once, when it is repaired.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Content codings, undone before a payload is stored, where that is wanted.
 
-A body that cannot be decoded is stored as it was received: one of an unknown
-coding, one that is damaged or cut, one that grows beyond `LIMIT`. Then its head
-is as received too, so head and body always agree.
+A body that cannot be decoded is stored as received: if its coding is unknown, if it
+is damaged or cut, or if it grows beyond `LIMIT`. Its head is then as received, too, so
+head and body always agree.
 """
 
 from __future__ import annotations

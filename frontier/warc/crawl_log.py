@@ -1,7 +1,7 @@
 """A log of every attempt to fetch, in the format of Heritrix's ``crawl.log``.
 
-A WARC file has what was answered. What was not, because a name does not resolve, a
-server refuses, or robots.txt forbids it, is only here. One line of twelve columns,
+A WARC file has only requests that were answered. If a name does not resolve, a server
+refuses, or robots.txt forbids it, only this log says so. A line has the twelve columns
 of Heritrix 3's ``UriProcessingFormatter``::
 
     time  status  size  URL  hops  via  mime  #thread  begin+ms  digest  seed  notes
@@ -10,11 +10,11 @@ What always holds:
 
 1.  A file is called ``<name>.crawl.log.open`` until its last byte is on disk, and is
     locked by its writer. A file without that suffix never changes again.
-2.  The line of an attempt is with the operating system before the attempt is told to
-    be done: a node that is killed has lost no line. It is forced to disk when the
-    file is closed, so a power cut may take the last ones; the records, it does not.
-3.  A disk that takes nothing costs no crawl: lines wait in memory, at most
-    `WAITING`; how many are lost beyond is said.
+2.  The operating system has an attempt's line before the attempt is reported as done:
+    a kill loses no line. Lines are forced to disk when the file is closed, so a power
+    cut may take the last ones; it takes no records.
+3.  A full disk does not stop the crawl: up to `WAITING` lines wait in memory, and the
+    log of the node says how many more were lost.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class CrawlLog:
     """Appends lines to a series of files of one node; belongs to one thread.
 
     Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``.
-    *closed* is told the path of each.
+    *closed* is called with the path of each.
     """
 
     def __init__(

@@ -1,14 +1,13 @@
-"""How much a directory of WARC files may take, apart from what its disk can.
+"""How much a directory of WARC files may take, whatever its disk can.
 
 What always holds:
 
-1.  Nothing is begun that would leave less than *min_free* bytes of the disk, or
-    make the directory's files more than *max_bytes*, unless there are none, for
-    what is larger would wait for ever. What has no room is an `OSError`, which the
-    archive waits out like that of a full disk.
-2.  The limit on free bytes is looked at each time. That on the files is exact to
-    what other nodes write into the directory in `INTERVAL` seconds, and to the
-    framing of records.
+1.  Nothing is begun that would leave less than *min_free* bytes of the disk free, or
+    make the directory's files larger than *max_bytes*. Only in an empty directory
+    the latter does not hold, or something larger would wait for ever. Without room
+    there is an `OSError`, and the archive waits as for a full disk.
+2.  Free bytes are checked each time. The size of the files is exact but for what
+    other nodes write in `INTERVAL` seconds, and for the framing of records.
 """
 
 from __future__ import annotations

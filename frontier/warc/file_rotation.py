@@ -7,17 +7,16 @@ What always holds:
 2.  While a process writes a file it holds an exclusive `fcntl.flock` on it.
     An ``.open`` file that can be locked has lost its writer.
 3.  No file is ever overwritten: ``.open`` files are created exclusively, and
-    only their creator may take the name without the suffix.
+    only their creator may give them the name without the suffix.
 4.  A file begins with a warcinfo record, which is on disk before anything
     follows it. The records of one exchange are neighbours in one file.
 5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
     last `flush` or `sync` left it; nothing is appended before that has worked.
-
 6.  `WarcWriter.before_closing` is called for each file when its last byte is on
     disk and before it gets its final name, again if that name fails; then, once,
     `WarcWriter.on_closed`. What they raise is logged and changes nothing.
 
-Nothing here knows threads: a writer belongs to one thread at a time.
+Nothing here is thread-safe: a writer belongs to one thread at a time.
 """
 
 from __future__ import annotations

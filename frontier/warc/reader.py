@@ -2,13 +2,13 @@
 
 What always holds:
 
-1.  Of a record no more than `HEAD_LIMIT` bytes are kept, of a request no more than
-    `REQUEST_LIMIT`, however long it is and whatever it says of its own length.
-2.  A file that is not made of whole gzip members with a WARC record each, or of whole
-    records without compression, is refused, with the offset of what is wrong.
+1.  At most `HEAD_LIMIT` bytes of a record are kept, and `REQUEST_LIMIT` of a request,
+    however long it is and whatever length it states.
+2.  A file must consist of whole gzip members with one WARC record each, or of whole
+    records without compression. Any other is refused, with the offset of the fault.
 3.  A record is whole for `members` if its gzip member is: it inflates to its end, its
-    checksum and size are right, and what comes out begins like a WARC record. Nothing
-    is believed about lengths.
+    checksum and size are right, and its content begins like a WARC record. No stated
+    length is believed.
 
 The payload of an HTTP response is its entity body (WARC 1.1, section 5.9): without
 the transfer coding, which some tools leave in the block, with the content coding.

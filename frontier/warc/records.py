@@ -268,9 +268,9 @@ def metadata(
     *response* is the id of the response or revisit record. Type and fields are those
     of Heritrix 3's ``MetadataRecordBuilder``: ``seed``, or ``via``, ``hopsFromSeed``
     and ``sourceTag``; then ``fetchTimeMs``. Of a document that no server sent, the
-    ``status`` that its maker tells and the URL that was ``requested``, if it is of
-    another, come before that. Indexers pass over records of this type
-    (pywb 2.10, cdxj-indexer 1.5).
+    ``status`` that its maker gave and the URL that was ``requested``, if it is
+    another, come before that. Indexers skip records of this type (pywb 2.10,
+    cdxj-indexer 1.5).
     """
     lines = []
     found = exchange.found

@@ -1,11 +1,11 @@
 """Closing the files of writers that died.
 
-A file ends with a whole exchange. A response at its end that lacks its request is
-cut off, too: it was never acked, and readers would take it for the answer to a GET.
+A repaired file ends with a whole exchange. A response at the end without its request
+is cut off, too: it was never acked, and readers would take it for the answer to a GET.
 
-An ``.open`` file whose writer lives is locked (`frontier.warc.file_rotation`) and
-left alone, so a node may repair the files of others at any time. So are files
-that are not called as ours are: other tools use the suffix with other locks.
+An ``.open`` file whose writer lives is locked (`frontier.warc.file_rotation`) and left
+alone, so a node may repair the files of others at any time. Files with names unlike
+ours are left alone, too: other tools use the suffix with other locks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def repair(
     looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
     what it raises is logged. What has such a name and is not a regular file, a link
-    included, is left alone: *refused* is told, and the log without it.
+    included, is left alone: *refused* is called, or the log names it.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.

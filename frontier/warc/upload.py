@@ -2,16 +2,15 @@
 
 What always holds:
 
-1.  A file is there under its name only if the storage has said that it has all
-    of its bytes; else it is sent again, now or at the next start.
-2.  Where a file has an index beside it, that is there before the file is.
-3.  A file is removed here, its index first, only after that, and only if it was
-    asked for.
+1.  A file counts as uploaded only if the storage reports all of its bytes under its
+    name; otherwise it is sent again, now or at the next start.
+2.  The index beside a file is uploaded before the file.
+3.  A file is removed here, its index first, only after that, and only by a setting.
 4.  Nothing here delays the archive: an ack means that a record is on *this*
     machine's disk.
 
-Which files are still to be sent is not written down anywhere: it is asked of
-the storage at the start, by name and size.
+No list says which files are still to be sent: the storage is asked at the start, by
+name and size.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ What always holds:
     disk and the index knows them, or with `WriterStopped`.
 2.  Exchanges are written in the order of their sequence numbers, and a sequence
     is durable only if all before it are.
-3.  What fails with `WriterStopped` may be on disk or not. What succeeds is.
+3.  An exchange whose future fails with `WriterStopped` may be on disk or not. One
+    whose future succeeds is.
 
 The result of a future is set by the writer thread, and its callbacks run there:
 they must be quick, must not wait for the archive, and must go through

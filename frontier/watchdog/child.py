@@ -8,15 +8,19 @@ What always holds:
 3.  A watchdog that has ended is said to have, once, and started again.
 4.  Nothing is reserved before the process is there and knows of the lease, so that
     it can note what ran however soon that ends the node.
+5.  A signal that is to stop this node is told to the process when it arrives, by C
+    code, whatever runs; then it goes on to the handler that it is for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +28,7 @@ import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from frontier.watchdog.memory import EMPTY, Memory, Running, leases_of, packed
 
@@ -56,6 +60,8 @@ AGAIN = 10.0
 """Seconds after which a watchdog that has ended is started again."""
 PARTING = 2.0
 """Seconds in which a process that was killed has ended."""
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that Scrapy stops at."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from frontier.watchdog.process import main; main()"
@@ -100,9 +106,11 @@ class Watchdog:
         self._membership = membership
         self._process = process
         self._memory = Memory.make()
+        self._signals = _Signals()
         self._starting, self._closed = threading.Lock(), False
         self._settings = {
             "file": self._memory.file,
+            "signals": self._signals.read_end,
             "node_id": config.node_id,
             "process": os.getpid(),
             "keys": [keys.namespace, keys.crawl_id, keys.born],
@@ -160,6 +168,7 @@ class Watchdog:
                     )
                     again = time.monotonic() + AGAIN
                 self._tell()
+                self._signals.listen()
                 await asyncio.sleep(turn)
         finally:
             self._end()
@@ -183,6 +192,7 @@ class Watchdog:
     def close(self) -> None:
         """Let go of the memory, once `run` has ended or never began."""
         self._end()
+        self._signals.close()
         self._memory.close()
 
     def _start(self) -> None:
@@ -196,7 +206,7 @@ class Watchdog:
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            pass_fds=[self._memory.file],
+            pass_fds=[self._memory.file, self._signals.read_end],
         )
         if child.stdin is not None:
             with contextlib.suppress(OSError):
@@ -289,6 +299,82 @@ class Watchdog:
             except StopAsyncIteration:
                 return
             yield made
+
+
+class _Handler:
+    """A handler, after which `_Signals` looks whether it has put another in its place.
+
+    Scrapy's does, and code that is interrupted goes on before the loop turns.
+    """
+
+    def __init__(self, handler: Callable[..., Any], after: Callable[[], None]) -> None:
+        self.handler = handler
+        self._after = after
+
+    def __call__(self, number: int, frame: Any) -> None:
+        try:
+            self.handler(number, frame)
+        finally:
+            self._after()
+
+
+class _Signals:
+    """A pipe by which the watchdog hears of signals as they arrive.
+
+    Python runs a handler when the code that runs lets it, and code in C may hold it
+    back for hours. The handler of `faulthandler` is C, and runs at once: it writes
+    where the code is, and then has the signal go to the handler that was there before.
+    """
+
+    _listening: ClassVar[_Signals | None] = None
+    """The one of this process: there is one handler for each signal."""
+
+    def __init__(self) -> None:
+        self.read_end, self._write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
+        os.set_blocking(self._write_end, False)  # a full pipe holds nobody up
+        self._handlers: dict[int, _Handler] = {}
+
+    def listen(self) -> None:
+        """Have the signals that have a handler told, also where it is a new one."""
+        cls = type(self)
+        may = hasattr(faulthandler, "register") and self._write_end >= 0
+        is_main = threading.current_thread() is threading.main_thread()
+        if not may or not is_main or cls._listening not in (None, self):
+            return
+        cls._listening = self
+        for number in STOPS:
+            handler = signal.getsignal(number)
+            if handler is self._handlers.get(number):
+                continue
+            self._forget(number)
+            if callable(handler):
+                self._handlers[number] = _Handler(handler, self.listen)
+                signal.signal(number, self._handlers[number])
+                faulthandler.register(
+                    number, self._write_end, all_threads=False, chain=True
+                )
+
+    def _forget(self, number: int) -> None:
+        """Leave the signal to the handler that it has, or had before ours."""
+        ours = self._handlers.pop(number, None)
+        if ours is not None:
+            now: Any = signal.getsignal(number)
+            faulthandler.unregister(number)
+            with contextlib.suppress(ValueError):  # not in the main thread
+                signal.signal(number, ours.handler if now is ours else now)
+
+    def close(self) -> None:
+        """Tell nothing any more."""
+        if self._write_end < 0:
+            return
+        for number in STOPS:
+            self._forget(number)
+        if type(self)._listening is self:
+            type(self)._listening = None
+        os.close(self._write_end)
+        os.close(self.read_end)
+        self._write_end = -1
 
 
 class _Awaited:

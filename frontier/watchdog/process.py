@@ -14,6 +14,8 @@ What always holds:
     so, and a node that wakes up late knows that its leases have ended.
 3.  No lease is ever released from here: the node may come back before it has ended.
 4.  It ends with its node: by a pipe that closes, and because its parent is another.
+5.  It ends its node only where the operator has asked for that: by two signals while
+    the loop stands still, or by one after ``FRONTIER_BUSY_MAX``.
 """
 
 from __future__ import annotations
@@ -46,6 +48,14 @@ BATCH = 256
 """Renewals between two looks at the node."""
 PARTING = 2.0
 """Seconds in which a node that has closed its pipe is found to be gone."""
+STACK = "Stack (most recent call first):"
+"""With what `faulthandler` begins what it writes at a signal."""
+FRAMES = 2
+"""That are told: where the node is, and from where that was called."""
+HEARD = 1 << 16
+"""Bytes of a pipe."""
+TWICE = 2
+"""Signals that Scrapy ends at without waiting for what is under way."""
 STOPPED = frozenset("TtZXx")
 """States of a process that does nothing: stopped, traced, or dead."""
 PS = shutil.which("ps")
@@ -93,6 +103,10 @@ class Watch:
         this process frozen, excluded."""
         self._due = 0.0
         self._told = self._told_stop = False
+        self._signals = int(settings["signals"])
+        self._asked = self._told_asked = 0
+        """How many signals to stop the node had, and after how many it was told."""
+        self._where = ""
         self._over = False
         """Whether nothing is done any more before the loop turns again."""
 
@@ -108,6 +122,7 @@ class Watch:
         self._looked = now
         if self._memory.turns != self._turns:
             self._turns = self._memory.turns
+            self._hear()
             self._silent = self._due = 0.0
             self._told = self._told_stop = self._over = False
             return
@@ -117,7 +132,12 @@ class Watch:
                 say(f"node {self._node_id} is stopped: its leases are not renewed")
             return
         self._silent += elapsed
-        if self._over or self._silent < self._late:
+        self._hear()
+        if self._silent < self._late:
+            return
+        if self._asked > self._told_asked:
+            self._stop()
+        if self._over:
             return
         if self._silent >= self._ttl and not self._told:
             self._told = True
@@ -130,6 +150,28 @@ class Watch:
             self._due = now + RETRY
             with suppress(_errors()):
                 self._act()
+
+    def _hear(self) -> None:
+        """Note the signals that the node had, and where its code was at the last."""
+        with suppress(OSError):  # nothing came
+            text = os.read(self._signals, HEARD).decode("utf-8", "replace")
+            self._asked += text.count(STACK)
+            frames = text.rpartition(STACK)[2].strip().split("\n")[:FRAMES]
+            self._where = f" ({', from '.join(map(str.strip, frames))})"
+
+    def _stop(self) -> None:
+        """Do what the operator asked for of a node whose loop stands still."""
+        what = f"{self._what(self._memory.running)}{self._where}"
+        if self._asked < TWICE and not self._over:
+            self._told_asked = self._asked
+            say(
+                f"node {self._node_id} is to stop, and waits for {what}: one more "
+                "signal kills it"
+            )
+        elif self._memory.turns == self._turns and self.lives:
+            self._told_asked = self._asked
+            say(f"node {self._node_id} is killed, as it was to stop, in {what}")
+            os.kill(self._parent, signal.SIGKILL)
 
     @property
     def _late(self) -> float:
@@ -229,9 +271,10 @@ class Watch:
         say(
             f"{self._what(running)} has kept node {self._node_id} busy for "
             f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}; if it hangs for good, "
-            f"only kill -9 {self._parent} ends it"
+            f"kill {self._parent} ends it"
         )
         self._over = True
+        self._told_asked = 0  # one signal ends it from now on
 
     def part(self) -> None:
         """Note what ran when the node ended without having closed."""

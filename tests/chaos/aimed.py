@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from frontier.node.outbox import KEPT
 from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
+from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import QueueAddresses
-from frontier.urls.plain_fingerprint import of_plain_get
 from tests.chaos.aim import RARE, Aim, AimedPlan, Tail, tail_of
 from tests.chaos.durable import DurableStore
 from tests.chaos.nodes import ROOT

@@ -23,7 +23,7 @@ def frontier(tmp_path):
             env=env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
 

@@ -131,7 +131,7 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
 
 
 def wait_for_pages(frontier):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         done = frontier("crawl", "status", "--json")
         if done.returncode == 0 and json.loads(done.stdout)["totals"]["pages"] > 5:

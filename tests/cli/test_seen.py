@@ -17,8 +17,8 @@ from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
-from frontier.urls.plain_fingerprint import of_plain_get
-from frontier.urls.seen_hash import partition_of, seen_hash
+from frontier.urls.fingerprint import of_plain_get, seen_hash
+from frontier.urls.partition import partition_of
 
 
 def complaint(done, code=2):

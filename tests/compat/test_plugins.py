@@ -265,6 +265,42 @@ def test_spidermon(project):
         assert "Items/test_it_fetched... OK" in project.log(node)
 
 
+def test_scrapy_inline_requests(project):
+    """What a callback waits for is fetched by its own process, once."""
+    project.spider("""
+        import scrapy
+        from inline_requests import inline_requests
+
+
+        class Shop(scrapy.Spider):
+            name = "shop"
+
+            async def start(self):
+                for base in self.bases.split(","):
+                    yield scrapy.Request(base + "about")
+
+            @inline_requests
+            def parse(self, response):
+                sizes = []
+                for n in range(3):
+                    page = yield response.follow(f"/post/{n}")
+                    sizes.append(len(page.body))
+                yield {"url": response.url, "sizes": sizes}
+                yield response.follow("/hub", self.parse_hub)
+
+            def parse_hub(self, response):
+                yield {"url": response.url}
+    """)
+
+    alone, together = project.compare()
+
+    assert together == alone
+    assert len(alone) == 4
+    assert sum(kind in ("response", "revisit") for kind, *_ in project.records()) == 10
+    logs = project.log("node-1") + project.log("node-2")
+    assert "fetched by this process alone: its callback functools.partial" in logs
+
+
 def test_files_pipeline(project, site):
     """Files of items are fetched by the node that scraped the item, and archived."""
     project.settings("""

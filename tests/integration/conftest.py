@@ -28,7 +28,7 @@ from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
-from frontier.urls.seen_hash import partition_of
+from frontier.urls.partition import partition_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 90.0
@@ -268,7 +268,7 @@ def state_in(ask):
             yield f"  partition {number}: {counts}"
             yield f"    lease {lease} for {ask('PTTL', part.lease)} ms"
             yield f"    fence {ask('GET', part.fence)}"
-            yield f"    hosts that were asked {ask('HGETALL', part.polite)}"
+            yield f"    hosts that were asked {ask('HGETALL', part.next_allowed)}"
             for queue in queues:
                 items = ask("LRANGE", part.ready(queue.decode()), 0, 9)
                 yield f"    ready {queue}: {[item[:300] for item in items]}"

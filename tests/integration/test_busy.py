@@ -54,6 +54,9 @@ class BusySpider(scrapy.Spider):
         if "/sleepy" in response.url and not first.exists():
             first.touch()
             time.sleep(self.seconds)
+        if "/stuck" in response.url and not first.exists():
+            first.touch()
+            sum(range(10**14))  # in C, which looks at no signal
         if "/deadly" in response.url:
             os.kill(os.getpid(), signal.SIGKILL)
         yield {"url": response.url}
@@ -209,6 +212,38 @@ def has_ended(cluster, node):
 
 def lives(process_id):
     return Path(f"/proc/{process_id}").exists()
+
+
+@pytest.mark.parametrize("page", ["/sleepy", "/stuck"])
+def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path, page):
+    run = crawl(page, hosts=1)
+    run.site.open.set()
+    hanging = run.start("node-1", 3600)
+    until((tmp_path / "project" / "first").exists, "the callback")
+
+    hanging.send_signal(signal.SIGTERM)
+    until(lambda: "one more signal kills it" in cluster.text_of("node-1"), "a line")
+    hanging.send_signal(signal.SIGTERM)
+    assert cluster.wait("node-1") == [-signal.SIGKILL]
+    assert "is killed, as it was to stop, in the callback of" in cluster.text_of(
+        "node-1"
+    )
+
+    run.start("node-2")
+    assert cluster.wait("node-2") == [0]
+    assert set(run.site.counts) == run.site.every
+    assert run.letters() == {}
+
+
+def test_a_node_that_hangs_for_good_ends_at_one_signal(crawl, cluster):
+    run = crawl("/stuck", hosts=1)
+    run.site.open.set()
+    hanging = run.start("node-1", FRONTIER_BUSY_MAX=TTL)
+    until(lambda: f"kill {hanging.pid} ends it" in cluster.text_of("node-1"), "a line")
+
+    hanging.send_signal(signal.SIGTERM)
+    assert cluster.wait("node-1") == [-signal.SIGKILL]
+    assert list(run.letters()) == [f"http://{run.site.hosts[0]}/stuck"]
 
 
 def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):

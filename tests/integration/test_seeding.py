@@ -13,7 +13,7 @@ from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
-from frontier.urls.seen_hash import partition_of
+from frontier.urls.partition import partition_of
 
 KEYS = CrawlKeys("frontier", "site-1")
 

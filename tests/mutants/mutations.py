@@ -2,7 +2,8 @@
 
 Only the mutated piece is written anew, so the difference is as small as the change.
 Left alone are strings, calls of loggers and what is raised, as a message has no test
-of its own; constants of a module, as a test of their value would only repeat it; types,
+of its own; a false value that is returned, as most callers cannot tell it from `None`;
+constants of a module, as a test of their value would only repeat it; types,
 docstrings, assertions (``strict=`` is one) and what is for the type checker only.
 """
 
@@ -122,7 +123,7 @@ class _Mutator:
                 new = ast.AugAssign(node.target, _COMPUTED[type(op)](), node.value)
                 yield self._mutant(node, ast.unparse(new))
             case ast.Return(value=ast.expr() as value):
-                if not (isinstance(value, ast.Constant) and value.value is None):
+                if not (isinstance(value, ast.Constant) and not value.value):
                     yield self._mutant(node, "return None")
             case ast.If(test=test) | ast.While(test=test):
                 if not isinstance(test, ast.Compare | ast.Constant):

@@ -32,7 +32,7 @@ from frontier.seen.config import SeenConfig
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 TTL = 60.0
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)

@@ -12,7 +12,7 @@ from frontier.seeds.load_once import Seeder
 from frontier.seen.config import SeenConfig
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from tests.topologies import Process, free_ports
 
 

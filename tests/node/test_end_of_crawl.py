@@ -35,6 +35,7 @@ def idle_node(parts, start, db, crawl):
 
 async def test_a_crawl_with_nothing_left_ends_after_a_second_look(idle_node, db, crawl):
     node = await idle_node()
+    assert not node.ending.ended_here
     await node.finished.wait()
 
     assert node.ending.ended_here

@@ -83,6 +83,12 @@ async def test_an_address_is_its_own(store, crawl, host, known):
     assert Addresses(OutageRetry(store), crawl).known(host) == known
 
 
+def test_a_command_takes_an_address_for_its_own(blocking, crawl, db, looked_up):
+    assert BlockingAddresses(blocking(), crawl).find("192.0.2.7") == "192.0.2.7"
+    assert not looked_up
+    assert not db("EXISTS", crawl.addresses())
+
+
 @pytest.mark.parametrize("value", [b"", b"x\ny", b"x" * 300])
 async def test_an_address_in_the_store_that_is_none_is_not_used(store, crawl, value):
     await store.run([Call.command("HSET", crawl.addresses(), "a.example", value)])

@@ -51,6 +51,12 @@ async def fetch(node, until, *, pages=1, size=100, most=1000):
     return taken
 
 
+async def test_a_host_that_may_have_one_page_has_one(holder, until):
+    node = await holder(of("a.example", 3), host_max=(1, 0))
+
+    assert len(await fetch(node, until)) == 1
+
+
 async def test_a_host_has_its_pages_and_the_others_theirs(holder, until, caplog):
     urls = [*of("a.example", 30), *of("b.example", 5)]
     node = await holder(urls, host_max=(10, 0))

@@ -1,11 +1,13 @@
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from frontier.errors import StoreUnavailable
 from frontier.model import Order
+from frontier.node import inbox
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_RESERVE
 
@@ -151,6 +153,34 @@ async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready,
 
     await node.leases.renew()
     assert node.inbox.take().item == b"01"
+
+
+async def test_as_many_queues_of_a_partition_are_known_as_may_be(
+    ready, until, monkeypatch
+):
+    monkeypatch.setattr(inbox, "MAX_QUEUES", 2)
+    node = await ready({0: [(b"%d" % n, f"{n}.example") for n in range(3)]}, size=0)
+
+    assert set(node.inbox._known[0]) == {"0:0.example", "0:1.example"}
+
+
+async def test_hints_are_asked_for_again_after_they_could_not_be_read(ready, until):
+    node = await ready({0: []})
+    node.inbox.deaf = True
+    node.inbox.note_ready(0, ["0:a.example"])
+
+    await until(lambda: not node.inbox.deaf, "the next time")
+
+
+async def test_a_partition_whose_lease_has_ended_hides_no_other(ready, until):
+    node = await ready({partition: [] for partition in range(4)})
+    for partition in (1, 3):
+        lease = node.leases.held[partition]
+        node.leases.held[partition] = replace(lease, deadline=node.clock() - 1)
+    for partition in range(4):
+        node.inbox.note_ready(partition, ["0:a.example"])
+
+    assert {partition for partition, *_ in node.inbox._candidates()} == {0, 2}
 
 
 async def test_what_stands_on_a_lost_lease_is_dropped(ready, until, crawl, db):

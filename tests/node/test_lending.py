@@ -9,7 +9,7 @@ from frontier.queue.item import decode, encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import CLAIM, FORCE, Push
 from frontier.queue.reserve import requeue_calls
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 URL = "https://c.example/"
 PARENT = Origin(0, "0:p.example", encode({"url": "https://p.example/"}))

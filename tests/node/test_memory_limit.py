@@ -13,7 +13,7 @@ from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=500, error_rate=0.01)
 PARTITIONS = 4
@@ -79,9 +79,11 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     keys = await it.set_keys()
     with caplog.at_level(logging.WARNING):
         await it.memory_limit.look()
+        told = it.memory_limit.state.given_up
         await it.memory_limit.look()
 
     state = it.memory_limit.state
+    assert state.given_up == told
     assert state.set_bytes <= 0.9 * 60_000
     assert state.given_up + state.set_urls == state.urls == 12_000
     assert await it.set_keys() < keys
@@ -97,6 +99,17 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     wrong = new.count("b")
     assert 0 < wrong < 0.01 * 12_000
     assert wrong / 4 < it.memory_limit.state.lost < 4 * wrong
+
+
+async def test_what_is_just_above_the_budget_leaves_a_tenth_of_it_free(store, crawl):
+    it = Crawl(store, crawl, 10**9)
+    await it.push(0, 3_000)
+    await it.memory_limit.look()
+    budget = it.memory_limit.state.set_bytes - 1
+    it = Crawl(store, crawl, budget)
+    await it.memory_limit.look()
+
+    assert 0 < it.memory_limit.state.set_bytes <= 0.9 * budget
 
 
 async def test_a_budget_far_too_small_is_kept_too(store, crawl):

@@ -162,6 +162,7 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True
     await a.open()
+    assert a.reclaimed == 0
     looks = a._composition.end_of_crawl._idle
     count = []
     a._composition.end_of_crawl._idle = lambda: count.append(1) or looks()
@@ -184,6 +185,14 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
     assert a.keys.nodes() in str(a._owner.failures[0])
     async with asyncio.timeout(5):  # and nobody waits for what it will not do
         await a.close()
+
+
+async def test_a_damaged_key_ends_a_node_once(new_node, server):
+    node = new_node(server, "a")
+    for key in ("one", "one", "two"):
+        node.fail(KeyDamaged("", key, "it is no hash"))
+
+    assert [error.key for error in node._owner.failures] == ["one", "two"]
 
 
 async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):

@@ -2,7 +2,9 @@ import asyncio
 
 import pytest
 
-from frontier.node.outbox import MAX_PER_FLIGHT
+from frontier.cluster.ring import Ring
+from frontier.model import Member
+from frontier.node.outbox import MAX_PER_FLIGHT, hints_of
 from frontier.queue.push import FORCE, MARK
 from frontier.seen.config import MAX_URLS
 
@@ -208,3 +210,13 @@ async def test_what_a_second_failover_forgets_is_put_again_too(
     await node.push(0, new_push(b"4"))
     assert node.outbox.resend({0: 0}) == (3, 1), "the oldest is not kept any more"
     assert len(node.verdicts) == 4
+
+
+def test_a_queue_that_became_ready_is_told_to_its_owner_if_that_is_another_node():
+    ring = Ring([Member("a", 1), Member("b", 1)], 8)
+    every = [(partition, "0:a.example") for partition in range(8)]
+
+    assert hints_of(every, ring, "a") == {
+        "b": [f"{partition} 0:a.example" for partition in ring.owned_by("b")]
+    }
+    assert hints_of(every, Ring([], 8), "a") == {}

@@ -9,6 +9,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import crawl_settings
+from frontier.node.repair import Repair
 from frontier.queue.reserve import Scan, scan_call
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
@@ -52,6 +53,14 @@ class Damaged:
 @pytest.fixture
 def damaged(blocking, db, server, unique):
     return Damaged(blocking(), db, server, unique)
+
+
+def test_each_partition_that_was_looked_at_is_told(damaged):
+    told = []
+    names = (damaged.store, damaged.keys.namespace, "site-1")
+    Repair(*names).run(progress=told.append)
+
+    assert told == [1, 2]
 
 
 @pytest.mark.parametrize("field", ["ready", "pushed", "acked", "dead", "skipped"])

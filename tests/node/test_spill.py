@@ -181,3 +181,13 @@ async def test_short_lists_are_let_alone_and_told_of_once(
 
     assert (await node.scan(0)).spilled == 0
     assert caplog.text.count("long enough to be compressed") == 1
+
+
+async def test_a_lease_that_is_gone_already_is_not_lost_again(filled):
+    node = await filled(queue_max_bytes=1_000)
+    held = node.leases.held[0]
+    await node.spilling._lose(LeaseLost(1, held.token))
+    await node.spilling._lose(LeaseLost(0, held.token - 1))
+
+    assert node.leases.held == {0: held}
+    assert node.inbox.knows(0)

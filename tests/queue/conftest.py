@@ -4,7 +4,7 @@ from frontier.model import Order
 from frontier.queue import reserve as p
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 SHAPES = {
     "bloom+set": SeenConfig(True, True, 500, 0.01),

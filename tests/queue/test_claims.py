@@ -8,7 +8,7 @@ from frontier.queue.item import decode, encode
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.push import CLAIM, FORCE, GONE, MARK, TEST, Push
 from frontier.seen.config import SeenLayout
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 PROCESS = "0123456789ab"
 URL = b"https://a.example/"

@@ -54,6 +54,10 @@ def test_what_cannot_be_read_is_shown_and_stays(given_up, read, blocking, crawl,
     assert len(read()) == 1
 
 
+def test_a_letter_whose_count_of_deliveries_is_lost_was_tried_never():
+    assert letter(7, value(1).replace(b"\n2", b"\n\xff")).tries == 0
+
+
 def test_a_letter_is_queued_again_as_if_it_had_never_been_tried(
     given_up, read, client, grant, blocking, crawl
 ):

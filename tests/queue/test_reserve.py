@@ -4,7 +4,14 @@ from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue import reserve as p
 from frontier.queue.priority import queue_name, split_name
-from frontier.queue.reserve import MAX_IDS, MAX_TRIES, reserve_call, reserved, sent_call
+from frontier.queue.reserve import (
+    MAX_IDS,
+    MAX_TRIES,
+    Scan,
+    reserve_call,
+    reserved,
+    sent_call,
+)
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_STARTED
 
@@ -358,6 +365,7 @@ def test_an_empty_partition_has_nothing_of_anything(client):
 
     assert (scan.ready, scan.reserved, scan.pushed, scan.acked) == (0, 0, 0, 0)
     assert (scan.dead, scan.seen) == (0, 0)
+    assert scan == Scan()
 
 
 def test_a_host_that_another_lease_asked_is_left_alone_until_its_delay_is_over(

@@ -7,6 +7,7 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.queue.item import decode
+from frontier.requests.seen_mode import StartTest
 from frontier.seeds.push import SeedPushes
 from frontier.seeds.read import Seed, SeedFault, is_plain, read_line
 from frontier.settings.config import Config
@@ -26,8 +27,7 @@ def pushes_of(seed, *, is_scrapys=True, salt=b"", is_seen=True, **settings):
         fingerprint,
         spider=Spider,
         name="site",
-        salt=salt,
-        is_seen=is_seen,
+        start=StartTest(salt, is_seen),
         is_scrapys=is_scrapys,
     )
     return made.of(seed)

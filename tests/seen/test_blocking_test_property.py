@@ -24,7 +24,7 @@ from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 CLIENTS = 8
 PARTITIONS = 2

@@ -17,7 +17,7 @@ from frontier.seen.bloom import (
     share,
     sized,
 )
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 CAPACITIES = st.integers(1, 10**12)
 RATES = st.floats(1e-12, 0.999)

@@ -17,7 +17,7 @@ from frontier.seen.capacity_plan import (
     set_bytes,
 )
 from frontier.seen.intset import Space, space
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 TIERS = ("recent", "bloom", "set")
 
@@ -101,9 +101,22 @@ def test_losses_are_what_filters_lose():
     assert lost / 20 == pytest.approx(lost_to_bloom(filters, urls), rel=0.1)
 
 
+def test_what_is_lost_to_bloom_is_the_sum_over_its_urls():
+    filters = generations(made(), 4_000)
+    each = [error_after(filters, n + 0.5) for n in range(4_000)]
+
+    assert lost_to_bloom(filters, 4_000) == pytest.approx(sum(each), rel=0.001)
+
+
 def test_a_set_loses_nothing_that_matters():
     assert lost_to_set(Space(), 1) == 0
     assert lost_to_set(Space(), 50_000_000) < 0.001
+
+
+def test_each_two_urls_of_a_short_set_may_have_the_same_entry():
+    assert lost_to_set(Space(30, 1), 1) == 0
+    assert lost_to_set(Space(30, 1), 2) == 1 / 2**30
+    assert lost_to_set(Space(30, 2), 3) == 3 / 2**31
 
 
 @pytest.mark.parametrize("urls", [3_000, 100_000])
@@ -150,3 +163,10 @@ def test_a_curve_rises_to_the_end():
     assert points[0][0] == pytest.approx(1_000)
     assert points[-1][0] == pytest.approx(100_000)
     assert points[0][1] < points[-1][1] < 0.01
+
+
+def test_the_curve_of_a_crawl_is_that_of_each_of_its_partitions():
+    one, four = curve(made(), 1, 5_000), curve(made(), 4, 20_000)
+
+    assert [error for _, error in four] == pytest.approx([error for _, error in one])
+    assert four[-1][0] == pytest.approx(20_000)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier.seen.intset import FILL, LEVELS, Space, space
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 WHOLE, SHORT = Space(), Space(30, 6)
 SPACES = st.sampled_from([WHOLE, SHORT, Space(30, 1), Space(30, 1_000)])

@@ -18,7 +18,7 @@ from frontier.seen.seen_set import (
 )
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 MARKS = [seen_hash(b"%d" % n) for n in range(3_000)]
 

@@ -9,7 +9,7 @@ from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.status.seen_tiers import LATER, look_at_tiers
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 
 @pytest.fixture

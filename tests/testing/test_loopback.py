@@ -3,8 +3,8 @@ import errno
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.testing import loopback
-from frontier.testing.loopback import close, listen
+from frontier.testing import server
+from frontier.testing.server import close, listen
 
 
 def names(sockets):
@@ -14,14 +14,14 @@ def names(sockets):
 @pytest.fixture
 def without_aliases(monkeypatch):
     """A system as macOS is: of the loopback addresses it has 127.0.0.1 only."""
-    bind = loopback._listen
+    bind = server._listen
 
     def listen_on(address, port):
         if address != "127.0.0.1":
             raise OSError(errno.EADDRNOTAVAIL, "no such address")
         return bind(address, port)
 
-    monkeypatch.setattr(loopback, "_listen", listen_on)
+    monkeypatch.setattr(server, "_listen", listen_on)
 
 
 def test_all_hosts_can_be_told_apart():
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_refused():
 
 
 def test_another_ephemeral_port_is_tried_if_one_alias_fails(monkeypatch):
-    bind = loopback._listen
+    bind = server._listen
     failed = []
 
     def listen_on(address, port):
@@ -73,7 +73,7 @@ def test_another_ephemeral_port_is_tried_if_one_alias_fails(monkeypatch):
             raise OSError(errno.EADDRINUSE, "taken")
         return bind(address, port)
 
-    monkeypatch.setattr(loopback, "_listen", listen_on)
+    monkeypatch.setattr(server, "_listen", listen_on)
     sockets = listen(3, 0)
     try:
         assert failed

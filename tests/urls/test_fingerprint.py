@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.urls.plain_fingerprint import canonical, of_plain_get
+from frontier.urls.fingerprint import canonical, of_plain_get
 
 LABEL = st.text("abcxyz019", min_size=1, max_size=6)
 HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)

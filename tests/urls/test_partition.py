@@ -7,9 +7,13 @@ import pytest
 from frontier.errors import ConfigurationError
 from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.settings.config import Config
-from frontier.urls.partition import QueueAddress, QueueAddresses, shards_of
-from frontier.urls.plain_fingerprint import of_plain_get
-from frontier.urls.seen_hash import partition_of
+from frontier.urls.fingerprint import of_plain_get
+from frontier.urls.partition import (
+    QueueAddress,
+    QueueAddresses,
+    partition_of,
+    shards_of,
+)
 
 URL = "http://www.a.example:8080/path?b=2&a=1"
 FINGERPRINT = of_plain_get(URL)

@@ -3,7 +3,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.urls.seen_hash import partition_of, seen_hash
+from frontier.urls.fingerprint import seen_hash
+from frontier.urls.partition import partition_of
 
 FINGERPRINTS = st.binary(min_size=1, max_size=64)
 

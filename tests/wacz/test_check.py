@@ -1,6 +1,8 @@
 import gzip
 import io
 import json
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 import zlib
@@ -246,6 +248,28 @@ def test_a_crawl_whose_originals_are_elsewhere_is_told_in_one_line(
     words = ["--crawl", "c-2", "--against", first, "--force"]
     assert run("create", second, directory, *words).exit_code == ExitCode.OK
     assert run("check", second, "--against", first).output == f"{second}: sound\n"
+
+
+def test_what_cannot_become_a_wacz_is_one_line_and_has_a_code(tmp_path, write_warc):
+    directory = write_warc("c-1", [b"<p>one</p>"])
+    (path,) = directory.iterdir()
+    (tmp_path / "empty").mkdir()
+    cut = tmp_path / "cut.warc.gz"
+    cut.write_bytes(path.read_bytes()[:-20])
+    out = tmp_path / "1.wacz"
+
+    for words, code in (
+        ((out.with_suffix(".zip"), directory), ExitCode.USAGE),
+        ((out, tmp_path / "none"), ExitCode.NOT_FOUND),
+        ((out, cut), ExitCode.FAULTY),
+        ((out, tmp_path / "empty"), ExitCode.FAULTY),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "frontier", "wacz", "create", *map(str, words)],
+            capture_output=True,
+        )
+        (line,) = done.stderr.splitlines()
+        assert (done.returncode, done.stdout) == (code, b""), line
 
 
 def test_a_hundred_thousand_headers_and_a_bomb_take_bounded_memory():

@@ -84,3 +84,22 @@ def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path
     ]
     assert sorted(stored) == sorted(bodies)
     assert list(here.iterdir()) == []
+
+
+def test_what_a_node_wrote_is_counted_once_as_its_archive_ends(
+    blocking, db, keys_of, unique, tmp_path
+):
+    settings = {"FRONTIER_COLLECTION": unique, "FRONTIER_WARC_DIR": str(tmp_path)}
+
+    async def crawl():
+        archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
+        archive.submit(an_exchange(0))
+        archive.submit(an_exchange(1))
+        await archive.finish()
+        await archive.close()
+
+    asyncio.run(crawl())
+    assert len(list(tmp_path.glob("*.warc.gz"))) == 1
+    assert len(list(tmp_path.glob("*.cdxj"))) == 1
+    counts = keys_of(unique).counts("one")
+    assert db("HMGET", counts, "totalUrls", "dupeUrls") == [b"2", b"1"]

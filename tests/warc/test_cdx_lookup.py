@@ -157,14 +157,14 @@ def test_the_query_is_one_that_all_servers_know(api, look):
 
 def test_the_address_may_say_more_and_has_its_secrets_kept(api, caplog, cdx):
     host = api.address.removeprefix("http://")
-    address = f"http://me:p%40ss@{host}?filter=digest:{{digest}}&limit=-5&key=hush"
+    address = f"http://me:p%40ss@{host}?filter=digest:{{digest}}&limit=-5&key=hush&x="
     api.answer = (500, "")
     servers = cdx(address)
     servers.lookup([wanted(f"{URL}{n}") for n in range(cdxserver.FAILURES)])
 
     path, headers = api.asked[0]
-    query = parse_qs(urlsplit(path).query)
-    assert query["filter"] == [f"digest:{SHA1}"]
+    query = parse_qs(urlsplit(path).query, keep_blank_values=True)
+    assert (query["filter"], query["x"]) == ([f"digest:{SHA1}"], [""])
     assert (query["limit"], query["key"], query.get("sort")) == (["-5"], ["hush"], None)
     assert base64.b64decode(headers["Authorization"].split()[1]) == b"me:p@ss"
     assert api.address in caplog.text
@@ -427,3 +427,11 @@ def test_a_crawl_asks_the_servers_of_its_settings(api, blocking, unique, tmp_pat
     assert f"FRONTIER_REVISIT_CDX_SERVERS: {api.address}\r\n" in warcinfo
     assert "hush" not in warcinfo
     assert "pass@" not in warcinfo
+
+
+def test_a_proxy_is_not_asked_for_hosts_that_go_without(api, look, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    api.answer = ndjson()
+
+    assert look() is not None

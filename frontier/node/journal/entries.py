@@ -25,7 +25,7 @@ import msgpack
 from isal import isal_zlib
 
 from frontier.files import open_input
-from frontier.urls.seen_hash import LEAST_MARK
+from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.seen.intset import LEVELS, SHORT_BITS, Space
-from frontier.urls.seen_hash import MARK_BITS
+from frontier.urls.fingerprint import MARK_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ VERSION = 2
 RULES = "w3lib"
 """The canonicalization that URLs went through before they were hashed."""
 HASH = "murmur3-128/62"
-"""What made a mark of a fingerprint; see `frontier.urls.seen_hash.seen_hash`."""
+"""What made a mark of a fingerprint; see `frontier.urls.fingerprint.seen_hash`."""
 ENTRIES, LAYOUT, BITS, END = range(4)
 BLOCK_ENTRIES = 8192
 BLOCK_BYTES = 64 * 1024

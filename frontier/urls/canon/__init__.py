@@ -1,8 +1,11 @@
-"""Canonicalization: what a URL is to a crawl, an index or an archive."""
+"""Canonicalization: which URLs count as one in a crawl, an index or an archive.
 
-from __future__ import annotations
+`rulesets` has the named sets, made of steps: ports of Heritrix's (`heritrix`,
+`usable_uri`), OpenWayback's (`openwayback`) and webarchive-commons' rules (`surt`,
+`handyurl`, `hosts`). `rule_files` reads a project's own from TOML, and `regex_rules`
+refuses expressions that may take exponential time.
 
-from frontier.errors import InvalidURL
-from frontier.urls.canon.originals import apply
-
-__all__ = ["InvalidURL", "apply"]
+No URL takes exponential time. Only rules in a file depend on the date; nothing here
+reads the network or a setting. A URL that the rules refuse raises `InvalidURL`, with
+the reason.
+"""

@@ -1,4 +1,4 @@
-"""Names of hosts: as IDNA 2003 has them, which is what Java's libraries do."""
+"""Host names by IDNA 2003, as Java's libraries have it."""
 
 from __future__ import annotations
 

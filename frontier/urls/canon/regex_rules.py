@@ -3,13 +3,13 @@ r"""Rules that take arguments: a regular expression and what to put for a match.
 Replacements are written as Java has them: ``$1`` is the first group, ``\$`` a
 dollar sign.
 
-Regular expressions that may take too much time, recognized by their form.
+Regular expressions that may take too much time are recognized by their form.
 
-A repetition without bound whose inside can match the same text in several ways
-makes Python try them all. So an unbounded repetition may not contain another,
-nor alternatives, unless it is possessive or atomic. Several in a row take time with
-a power of the length of the text. What an expression may take for a text of some
-length is counted in steps, from its form alone: the same on every machine.
+If the inside of an unbounded repetition can match the same text in several ways, Python
+tries them all. So an unbounded repetition may not contain another, or alternatives,
+unless it is possessive or atomic. With several in a row the time grows with a power of
+the length of the text. What an expression may take for a text of some length is counted
+in steps, from its form alone: the same on every machine.
 """
 
 from __future__ import annotations

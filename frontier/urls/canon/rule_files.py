@@ -1,4 +1,4 @@
-r"""Rule sets of one's own: TOML files.
+r"""Rule sets of a project: TOML files.
 
 ::
 

@@ -100,31 +100,16 @@ def fixed(url: str) -> Parts:
     Raises:
         InvalidURL: Heritrix would refuse it.
     """
-    if not url:
-        raise InvalidURL(url, "it is empty")
-    if _units(url) > MAX_LENGTH:
-        raise InvalidURL(url, f"it has more than {MAX_LENGTH} characters")
-    found = _PARTS.fullmatch(_tidied(url))
-    if found is None:
-        raise InvalidURL(url, "it has a line break in its fragment")
-    scheme, rest, given, path, query = found.groups()
-    if not scheme:
-        raise InvalidURL(url, "it has no scheme")
-    scheme = scheme.lower()
-    if scheme in ("http", "https"):
-        if not (rest or "").startswith("//"):
-            raise InvalidURL(url, "there is no // after its scheme")
-        if rest == "//":
-            raise InvalidURL(url, "it has no host")
+    scheme, rest, given, path, query = _split(url)
     authority = host = port = ""
     if given:
         fixed_authority = _fixed_authority(url, given)
         authority, host, port = _authority(url, scheme, fixed_authority)
-    if (rest or "").startswith("/"):
+    if rest.startswith("/"):
         path = _LEADING_UP.sub("/", path, count=1) if path[:4] == "/../" else path
         path = path or "/"
-    path = _escaped(path or "", _UNSAFE_PATH, _PATH_SAFE)
-    query = _escaped(query or "", _UNSAFE_QUERY, _QUERY_SAFE)
+    path = _escaped(path, _UNSAFE_PATH, _PATH_SAFE)
+    query = _escaped(query, _UNSAFE_QUERY, _QUERY_SAFE)
     if not authority and path.startswith("//"):
         # What is put together is parsed once more, and then this is an authority.
         again, slash, tail = path[2:].partition("/")
@@ -143,6 +128,27 @@ def fixed(url: str) -> Parts:
     if length > MAX_LENGTH - 4 and len(str(made)) > MAX_LENGTH:
         raise InvalidURL(url, f"escaped it has more than {MAX_LENGTH} characters")
     return made
+
+
+def _split(url: str) -> tuple[str, str, str, str, str]:
+    """Scheme, what follows it, authority, path and query of *url*, each as it is."""
+    if not url:
+        raise InvalidURL(url, "it is empty")
+    if _units(url) > MAX_LENGTH:
+        raise InvalidURL(url, f"it has more than {MAX_LENGTH} characters")
+    found = _PARTS.fullmatch(_tidied(url))
+    if found is None:
+        raise InvalidURL(url, "it has a line break in its fragment")
+    scheme, rest, authority, path, query = found.groups()
+    if not scheme:
+        raise InvalidURL(url, "it has no scheme")
+    scheme = scheme.lower()
+    if scheme in ("http", "https"):
+        if not (rest or "").startswith("//"):
+            raise InvalidURL(url, "there is no // after its scheme")
+        if rest == "//":
+            raise InvalidURL(url, "it has no host")
+    return scheme, rest or "", authority or "", path or "", query or ""
 
 
 def _raised(path: str) -> str:

@@ -10,7 +10,7 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.node.journal.entries import Bad, Header, Pushed, frame, read
 from frontier.queue.item import encode
 from frontier.settings.config import Config
-from frontier.urls.seen_hash import LEAST_MARK
+from frontier.urls.fingerprint import LEAST_MARK
 from tests.hostile.corpus import hostile, hostile_each
 from tests.hostile.making import frame as framed
 

@@ -18,7 +18,7 @@ from frontier.node.journal.entries import (
     read_header,
     whole_bytes,
 )
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {"FRONTIER_PARTITIONS": 4})
 PUSH = Pushed(3, "t", seen_hash(b"url"), "0:a.example", b"0\x01item")

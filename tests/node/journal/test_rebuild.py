@@ -21,7 +21,7 @@ from frontier.seen.config import seen_config
 from frontier.seen.seen_set import look
 from frontier.settings.config import Config
 from frontier.store.keys import SCHEMA, CrawlKeys
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
@@ -264,6 +264,26 @@ def test_a_rebuild_that_broke_off_is_made_again(lost, db):
 
     assert (outcome.done, outcome.ready) == (1, 9)
     assert sorted(lost.items(db)) == sorted(push.item for push in every[1:])
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_a_crawl_that_was_lost_or_part_of_it_is_open_when_it_is_whole(lost, db, partly):
+    directory = lost.write("a", pushed("one"), pushed("far", partition=1)).parent
+    lost.write("a", pushed("two"), acked(pushed("two")))
+    if partly:
+        lost.rebuild()
+        db("DEL", *db("KEYS", lost.keys.partition(1).tag + "*"))
+    states, told = [], []
+
+    def progress(count):
+        told.append(count)
+        states.append(db("HGET", lost.keys.meta(), "state"))
+
+    Rebuild(lost.store, lost.namespace, "site-7", [directory]).run(progress)
+    assert told == [1, 2, 3, 4, 5, 6]
+    assert set(states) == {REBUILDING.encode()}
+    assert db("HMGET", lost.keys.meta(), "state", "fetched") == [b"open", b"1"]
+    assert (lost.scan(0).ready, lost.scan(1).ready) == (1, 1)
 
 
 def test_journals_of_other_crawls_are_left_out_and_none_is_an_error(lost):

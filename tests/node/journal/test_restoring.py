@@ -14,7 +14,7 @@ from frontier.queue.item import encode
 from frontier.queue.push import FORCE, TEST
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 PARTITION = 1
 QUEUE = "0:a.example"
@@ -80,6 +80,7 @@ def looking(parts, start):
         start(node.outbox.run())
 
         async def journaled():
+            assert not node.outbox.pending, "it notes what the store has"
             node.journaled = len(node.journal)
 
         node.restoring = Restoring(
@@ -239,7 +240,7 @@ async def test_the_journal_of_a_node_that_dies_is_looked_at_by_the_others(
 @pytest.fixture
 def whole(new_node, server, blocking, unique, tmp_path):
     """A crawl that is there, and how to write the journal of a node that is gone."""
-    directory = tmp_path / "j"
+    directory, told = tmp_path / "j", []
 
     async def make(*entries):
         node = new_node(server, "a", partitions=4)
@@ -255,8 +256,9 @@ def whole(new_node, server, blocking, unique, tmp_path):
 
     make.directory = directory
     make.restore = lambda: restore(
-        blocking(), stored_crawl(blocking(), unique, "site-1"), [directory]
+        blocking(), stored_crawl(blocking(), unique, "site-1"), [directory], told.append
     )
+    make.told = told
     return make
 
 
@@ -267,6 +269,7 @@ async def test_a_command_pushes_what_a_whole_crawl_lacks(whole, store):
 
     assert (journal.pushed, journal.bad, journal.unsure) == (2, [], 0)
     assert aside == []
+    assert whole.told == [1], "how many journals were looked at"
     ready = node.keys.partition(PARTITION).ready(QUEUE)
     items = await store.call(Call.command("LRANGE", ready, 0, -1))
     assert items == [lost.item]

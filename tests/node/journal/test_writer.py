@@ -10,8 +10,9 @@ import warm
 
 from frontier.errors import ArchiveError, WriterStopped
 from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
-from frontier.node.journal.writer import Journal, mend
-from frontier.urls.seen_hash import seen_hash
+from frontier.node.journal.writer import Journal, Journaling, mend
+from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
+from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {})
 ROOT = Path(__file__).parents[3]
@@ -25,6 +26,10 @@ def entries(directory):
     """All entries but the headers."""
     found = [e for path in sorted(directory.iterdir()) for e in read(path)]
     return [entry for entry in found if not isinstance(entry, Header)]
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
 
 
 @pytest.fixture
@@ -110,10 +115,45 @@ def test_a_torn_journal_is_cut_back_by_the_next_node(journal, tmp_path):
     assert (directory / "same.journal.open").exists(), "compared with the store first"
 
 
+def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
+    whole = frame(HEADER._replace(crawl_id="site-0")) + frame(a_push(1))
+    (tmp_path / "a.journal.open").write_bytes(whole + frame(a_push(2))[:-1])
+    synced, real = [], os.fsync
+
+    def fsync(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        what = path.stat().st_size if path.is_file() else names(path)
+        synced.append((path.name, what))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    mend(tmp_path)
+
+    assert synced == [
+        ("a.journal.open", len(whole)),
+        (tmp_path.name, ["a.journal"]),
+    ]
+
+
+async def test_a_node_notes_what_it_pushed_unless_it_was_only_gone(journal, tmp_path):
+    noting = Journaling(journal())
+    queued, claimed, gone = (
+        Push(mode, seen_hash(mode.encode()), "0:a.example", 0, b"0\x011")
+        for mode in (FORCE, CLAIM, GONE[2])
+    )
+    noting.pushed(1, 7, [queued, claimed, gone])
+    await noting.durable()
+
+    assert entries(tmp_path / "j") == [
+        Pushed(1, FORCE, queued.mark, queued.queue, queued.item, 7),
+        Pushed(1, TEST, claimed.mark, claimed.queue, claimed.item, 7),
+    ]
+
+
 KILLED = """
 import sys
 from pathlib import Path
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 from frontier.node.journal.entries import Header, Pushed
 from frontier.node.journal.writer import Journal
 

@@ -3,9 +3,10 @@ import threading
 import pytest
 
 from frontier.seen.config import MAX_URLS, SeenConfig
+from frontier.seen.export import transfer
 from frontier.seen.export.transfer import add, entries, reserve
 from frontier.seen.seen_set import layout_call, layout_of
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 SET = SeenConfig(False, True, 1_100, 0.01)
 SHORT = SeenConfig(False, True, 1_100, 0.01, set_bits=32)
@@ -61,7 +62,8 @@ def test_sorted_entries_overfill_no_bucket(blocking, db, keys, shape):
         assert db("OBJECT ENCODING", keys.bucket(0, number)) == b"intset"
 
 
-def test_a_set_that_grows_meanwhile_is_read_whole(blocking, keys):
+def test_a_set_that_grows_meanwhile_is_read_whole(blocking, keys, monkeypatch):
+    monkeypatch.setattr(transfer, "MAX_BUCKETS", 2)  # one call is not enough
     store, other = blocking(), blocking()
     old, new = ENTRIES[::10], sorted(set(ENTRIES) - set(ENTRIES[::10]))
     put(store, keys, old)

@@ -12,7 +12,7 @@ from frontier.seen.export.file import (
     SeenFile,
     SeenFileWriter,
 )
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("scrapy.X", "site-1", "site", {"FRONTIER_PARTITIONS": 4})
 SPACE = HEADER.space

@@ -5,16 +5,17 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import CannotCarry, SeenFileMismatch
+from frontier.errors import CannotCarry, ConfigurationError, SeenFileMismatch
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
+from frontier.seen.export.file import Header, SeenFileWriter
 from frontier.seen.export.transfer import Import, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import SEEN_GIVE_UP
-from frontier.urls.seen_hash import seen_hash
+from frontier.urls.fingerprint import seen_hash
 
 PARTITIONS = 3
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
@@ -117,6 +118,20 @@ def test_a_set_can_be_put_into_filters_and_into_short_sets(make, tmp_path):
         assert set(new.push(0, 3_000)) <= {"b", "s"}
 
 
+def test_a_set_that_was_never_given_up_needs_no_filters(make, tmp_path):
+    old, new = make("old", "bloom,set"), make("new", "set")
+    old.push(0, 1_000)
+    old.export(tmp_path / "f")
+    new.take(tmp_path / "f")
+    assert set(new.push(0, 1_000)) == {"s"}
+
+    filters = make("filters", "bloom")
+    filters.push(0, 1_000)
+    filters.export(tmp_path / "g")
+    with pytest.raises(CannotCarry):
+        make("without", "set").take(tmp_path / "g")
+
+
 def test_what_was_given_up_is_carried_over_by_its_filters(make, tmp_path):
     old, new = make("old"), make("new")
     old.push(0, 3_000)
@@ -145,6 +160,20 @@ def test_short_sets_fit_only_sets_made_for_as_many(make, tmp_path):
         with pytest.raises(SeenFileMismatch, match="FRONTIER_SEEN_SET_BITS"):
             other.take(tmp_path / "f")
         assert other.layout(0) == SeenLayout()
+
+
+@pytest.mark.parametrize(("generation", "at"), [(1, 0), (0, 1 << 20)])
+def test_bits_outside_of_the_filters_of_a_file_are_refused(
+    make, tmp_path, generation, at
+):
+    new = make("new", "bloom")
+    header = Header(FINGERPRINTER, "old", "s", new.stored.shape)
+    with SeenFileWriter(tmp_path / "f", header) as file:
+        file.add_layout(0, blooms=1, last=5)
+        file.add_bits(0, generation, at, b"x")
+
+    with pytest.raises(ConfigurationError, match="outside of its filters"):
+        new.take(tmp_path / "f")
 
 
 def test_filters_are_not_mixed_with_what_a_crawl_has_seen(make, tmp_path):

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from frontier.errors import InvalidURL, RulesBroken
-from frontier.urls.canon import apply
 from frontier.urls.canon.regex_rules import MOST, cautious, steps
 from frontier.urls.canon.rule_files import MAX_RULES, Rules, read, valid_on
 from frontier.urls.canon.rulesets import label_of, named
+from tests.urls.canon.originals import apply
 
 WHOLE = r"""
 name = "ours"

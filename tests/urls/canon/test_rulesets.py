@@ -6,11 +6,11 @@ from functools import reduce
 import pytest
 
 import frontier.urls.canon.heritrix as heritrix
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, InvalidURL
 from frontier.settings.values import CANON_RULES
-from frontier.urls.canon import InvalidURL, apply
 from frontier.urls.canon.rulesets import NAMED, STEPS, host_of_origin, label_of, named
 from frontier.urls.canon.usable_uri import MAX_LENGTH, fixed, usable
+from tests.urls.canon.originals import apply
 
 SESSION = "0123456789abcdef0123456789abcdef"
 

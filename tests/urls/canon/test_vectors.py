@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from frontier.urls.canon import InvalidURL, apply
+from frontier.errors import InvalidURL
+from tests.urls.canon.originals import apply
 
 FILE = Path(__file__).with_name("vectors.jsonl.gz")
 BY_RULE = defaultdict(list)

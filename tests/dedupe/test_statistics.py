@@ -1,0 +1,25 @@
+from dataclasses import replace
+
+from frontier.dedupe import statistics
+from frontier.dedupe.statistics import Statistics
+from tests.warc.samples import an_exchange
+
+
+def test_payloads_and_bytes_are_counted_by_host_and_media_type(monkeypatch):
+    monkeypatch.setattr(statistics, "MOST", 2)
+    made = Statistics()
+    for number in range(4):
+        exchange = an_exchange(number, body=b"x" * (10 + number))
+        url = f"http://user@{number % 3}.example/"
+        made.note(replace(exchange, url=url), None)
+
+    assert (made.handled.payloads, made.handled.bytes) == (4, 46)
+    assert (made.new.payloads, made.exact_url.payloads) == (4, 0)
+    assert made.report() == {
+        "hosts": {
+            "0.example": [2, 23, 0, 0],
+            "(others)": [1, 12, 0, 0],
+            "1.example": [1, 11, 0, 0],
+        },
+        "mimes": {"text/html": [4, 46, 0, 0]},
+    }
