@@ -20,8 +20,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_name("words.txt")
+CODE = "`"
+"""What a pattern begins with that is searched in code words."""
 DOCUMENTS = ("*.md", "docs/**/*.md", "benchmarks/*.md")
-SOURCES = ("frontier/**/*.py", "frontier/**/*.lua", "spiders/*.py", "settings/*.py")
+SOURCES = (
+    "frontier/**/*.py",
+    "frontier/**/*.lua",
+    "benchmarks/*.py",
+    "spiders/*.py",
+    "settings/*.py",
+)
 
 
 def rules(text: str) -> list[tuple[re.Pattern[str], str]]:
@@ -32,7 +40,10 @@ def rules(text: str) -> list[tuple[re.Pattern[str], str]]:
             left, _, instead = line.partition(" => ")
             words = left.strip().replace(" ", r"[\s#*>-]+")
             pattern = rf"(?<![\w/.-])(?:{words})(?![\w/]|-\w|\.\w)"
-            made.append((re.compile(pattern, re.IGNORECASE), instead.strip()))
+            flags = re.IGNORECASE
+            if words.startswith(CODE):
+                pattern, flags = words, re.RegexFlag(0)
+            made.append((re.compile(pattern, flags), instead.strip()))
     return made
 
 
@@ -63,9 +74,11 @@ def prose(path: Path) -> str:
 
 def findings(text: str, made: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
     """``line: word -> instead`` for each of the words in *text*."""
-    text = re.sub(r"(`+)[^`\n]*\1", lambda found: " " * len(found[0]), text)  # names
+    text = re.sub(r"(?<=\n)[ \t]+", "", text)  # indents: "dead" may end a line
+    plain = re.sub(r"(`+)[^`\n]*\1", lambda found: " " * len(found[0]), text)  # names
     for pattern, instead in made:
-        for found in pattern.finditer(text):
+        searched = text if pattern.pattern.startswith(CODE) else plain
+        for found in pattern.finditer(searched):
             said = re.sub(r"\s+", " ", found[0])
             line = text.count("\n", 0, found.start()) + 1
             yield f"{line}: {said!r}: write {instead}"

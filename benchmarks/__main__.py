@@ -6,6 +6,7 @@ import argparse
 import logging
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,8 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     if given.plot is not None and given.name not in PLOTTED:
         parser.error(f"--plot: {given.name} draws nothing")
+    if given.plot is not None and find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: pip install 'frontier-crawl[plot]'")
     signal.signal(signal.SIGTERM, _leave)
     logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
     options = Options(given.quick, given.plot)

@@ -47,7 +47,7 @@ class Pace(NamedTuple):
 
     per_second: float
     node_us: float
-    """Processor time of this process per URL, in microseconds."""
+    """CPU time of this process per URL, in microseconds."""
 
 
 class Stopwatch:
@@ -89,7 +89,7 @@ class Figures:
     def ratio(self, over: tuple[str, str], under: tuple[str, str]) -> float:
         """The median over the rounds of *over* by *under*: competitor, metric.
 
-        Quotients are made within a round, so that what slows the machine down
+        Ratios are made within a round, so that what slows the machine down
         for a while touches both sides.
         """
         pairs = zip(self._of(over), self._of(under), strict=True)

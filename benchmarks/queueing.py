@@ -1,7 +1,7 @@
 """``queue``: what a queued URL costs: memory, time to push it, time of the server.
 
 A URL of 70 characters, no meta, no headers: the request of a spider that follows
-links. With its mark in the default seen tiers, as it cannot be without. The same
+links. With its hash in the default seen tiers, as it cannot be without. The same
 is put into scrapy-redis's queue and dupefilter. And once more on few hosts, where
 long ready lists are then compressed, as above `FRONTIER_QUEUE_MAX_BYTES`.
 """

@@ -279,7 +279,7 @@ def _wire_bytes(server: Server) -> int:
 
 
 def idle_node(server: Server, seconds: float) -> dict[str, float]:
-    """Processor time of the store for a real node that has nothing to do."""
+    """CPU time of the store for a real node that has nothing to do."""
     server.empty()
     baseline = _core_percent(server, seconds / 2)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:

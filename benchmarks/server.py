@@ -66,7 +66,7 @@ class ServerTime:
         return sum(usec for name, usec in used.items() if name not in ignored)
 
     def cpu(self) -> float:
-        """Processor time of the process: commands, protocol, sockets."""
+        """CPU time of the process: commands, protocol, sockets."""
         return (self._cpu_seconds() - self._cpu) * 1e6
 
     def per_url(self, count: int) -> dict[str, float]:

@@ -5,7 +5,7 @@ and acquiring the leases that the ring gives to one of them, of a URL pushed,
 reserved and acked, of an empty look; memory per URL seen and queued. The ring,
 `Membership`, `Leases` and the scripts are the crawl's own.
 
-Reckoned: these costs, multiplied by how often `ASSUMED` says that they occur, and
+Computed: these costs, multiplied by how often `ASSUMED` says that they occur, and
 memory by `frontier.seen.capacity_plan`. Nothing here runs 1,000 processes.
 """
 
@@ -66,7 +66,7 @@ BEGIN, END = "<!-- simulate: begin -->\n", "<!-- simulate: end -->\n"
 
 
 class Costs(NamedTuple):
-    """Processor time of the server, in microseconds, and bytes."""
+    """CPU time of the server, in microseconds, and bytes."""
 
     push_new: float
     push_seen: float
@@ -103,7 +103,7 @@ class Crowd(NamedTuple):
 
 
 def run(server: Server, options: Options) -> Report:
-    """Measure, reckon, and without ``--quick`` write ``docs/scaling.*``."""
+    """Measure, compute, and without ``--quick`` write ``docs/scaling.*``."""
     size = 20_000 if options.quick else 400_000
     costs = _costs(server, size)
     chosen = [n for n in NODES if n <= 100] if options.quick else NODES

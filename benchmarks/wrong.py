@@ -75,10 +75,10 @@ def _server_time(server: Server, tiers: str, count: int) -> dict[str, float]:
 
 
 def _one_partition(server: Server, figures: Figures, count: int) -> float:
-    """Fill one partition and all of them by turns; return the quotient.
+    """Fill one partition and all of them by turns; return the ratio.
 
     It is that of CPU time: time in commands also passes while something
-    else has the processor.
+    else has the CPU.
     """
     server.empty()
     capacity = max(CAPACITY, count)

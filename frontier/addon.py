@@ -93,7 +93,7 @@ class Addon:
             stand_back(settings)
             self._leave_start_urls()
             logger.info(
-                "scrapy %s is no crawl: the frontier has no part in it", command
+                "scrapy %s does not crawl: it runs without the frontier", command
             )
             raise NotConfigured  # with a reason, Scrapy would warn
         with one_message():

@@ -405,7 +405,7 @@ class FileTaken(ArchiveError):
     """There is a file already where one was to be made."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is there; it is not overwritten without being told")
+        super().__init__(f"{path} is there; it is not overwritten")
         self.path = path
 
 

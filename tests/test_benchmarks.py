@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.harness import Figures, Report, alternate
 from benchmarks.proxy import delayed
 from benchmarks.server import private_server
@@ -205,6 +206,17 @@ def test_the_tables_name_every_competitor_and_ratio(capsys):
     shown = capsys.readouterr().out
     for text in ("ours", "theirs", "12,345", "ours_vs_theirs", "2,469", "a note"):
         assert text in shown
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_measured(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setitem(BENCHMARKS, "crawl", lambda *_: pytest.fail("it measures"))
+    monkeypatch.setattr("benchmarks.__main__.find_spec", lambda _: None)
+    with pytest.raises(SystemExit, match="2"):
+        main(["crawl", "--plot", f"{tmp_path}/pace.svg"])
+
+    assert "--plot needs matplotlib" in capsys.readouterr().err
 
 
 def test_the_proxy_delays_a_round_trip_and_ends_with_its_block(server):

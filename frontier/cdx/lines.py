@@ -103,7 +103,7 @@ def _parsed(text: str) -> HandyURL:
     """*text* in parts, without user and fragment.
 
     Raises:
-        InvalidURL: Its port is none.
+        InvalidURL: Its port is invalid.
     """
     url = text.strip(_AROUND).translate(_STRAY)
     if not _SCHEME.match(url):
@@ -218,7 +218,7 @@ def line_of(found: Found, filename: str, asked: Asked = GET) -> Line | None:
     if found.kind not in INDEXED or not url or len(timestamp) != 14:
         return None
     if not MOMENT.fullmatch(date):
-        raise BadWarc(filename, found.offset, f"WARC-Date {date[:40]!r} is no date")
+        raise BadWarc(filename, found.offset, f"WARC-Date {date[:40]!r} is not a date")
     status, mime = "", found.headers.get("content-type", "")
     if found.kind != "resource":
         status, headers, _ = http(found.block)

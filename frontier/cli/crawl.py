@@ -95,7 +95,7 @@ def _require_consent(seen: CrawlSnapshot, *, remove_frontier: bool) -> None:
     if left and seen.state == "open":
         raise ConfigurationError(
             f"{left:,} requests of {seen.crawl_id} are not done and would not be "
-            "fetched; add --yes to close it all the same"
+            "fetched; add --yes to close it"
         )
     if remove_frontier:
         raise ConfigurationError(
@@ -125,8 +125,8 @@ def cancel(
             left = seen.queue.ready + seen.queue.reserved
             raise ConfigurationError(
                 f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched, and its payloads would not be offered to other crawls; say "
-                "--yes to cancel it all the same"
+                "fetched, and its payloads would not be offered to other crawls; add "
+                "--yes to cancel it"
             )
         keys = CrawlKeys(options.namespace, crawl_id)
         done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
@@ -137,7 +137,7 @@ def cancel(
             _forget_payloads(store, collection, crawl_id)
     show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
     if live:
-        say(f"its {live:,} nodes will go; frontier node list --watch shows it")
+        say(f"its {live:,} nodes will stop; frontier node list --watch shows it")
 
 
 def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
@@ -302,7 +302,7 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
     for line in outcome.too_late:
         complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
-        complain("interrupted; a crawl that is open goes on when it is run again")
+        complain("interrupted; to go on with the crawl, run the same command again")
 
 
 def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:

@@ -62,7 +62,7 @@ def drain(
 
     with options.connected() as store:
         drain(store, options.crawl(store).keys, node_id)
-    say(f"{node_id} will go; frontier node list --watch shows it")
+    say(f"{node_id} will stop; frontier node list --watch shows it")
 
 
 @app.command()
@@ -87,7 +87,7 @@ def remove(
             ttl=Config().lease_ttl,
             force=force,
         )
-    say(f"{node_id} is removed; {ended:,} partitions of its are free")
+    say(f"{node_id} is removed; its {ended:,} partitions are free")
 
 
 def _object(seen: CrawlSnapshot) -> dict[str, Any]:

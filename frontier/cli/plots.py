@@ -61,7 +61,7 @@ def draw_bloom_errors(
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="URLs in the crawl, alike in all partitions",
+        xlabel="URLs in the crawl, spread evenly over the partitions",
         ylabel="share of new URLs that the Bloom tier calls seen",
     )
     # Below a thousandth of what was asked nobody minds.

@@ -158,7 +158,7 @@ def lines_of(target: str) -> list[Line]:
     """The URL that *target* is, or those in the file that it names, one a line.
 
     Raises:
-        ConfigurationError: There is no such file, no URL in it, or a line is none.
+        ConfigurationError: There is no such file, no URL in it, or a line is not a URL.
     """
     if "://" in target or _SURT.fullmatch(target):
         given: Iterable[Line] = [Line("", target.strip())]

@@ -79,7 +79,7 @@ async def enter(
     *claim* tells whether the name is free where other stores have crawls, too.
 
     Raises:
-        ConfigurationError: It was created with another shape, or it is named
+        ConfigurationError: It was created with other settings, or it is named
             and has ended, or a crawl of another store has its name.
         KeyDamaged: What it was created with, or its state, cannot be read.
         CrawlLost: The store has lost a part of it, or all but a part.
@@ -140,7 +140,7 @@ async def _open(
     """Create the crawl of *keys*, or find it; return its state, and its own keys.
 
     Raises:
-        ConfigurationError: It is open, and was created with another shape.
+        ConfigurationError: It is open, with other shared settings.
         KeyDamaged: What it was created with, or its state, cannot be read.
         OtherSchema: It has not ended, and another version of this package made it.
     """

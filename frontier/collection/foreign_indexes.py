@@ -187,7 +187,7 @@ def spelled(text: str) -> str:
 def cdx(line: bytes) -> Capture | None:
     """Return the capture of a line of CDXJ, or of CDX with 7, 9 or 11 columns.
 
-    The answer to another request than a GET is none: nothing could refer to it, for
+    The answer to another request than a GET is not one: nothing could refer to it, for
     replay tools do not find it under its URL.
 
     Raises:
@@ -233,7 +233,7 @@ def crawl_log(line: bytes) -> Capture | None:
         raise ValueError("a line of a crawl.log has at least 10 columns")
     status, size, url, digest = fields[1], fields[2], fields[3], fields[9]
     if not re.fullmatch(r"-?[0-9]{1,6}", status):
-        raise ValueError(f"{status[:20]!r} is no status")
+        raise ValueError(f"{status[:20]!r} is not a status")
     # Negative: Heritrix's own codes for what was not fetched. 1: a DNS look-up.
     if status.startswith("-") or len(status) < 3 or digest == "-":
         return None
@@ -269,7 +269,7 @@ def _capture(
     digest: str, date: str, url: str, size: object, *, revisit: bool
 ) -> Capture:
     if not _DATE.fullmatch(date):
-        raise ValueError(f"{date[:20]!r} is no date of 14 or 17 digits")
+        raise ValueError(f"{date[:20]!r} is not a date of 14 or 17 digits")
     if not (url.isascii() and url.isprintable()) or " " in url:
         url = target_uri(url)
     if len(url) > MAX_URL:

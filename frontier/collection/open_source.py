@@ -330,7 +330,7 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
                     shutil.copyfileobj(entry, copy, BLOCK)
     except _BROKEN as error:
         found.close()
-        raise SourceBroken(name, f"no readable WACZ: {error}") from error
+        raise SourceBroken(name, f"not a readable WACZ: {error}") from error
     if not found.files:
         raise SourceBroken(name, "there is no indexes/*.cdx, .cdxj or .cdx.gz in it")
     return found

@@ -113,7 +113,7 @@ def _in_wacz(path: Path) -> Iterator[Declared]:
                     with archive.open(name) as stream:
                         yield declared_in(f"{path}: {name}", stream)
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        raise SourceBroken(str(path), f"no readable WACZ: {error}") from None
+        raise SourceBroken(str(path), f"not a readable WACZ: {error}") from None
 
 
 class Rekeying:

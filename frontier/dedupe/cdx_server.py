@@ -312,7 +312,7 @@ def _inflated(data: bytearray) -> bytes:
     try:
         text = inflate.decompress(data, MAX_ANSWER + 1)
     except zlib.error as error:
-        raise NoAnswer(f"its answer is no gzip: {error}") from None
+        raise NoAnswer(f"its answer is not gzip: {error}") from None
     if len(text) > MAX_ANSWER:
         raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
     if not inflate.eof:

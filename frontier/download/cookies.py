@@ -216,7 +216,9 @@ class CookiesMiddleware(BaseCookies):
         for field, value in islice(fresh.items(), shared.MAX_COOKIES):
             cookie = _cookie(field, value)
             if cookie is None or not _belongs(cookie.domain, jar):
-                self._keep_local("read", "what the store has is no cookie of its jar")
+                self._keep_local(
+                    "read", "what the store has is not a cookie of its jar"
+                )
                 continue
             ours.set_cookie(cookie)
             jar.domains[cookie.domain] = None

@@ -213,7 +213,7 @@ class Parser(LenientParser):
         try:
             super().headerReceived(name.rstrip(b" \t"), value)
         except ValueError:
-            logger.debug("Skipping the response header %r, which is no token.", name)
+            logger.debug("Skipping the response header %r, which is not a token.", name)
 
     def allHeadersReceived(self) -> None:  # noqa: N802 (Twisted's name)
         """Find out where the body ends."""

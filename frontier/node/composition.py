@@ -1,4 +1,4 @@
-"""The parts of a node, which of them knows which other, and the server it is on.
+"""The components of a node, which knows which other, and the server it is on.
 
 What always holds:
 

@@ -1,4 +1,4 @@
-"""What the parts of a node have in common, and what they ask of the node.
+"""What the components of a node have in common, and what they ask of the node.
 
 The parts are put together in `frontier.node.composition`.
 """

@@ -2,8 +2,8 @@
 
 A request of a host that another node holds waits in a queue of its process, in the
 host's partition. Whoever holds that sees the queue and hands the partition over, and
-the node that asks acquires it: lease, delays and fencing are those of any holder.
-`Claims` has the requests that only this process can make.
+the node that asks acquires it: lease, guard, delays and fencing are those of any
+holder. `Claims` has the requests that only this process can make.
 
 What always holds:
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 BLOCKS = 16
 """Blocks per call; each may take 100 kB."""
 LOST: dict[str, str] = {
-    "spent": "quotas of its hosts begin again",
+    "spent": "quotas of its hosts start at 0",
     "dead": "its dead letters are lost",
     "reserved": "what was under way is lost, but for what nodes still had",
     "seen": "",
@@ -69,13 +69,13 @@ LOST: dict[str, str] = {
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "epoch": "",
-    "reports": "the figures of its nodes begin again",
+    "reports": "the counts of its nodes start at 0",
     "seed_lists": "seeds are tested again",
     "start": "",
     "hints": "",
     "order": "",
     "process": "",
-    "spent": "limits of the crawl count again",
+    "spent": "limits of the crawl count from 0",
     "allowances": "",
     "addresses": "",
     "cookies": "cookies are lost",
@@ -101,7 +101,7 @@ class Repaired:
     lost: list[str] = field(default_factory=list)
     """What cannot be repaired, a line each."""
     anew: list[str] = field(default_factory=list)
-    """Figures that begin anew, a line each: no URL is lost with them."""
+    """Counts that start at 0, a line each: no URL is lost with them."""
 
 
 class Repair:
@@ -175,14 +175,14 @@ class Repair:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
 
     def _drop_spent(self) -> None:
-        """Have the limits of the crawl count again what is not a number."""
+        """Have the limits of the crawl count from 0 what is not a number."""
         name = self._keys.spent()
         if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
             return
         spent = self._store.call(Call.command("HGETALL", name))
         if bad := [key for key, value in spent.items() if not is_number(value)]:
             self._store.call(Call.command("HDEL", name, *bad))
-            cost = f"{bad[0][:40]!r} was not a number, and counts again"
+            cost = f"{bad[0][:40]!r} was not a number, and counts from 0"
             self.outcome.removed.append(Fault("spent", cost))
 
     def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
@@ -226,7 +226,7 @@ class Repair:
             if lost:
                 self.outcome.anew.append(
                     f"partition {number}: how many of its requests were done is not "
-                    "known any more; the report counts them anew"
+                    "known any more; the report counts them from 0"
                 )
             if not self._queue_held(keys):
                 break
@@ -272,7 +272,7 @@ class Repair:
         bad = [key for key, value in spent.items() if not is_number(value)]
         if bad:
             self._store.call(Call.command("HDEL", keys.spent, *bad))
-            cost = f"{len(bad)} quotas of its hosts begin again"
+            cost = f"{len(bad)} quotas of its hosts start at 0"
             self.outcome.lost.append(f"partition {number}: {cost}")
 
     def _count(self, keys: PartitionKeys, lists: dict[str, int]) -> list[int]:

@@ -111,21 +111,21 @@ def claim_of(record: Mapping[str, Any], partitions: int) -> Claim | None:
 
 def _check(claim: Claim, partitions: int) -> None:
     if not (isinstance(claim.process, str) and is_process(claim.process)):
-        raise ValueError("its process is none")
+        raise ValueError("its process is invalid")
     if type(claim.number) is not int or not isinstance(claim.start_id, str):
-        raise ValueError("its number or its start requests are none")
+        raise ValueError("its number or its start requests are invalid")
     if len(claim.origins) > MAX_ORIGINS or len(claim.marks) > MAX_MARKS:
         raise ValueError("it has too many origins or marks")
     numbers = [origin.partition for origin in claim.origins]
     numbers += [partition for partition, _ in claim.marks]
     if not all(type(n) is int and 0 <= n < partitions for n in numbers):
-        raise ValueError("a partition is none")
+        raise ValueError("a partition is invalid")
     for _, mark in claim.marks:
         if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
-            raise ValueError("a mark is none")
+            raise ValueError("a hash is invalid")
     for _, queue, item in claim.origins:
         if not isinstance(queue, str) or not isinstance(item, bytes):
-            raise TypeError("an origin is none")
+            raise TypeError("an origin is invalid")
         split_name(queue)
         if not item[:1].isdigit() or NAME in decode(item):
             raise ValueError("an origin is not a request")

@@ -2,7 +2,7 @@
 
 What always holds:
 
-1.  A letter is put back by one script: it is in the dead letter or in a queue,
+1.  A dead letter is put back by one script: it is in that list or in a queue,
     never in both and never in neither.
 2.  What a letter says is not trusted: one that this version cannot read is
     shown as such, and stays where it is.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 BATCH = 128
 """Partitions per round trip."""
 CHUNK = 16
-"""Letters that are read or put back at once; each may take 4 MiB."""
+"""Dead letters that are read or put back at once; each may take 4 MiB."""
 MAX_LETTERS = 10_000
-"""Letters that are read of a crawl."""
+"""Dead letters that are read of a crawl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def counted(store: BlockingStore, keys: CrawlKeys, partitions: int) -> dict[int,
 def letters(
     store: BlockingStore, keys: CrawlKeys, counts: dict[int, int]
 ) -> Iterator[Letter]:
-    """The letters that *counts* names, at most `MAX_LETTERS`."""
+    """The dead letters that *counts* names, at most `MAX_LETTERS`."""
     room = MAX_LETTERS
     for partition, count in counts.items():
         for first in range(0, min(count, room), CHUNK):
@@ -75,7 +75,7 @@ def letters(
 
 
 def letter(partition: int, value: bytes) -> Letter:
-    """The letter that *value* is."""
+    """The dead letter that *value* is."""
     reason, _, rest = value.partition(b"\n")
     name, _, item = rest.partition(b"\n")
     queue = name.decode("utf-8", "replace")

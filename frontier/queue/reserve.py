@@ -210,7 +210,7 @@ def read_reserved(key: bytes, value: bytes) -> tuple[int, int, str, bytes]:
     except (CodecError, ValueError):
         token, queue, item = b"", "", b""
     if not (key.isdigit() and token.isdigit()) or max(len(key), len(token)) > 15:
-        raise CodecError(f"its entry {key[:40]!r} is no reservation")
+        raise CodecError(f"its entry {key[:40]!r} is not a reservation")
     return int(key), int(token), queue, item
 
 
@@ -223,7 +223,7 @@ def unknown_of(
     back already, or does so now.
 
     Raises:
-        CodecError: One of the entries is none.
+        CodecError: One of the entries is invalid.
     """
     found = []
     for key, value in reply.items():

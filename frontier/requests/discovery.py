@@ -2,7 +2,7 @@
 
 Archivists ask this first of an odd capture. It travels in the ``meta`` of requests,
 so that it is in the queue, and with another node after a kill. The words and the
-letters are Heritrix's (``org.archive.modules.extractor.Hop``):
+hop letters are Heritrix's (``org.archive.modules.extractor.Hop``):
 
 ====  ==========================================
 ``L``  a link of a page

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frontier.store.keys import PartitionKeys
 
 BY_FINGERPRINT = "fingerprint"
-"""``FRONTIER_QUEUE_KEY`` in the shape of a crawl of the duplicate filter alone."""
+"""``FRONTIER_QUEUE_KEY`` in the settings of a crawl of the duplicate filter alone."""
 MAX_MEMBERS = 500
 """Members per call: more would keep the server for longer than a push does."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")

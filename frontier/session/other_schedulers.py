@@ -156,7 +156,7 @@ async def tell_of_leftovers(node: Node, settings: BaseSettings, spider: Spider) 
     try:
         await _look_for_leftovers(node, settings, spider)
     except StoreRefused as error:
-        logger.warning("what scrapy-redis has left here cannot be told: %s", error)
+        logger.warning("what scrapy-redis has left here is not known: %s", error)
 
 
 async def _look_for_leftovers(

@@ -328,7 +328,7 @@ class Session:
         if self.closing or not self._opened:
             return
         reason = REASONS[order]
-        logger.info("an operator wants this node to go: %s", reason)
+        logger.info("an operator has told this node to stop: %s", reason)
         close_spider(self._crawler, reason)
 
     def end_at(self, limit: str) -> None:

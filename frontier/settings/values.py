@@ -214,7 +214,7 @@ def archive_rules(value: Any) -> tuple[str, ...]:
                 re.compile(pattern)
             except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(
-                    f"{shown(rule)} is no regular expression: {error}"
+                    f"{shown(rule)} is not a regular expression: {error}"
                 ) from None
     return tuple(map(str, given))
 
@@ -284,7 +284,7 @@ def modules(value: Any) -> tuple[str, ...]:
     given = value.split() if isinstance(value, str) else list(value)
     for name in map(str, given):
         if not all(part.isidentifier() for part in name.split(".")):
-            raise ValueError(f"has {name!r}, which is no module's name")
+            raise ValueError(f"has {name!r}, which is not the name of a module")
     return tuple(map(str, given))
 
 

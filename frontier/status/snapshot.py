@@ -6,7 +6,7 @@ What always holds:
 2.  What the store says is not trusted. A value of another type or size than
     this version writes is left out, and text is made printable; of the crawl
     itself only its number of partitions must be right.
-3.  A snapshot is not one instant. A node's figures are those of its last
+3.  A snapshot is not one instant. A node's stats are those of its last
     heartbeat, and the partitions are looked at one batch after the other.
 """
 

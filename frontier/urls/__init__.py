@@ -1,6 +1,6 @@
 """URLs: where they are found in what servers sent, and what they say by themselves.
 
-`fingerprint` is the identity of a request, `seen_hash` its mark in the seen set, and
+`fingerprint` is the identity of a request, `seen_hash` its hash in the seen set, and
 `partition` says where it is queued. `links` finds URLs in pages, `scope` and `traps`
 say which are left out, and `canon` when two of them are one.
 

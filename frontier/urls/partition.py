@@ -76,7 +76,7 @@ class QueueAddresses:
         self._has_failed = False
 
     def of(self, url: str, fingerprint: bytes) -> QueueAddress | None:
-        """The place of a request, or ``None`` if its host's address is not noted."""
+        """The queue address of a request; ``None`` if its host's IP is not noted."""
         if self._is_spread:
             return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
         origin = url

@@ -48,7 +48,7 @@ class Uploader:
 
     Raises:
         ConfigurationError: fsspec, or its part for this kind of URL, is not
-            installed, or the URL is none.
+            installed, or the URL is invalid.
     """
 
     def __init__(self, url: str, directory: Path, *, remove: bool = False) -> None:

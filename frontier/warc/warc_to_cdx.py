@@ -54,7 +54,7 @@ def cdx_lines(
         reason = f"{error.reason} at byte {error.offset:,}"
         raise SourceBroken(name, reason) from None
     except (OSError, ValueError) as error:
-        raise SourceBroken(name, f"no readable WARC: {error}") from error
+        raise SourceBroken(name, f"not a readable WARC: {error}") from error
     if found is None:
         raise SourceBroken(name, "there is no WARC record in it")
 

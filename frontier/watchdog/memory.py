@@ -4,7 +4,7 @@ What always holds:
 
 1.  Each field has one writer: the node, or the watchdog.
 2.  A record is read whole or not at all: it has its length and a CRC-32, so that one
-    whose writer was killed, or stopped, in the middle is none.
+    whose writer was killed, or stopped, in the middle is skipped.
 3.  Nobody waits here, and nothing is allocated after the start: all of the memory is
     there, so that a full disk or a small ``/dev/shm`` cannot fault a write.
 """

@@ -216,7 +216,9 @@ class _Worker:
         except (asyncio.IncompleteReadError, ConnectionError):
             raise await self._end() from None
         except (ValueError, RecursionError) as error:
-            raise _Ended(f"a part of it is no data: {error}", is_its_own=True) from None
+            raise _Ended(
+                f"a part of it is not data: {error}", is_its_own=True
+            ) from None
         if "part" in message:
             return (message["part"],)
         if "failed" in message:

@@ -36,7 +36,7 @@ def test_rules_of_a_file_are_explained_too(frontier, tmp_path):
 def test_what_the_rules_refuse_is_shown_with_the_reason(frontier):
     done = frontier("canon", "explain", "http://a..example/")
 
-    assert "refused by heritrix.usable: its host is none" in done.stdout
+    assert "refused by heritrix.usable: its host is invalid" in done.stdout
 
 
 def test_two_sets_are_compared_on_a_list(frontier, tmp_path):

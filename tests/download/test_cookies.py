@@ -223,7 +223,7 @@ async def test_what_the_store_has_and_is_no_cookie_is_left_out(
     a = node()
 
     assert await a.sends(WWW) == {"good=1"}
-    assert caplog.text.count("no cookie of its jar") == 1
+    assert caplog.text.count("not a cookie of its jar") == 1
     await a.given(WWW, "t=1")
     assert await node().sends(WWW) == {"good=1", "t=1"}
 

@@ -143,7 +143,7 @@ def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     done = cluster.ask("crawl", "cancel", "--crawl", "site-1", "--yes")
 
     assert done.returncode == 0, done.stderr
-    assert "2 nodes will go" in done.stderr
+    assert "2 nodes will stop" in done.stderr
     server.delay = 0
     assert cluster.wait() == [0, 0]
     for node in cluster.nodes:

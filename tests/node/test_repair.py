@@ -1,4 +1,4 @@
-"""What a repair makes of the counts of a partition: kept, or said to begin anew."""
+"""What a repair makes of the counts of a partition: kept, or said to start at 0."""
 
 import json
 

@@ -123,7 +123,7 @@ def test_a_capture_of_no_date_is_told_and_no_wacz_is_made(tmp_path, date, listed
     data[at] = re.sub(rb"WARC-Date: [^\r]+", odd, data[at])
     path.write_bytes(b"".join(map(gzip.compress, data)))
 
-    with pytest.raises(BadWarc, match=f"WARC-Date '{date}' is no date"):
+    with pytest.raises(BadWarc, match=f"WARC-Date '{date}' is not a date"):
         create(tmp_path / "c.wacz", [path])
     assert not list(tmp_path.glob("c.wacz*"))
 

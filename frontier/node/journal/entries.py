@@ -131,7 +131,7 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
             at = 0
             for begin, end, payload in _frames(data):
                 if begin > at:
-                    yield Bad(str(path), at, begin - at, "is no whole entry")
+                    yield Bad(str(path), at, begin - at, "is not a whole entry")
                 try:
                     yield _entry(payload)
                 except (ValueError, TypeError, RecursionError) as error:
@@ -139,7 +139,7 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
                     yield Bad(str(path), begin, end - begin, why)
                 at = end
             if at < len(data):
-                yield Bad(str(path), at, len(data) - at, "is no whole entry")
+                yield Bad(str(path), at, len(data) - at, "is not a whole entry")
 
 
 def is_torn(bad: Bad) -> bool:
@@ -263,7 +263,7 @@ def _header(version: Any, *rest: Any) -> Header:
     if not all(isinstance(text, str) for text in (*header[:4], header.process)):
         raise ValueError("a name is not text")
     if not isinstance(header.shape, dict):
-        raise TypeError("the settings are none")
+        raise TypeError("the settings are invalid")
     return header
 
 
@@ -274,27 +274,27 @@ def _pushed(
     if mode not in ("t", "m", "f"):
         raise ValueError("its mode is not known")
     if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
-        raise ValueError("its mark is none")
+        raise ValueError("its hash is invalid")
     if (
         not isinstance(queue, str)
         or len(queue) > MAX_QUEUE
         or not _QUEUE.fullmatch(queue)
     ):
-        raise ValueError("its queue is none")
+        raise ValueError("its queue is invalid")
     if not isinstance(item, bytes) or (queue and len(item) < 3):
-        raise ValueError("its item is none")
+        raise ValueError("its item is invalid")
     if type(number) is not int or number < 0:
-        raise ValueError("its number is none")
+        raise ValueError("its number is invalid")
     return Pushed(partition, mode, mark, queue, item, number)
 
 
 def _acked(partition: Any, digest: Any) -> Acked:
     _require_partition(partition)
     if not isinstance(digest, bytes) or len(digest) != 16:
-        raise ValueError("its digest is none")
+        raise ValueError("its digest is invalid")
     return Acked(partition, digest)
 
 
 def _require_partition(partition: Any) -> None:
     if type(partition) is not int or not 0 <= partition < 16384:
-        raise ValueError("its partition is none")
+        raise ValueError("its partition is invalid")

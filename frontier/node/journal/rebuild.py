@@ -71,8 +71,8 @@ MAX_WAITING = 20_000
 
 
 ANEW = (
-    "pages, bytes, statuses and errors of the report, and of each node, begin anew",
-    "limits of the crawl, and quotas of its hosts, count anew",
+    "pages, bytes, statuses and errors of the report, and of each node, start at 0",
+    "limits of the crawl, and quotas of its hosts, start at 0",
 )
 """What a crawl that was rebuilt has lost, whatever its journals say."""
 _START = b"is_start_request"
@@ -107,7 +107,7 @@ class Outcome:
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
     anew: list[str] = field(default_factory=lambda: list(ANEW))
-    """What begins anew, a line each: no journal has it."""
+    """What starts at 0, a line each: no journal has it."""
     torn: list[Bad] = field(default_factory=list)
     """Ends of journals whose nodes were killed as they wrote; no page is lost."""
 

@@ -262,7 +262,7 @@ class SeenFile:
     def _opening(self) -> Header:
         head = self._file.read(_OPENING.size)
         if len(head) < _OPENING.size or not head.startswith(MAGIC):
-            raise self._broken(0, "it is no exported seen-set")
+            raise self._broken(0, "it is not an exported seen-set")
         _, version, length = _OPENING.unpack(head)
         if version != VERSION:
             raise SeenFileMismatch(str(self._path), "version", version, VERSION)

@@ -23,7 +23,7 @@
 --    modes    a letter per URL: t (test and mark), m (queue and mark), f (queue), l (as
 --             t; a claim: the request is local to a process) or a digit (only the mark:
 --             its process is gone, after so many deliveries)
---    marks    of each URL; empty without Bloom and set
+--    marks    a hash of each URL; empty without Bloom and set
 --    members  of each URL, for the set; empty if as the marks
 --    places   the key of each URL's bucket; empty without a set
 --    targets  the place in `lists` of each URL's queue, or 0 to mark and not queue; empty

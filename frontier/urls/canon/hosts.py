@@ -32,7 +32,7 @@ def to_ascii(url: str, host: str) -> str:
     except UnicodeError as error:
         if _is_acceptable(host):
             return host.lower()
-        raise InvalidURL(url, f"its host is none: {error}") from None
+        raise InvalidURL(url, f"its host is invalid: {error}") from None
 
 
 def lenient_ascii(host: str) -> str:

@@ -120,7 +120,7 @@ def recorded(where: str, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], .
                 try:
                     rule[key] = dt.date.fromisoformat(rule[key])
                 except (TypeError, ValueError):
-                    raise RulesBroken(where, 0, f"{key} is no day") from None
+                    raise RulesBroken(where, 0, f"{key} is not a day") from None
     top = {"name": given.get("name"), "steps": given.get("steps"), "rule": made}
     _Checker(where, "").check(top)
     return tuple(made)

@@ -168,7 +168,7 @@ def test_bad_entries_are_named_and_skipped(lost):
     assert len(outcome.bad) == 3
     assert all(isinstance(bad, Bad) and bad.file == str(path) for bad in outcome.bad)
     reasons = " ".join(bad.reason for bad in outcome.bad)
-    for said in ("msgpack", "partition 4", "no whole entry"):
+    for said in ("msgpack", "partition 4", "not a whole entry"):
         assert said in reasons
 
 

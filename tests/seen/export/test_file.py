@@ -112,7 +112,7 @@ def test_what_follows_the_end_is_an_error(whole):
 def test_a_foreign_file_is_an_error(tmp_path, data):
     (tmp_path / "foreign").write_bytes(data)
 
-    with pytest.raises(SeenFileBroken, match="foreign: it is no exported seen-set"):
+    with pytest.raises(SeenFileBroken, match="foreign: it is not an exported seen-set"):
         SeenFile(tmp_path / "foreign")
 
 

@@ -62,7 +62,7 @@ def test_a_session_id_by_each_set(rules, form):
         ("/relative", "no scheme"),
         ("http:x", "no //"),
         ("http://", "no host"),
-        ("http://a..example/", "host is none"),
+        ("http://a..example/", "host is invalid"),
         ("http://a.example:99999/", "out of bounds"),
         ("http://a.example/" + "x" * MAX_LENGTH, "2083"),
         ("http://a.example/" + "é" * 500, "2083"),
