@@ -128,7 +128,7 @@ def _(given):
     path = given.file("a.warc", record(0, length=BIG) + record(1))
     said = given.command("collection", "import", path)
     assert said.code == ExitCode.INCOMPLETE
-    assert "says that it is longer" in said.err
+    assert "the last record is cut off" in said.err
 
 
 @hostile("warc/repair-of-a-file-that-is-cut-off")
