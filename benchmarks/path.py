@@ -24,8 +24,8 @@ from frontier.node.outbox import Outbox
 from frontier.queue.push import Push
 from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
-from frontier.seen.blocking_test import Recent
 from frontier.seen.config import seen_config
+from frontier.seen.recent import Recent
 from frontier.session import session
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
@@ -131,7 +131,7 @@ class PushingSession(session.Session):
             owner,
             spider=spider.name,
         )
-        self.places = QueueAddresses(self.config)
+        self.queue_addresses = QueueAddresses(self.config)
         await self.node.open()
         self._opened = True
 

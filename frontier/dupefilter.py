@@ -24,7 +24,8 @@ from scrapy.dupefilters import RFPDupeFilter
 from frontier.errors import FrontierError
 from frontier.queue.push import SEEN, SEEN_BY_BLOOM
 from frontier.scrapy_internals import close_now, end_with_error
-from frontier.seen.blocking_test import BlockingSeenTest, Recent
+from frontier.seen.blocking_test import BlockingSeenTest
+from frontier.seen.recent import Recent
 from frontier.session.launch import developing, fail_program, server_of
 from frontier.session.session import REFUSED, session_of
 

@@ -58,7 +58,7 @@ from frontier.requests.stored_request import (
 )
 from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
-from frontier.seen.blocking_test import Recent
+from frontier.seen.recent import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import session_of
 from frontier.urls.fingerprint import seen_hash

@@ -96,35 +96,15 @@ async def enter(
         chosen = crawl_id or entered or await _allot(run, registry, spider)
         keys = CrawlKeys(namespace, chosen)
         if claim is not None and not await claim(keys):
-            if crawl_id or (await run([Call.command("EXISTS", keys.meta())]))[0]:
-                raise ConfigurationError(
-                    f"the collection has a crawl {chosen} of another store, or from an "
-                    "import; set FRONTIER_CRAWL_ID to a name that it does not have"
-                )
-            logger.warning(
-                "the collection has a crawl %s of another store, or from an import; "
-                "this one takes the next number",
-                chosen,
-            )
+            await _refuse_taken(run, keys, named=bool(crawl_id))
             await retire(run, namespace, spider, chosen)
             continue
-        opened = open_call(keys, json.dumps(shape), spider)
-        state, stored, born, marked, schema = (
-            await run([opened, Call.command("SADD", registry.crawls(), chosen)])
-        )[0]
-        if state not in ENDED:
-            check_schema(chosen, schema)
+        state, keys = await _open(run, keys, spider, shape)
         if state == b"open":
-            _compare(chosen, shape, _shape(keys, stored))
-            keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
-            if keys.born and not marked:
-                await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
             if run_id and not entered:
                 note = Call.command("HSET", registry.spider(spider), field, chosen)
                 await run([note])
             return keys
-        if state not in STATES:
-            raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if entered:
             raise RunOver(chosen, _said(state), run_id)
         if crawl_id:
@@ -133,6 +113,50 @@ async def enter(
                 "choose another id, or leave it empty"
             )
         await retire(run, namespace, spider, chosen)
+
+
+async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
+    """Say that the collection has the name of *keys* for a crawl of another store.
+
+    Raises:
+        ConfigurationError: The crawl can have no other: it is *named*, or there.
+    """
+    chosen = keys.crawl_id
+    if named or (await run([Call.command("EXISTS", keys.meta())]))[0]:
+        raise ConfigurationError(
+            f"the collection has a crawl {chosen} of another store, or from an "
+            "import; set FRONTIER_CRAWL_ID to a name that it does not have"
+        )
+    logger.warning(
+        "the collection has a crawl %s of another store, or from an import; "
+        "this one takes the next number",
+        chosen,
+    )
+
+
+async def _open(
+    run: Run, keys: CrawlKeys, spider: str, shape: Mapping[str, Any]
+) -> tuple[bytes, CrawlKeys]:
+    """Create the crawl of *keys*, or find it; return its state, and its own keys.
+
+    Raises:
+        ConfigurationError: It is open, with other shared settings.
+        KeyDamaged: What it was created with, or its state, cannot be read.
+        OtherSchema: It has not ended, and another version of this package made it.
+    """
+    known = Call.command("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
+    opened = open_call(keys, json.dumps(shape), spider)
+    state, stored, born, marked, schema = (await run([opened, known]))[0]
+    if state not in ENDED:
+        check_schema(keys.crawl_id, schema)
+    if state not in STATES:
+        raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
+    if state == b"open":
+        _compare(keys.crawl_id, shape, _shape(keys, stored))
+        keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
+        if keys.born and not marked:
+            await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
+    return state, keys
 
 
 def open_call(keys: CrawlKeys, shape: str, spider: str) -> Call:

@@ -8,7 +8,7 @@ What always holds:
     was paused and wakes up late can do no harm.
 3.  Clocks are never compared across nodes. Redis decides when a lease ends.
     The holder counts from *before* it asked, so it stops early, never late.
-4.  A lease that was given up is ended in the store again and again until the store
+4.  A lease that was released is ended in the store again and again until the store
     has said that it is: an error, or a task that was cancelled, leaves no partition
     that nobody may take and nobody has.
 5.  What was sent before a release and arrives after it brings nothing back: with the
@@ -89,7 +89,7 @@ class Leases:
         self.aside: set[int] = set()
         """Partitions that are set aside, of those that this node has asked for."""
         self._ending: dict[tuple[int, int], Lease] = {}
-        """Leases that were given up, by partition and token, and of which the store has
+        """Leases that were released, by partition and token, and of which the store has
         not said that they have ended."""
 
     @property
@@ -99,7 +99,7 @@ class Leases:
 
     @property
     def releasing(self) -> bool:
-        """Whether the store has yet to say that leases have ended which were given up.
+        """Whether the store has yet to say that leases have ended which were released.
 
         The next `release` ends them, of whatever partitions.
         """

@@ -1,4 +1,6 @@
-"""Membership: which nodes are alive, and the ring that follows from it.
+"""Membership: which nodes are alive, the ring that follows, and orders to nodes.
+
+An order is what an operator wants of a node, from outside of the crawl.
 
 What always holds:
 
@@ -6,14 +8,9 @@ What always holds:
     in it. Nodes have no opinion of their own about who is alive.
 2.  A join, a leave, a death and a change of weight raise the epoch. Nodes that
     know the same epoch have the same ring.
-
-Orders: what an operator wants of a node, from outside of the crawl.
-
-What always holds:
-
-1.  A node reads its order with a heartbeat. The first heartbeat of a process
+3.  A node reads its order with a heartbeat. The first heartbeat of a process
     forgets what was ordered of an earlier one of the same name.
-2.  The leases of a node that was removed are ended with their fencing tokens:
+4.  The leases of a node that was removed are ended with their fencing tokens:
     it cannot renew them, and what it writes is refused.
 """
 
@@ -172,15 +169,19 @@ class Membership:
         if state not in STATES:
             raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if int(epoch) != self._epoch:
-            members = (
-                Member(pairs[i].decode(), int(pairs[i + 1]))
-                for i in range(0, len(pairs), 2)
-            )
-            self._members = tuple(members)
-            self.ring = Ring(self._members, self._partitions)
-            self._epoch = int(epoch)
+            self._swap_ring(int(epoch), pairs)
         self.said = (names, [*args[:5], self._epoch, *args[6:]])
         return View(self._epoch, state.decode(), self._members, order.decode())
+
+    def _swap_ring(self, epoch: int, pairs: Sequence[bytes]) -> None:
+        """Make the ring of *epoch* out of ids and weights, in *pairs*."""
+        members = (
+            Member(pairs[i].decode(), int(pairs[i + 1]))
+            for i in range(0, len(pairs), 2)
+        )
+        self._members = tuple(members)
+        self.ring = Ring(self._members, self._partitions)
+        self._epoch = epoch
 
     @property
     def nodes(self) -> int:

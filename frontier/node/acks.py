@@ -1,5 +1,9 @@
 """Acks: what is done leaves the store, after everything that it produced.
 
+`DeliveryMarks` say which reservations were started, so that only these count as
+delivered. A node that is killed leaves what waited in its inbox reserved, too: that
+has not been tried, and comes no nearer to the dead letters for it.
+
 What always holds:
 
 1.  A reservation is acked after the links that it produced are in the store
@@ -7,18 +11,11 @@ What always holds:
     before that leaves the URL to be fetched again, one that dies after it
     leaves nothing to do.
 2.  A reservation whose lease is lost is not acked; its new holder has it.
-
-Which reservations were started, so that only these count as delivered.
-
-A node that is killed leaves what waited in its inbox reserved, too. That has
-not been tried, and comes no nearer to the dead letter for it.
-
-What always holds:
-
-1.  A mark never stands for another reservation: an id is used once.
-2.  Nothing waits for a mark. It is sent as soon as the request is started, with
-    those of others, and has arrived long before a page could do any harm.
-3.  Whoever takes a partition over removes the marks, after what they are about.
+3.  A delivery mark never stands for another reservation: an id is used once.
+4.  Nothing waits for a delivery mark. It is sent as soon as the request is started,
+    with those of others, and has arrived long before a page could do any harm.
+5.  Whoever takes a partition over removes the delivery marks, after what they are
+    about.
 """
 
 from __future__ import annotations
@@ -30,10 +27,11 @@ from typing import TYPE_CHECKING
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queue.reserve import KEPT, ack_calls, acked, bury_call
 from frontier.store.client import Call
+from frontier.store.outage_retry import ASK_AGAIN
 from frontier.store.scripts import QUEUE_STARTED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from frontier.store.outage_retry import OutageRetry
 
 
-PAUSE = 0.2
-"""Seconds before what was not answered is sent again."""
 MOST = 5000
 """Marks of one partition per call, and while its server does not answer."""
 
@@ -90,7 +86,7 @@ class DeliveryMarks:
                     self._put_back(*one)
             if self._unsent:
                 self._unsent = False
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(ASK_AGAIN)
 
     def _put_back(self, partition: int, ids: list[int], begun: bool) -> None:
         where = self._begun if begun else self._ended
@@ -138,7 +134,8 @@ class Acks:
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
-        self._on_acked = on_acked
+        self.on_acked = [on_acked]
+        """Called with the reservations that this node has done with."""
         self._on_ended = on_ended
         self._journal = journal
         self._completed: list[Reservation] = []
@@ -165,7 +162,7 @@ class Acks:
         self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
-        self._on_acked([reservation])
+        self._tell_acked([reservation])
 
     async def run(self) -> None:
         """Ack what is completed, until cancelled."""
@@ -191,32 +188,7 @@ class Acks:
             lease = reservation.lease
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
-        quotas = self._inbox.quotas
-        asked: list[tuple[Lease, Call]] = []
-        lost: set[tuple[int, int]] = set()
-        for (partition, _), group in groups.items():
-            tell = quotas.charge if quotas is not None else _id
-            ids = [tell(reservation) for reservation in group]
-            keys = self._keys.partition(partition)
-            charged = quotas is not None
-            calls = ack_calls(keys, group[0].lease, ids, charged=charged)
-            asked += ((group[0].lease, call) for call in calls)
-        while asked:
-            replies = await self._outage_retry.retry([call for _, call in asked])
-            refused = []
-            for (lease, call), reply in zip(asked, replies, strict=True):
-                try:
-                    self.acked += acked(reply, lease)
-                except LeaseLost:
-                    refused.append((lease, call))
-            kept = await self._leases.renew_refused(lease for lease, _ in refused)
-            asked = []  # again, of a lease that had ended and came back
-            for lease, call in refused:
-                if (lease.partition, lease.token) in kept:
-                    asked.append((lease, call))
-                elif (lease.partition, lease.token) not in lost:
-                    lost.add((lease.partition, lease.token))
-                    self._inbox.lose_all([lease])
+        lost = await self._send(self._calls(groups.values()))
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
@@ -228,7 +200,49 @@ class Acks:
         )
         for reservation in completed:
             self._inbox.forget(reservation)
-        self._on_acked(completed)
+        self._tell_acked(completed)
+
+    def _tell_acked(self, done: list[Reservation]) -> None:
+        for tell in self.on_acked:
+            tell(done)
+
+    def _calls(
+        self, groups: Iterable[Sequence[Reservation]]
+    ) -> list[tuple[Lease, Call]]:
+        """The calls that ack *groups*, each of one lease."""
+        quotas = self._inbox.quotas
+        tell = quotas.charge if quotas is not None else _id
+        asked: list[tuple[Lease, Call]] = []
+        for group in groups:
+            lease, ids = group[0].lease, [tell(reservation) for reservation in group]
+            keys = self._keys.partition(lease.partition)
+            calls = ack_calls(keys, lease, ids, charged=quotas is not None)
+            asked += ((lease, call) for call in calls)
+        return asked
+
+    async def _send(self, asked: list[tuple[Lease, Call]]) -> set[tuple[int, int]]:
+        """Send acks; return the partitions and tokens whose leases are lost.
+
+        What was refused under a lease that had ended, and came back, is sent again.
+        """
+        lost: set[tuple[int, int]] = set()
+        while asked:
+            replies = await self._outage_retry.retry([call for _, call in asked])
+            refused = []
+            for (lease, call), reply in zip(asked, replies, strict=True):
+                try:
+                    self.acked += acked(reply, lease)
+                except LeaseLost:
+                    refused.append((lease, call))
+            kept = await self._leases.renew_refused(lease for lease, _ in refused)
+            asked = []
+            for lease, call in refused:
+                if (lease.partition, lease.token) in kept:
+                    asked.append((lease, call))
+                elif (lease.partition, lease.token) not in lost:
+                    lost.add((lease.partition, lease.token))
+                    self._inbox.lose_all([lease])
+        return lost
 
 
 def _id(reservation: Reservation) -> int:

@@ -203,6 +203,7 @@ class Archive:
         crawl_id: str,
         settings: Mapping[str, Any],
     ) -> None:
+        self._config = config
         self._store = store
         self._indexed = store
         """The server of the collections."""
@@ -210,10 +211,6 @@ class Archive:
             url = {"REDIS_URL": config.collection_redis_url}
             self._indexed = BlockingStore.from_settings(url)
         self._crawl_id = crawl_id
-        self._mode = mode_of(config.file_mode)
-        self._name = config.collection
-        self._warc_dir = config.warc_dir
-        self._wacz_dir = config.wacz_dir
         self._collection = Collection(
             self._indexed,
             config.collection,
@@ -221,13 +218,36 @@ class Archive:
             revisits=config.revisit_enabled,
             filter_bytes=config.revisit_committed_filter_bytes,
         )
-        directory = config.warc_dir
-        rules = named(config.canon_rules)
-        keyed = rules if config.warc_cdxj_keys == "rules" else None
+        self._uploader: Uploader | None = None
+        self.history: History | None = None
+        """Of the collection, for another thread than the reactor's."""
+        listing = self._listing()
+        self._writer = self._open_files(settings, listing)
+        self._thread = self._open_index(listing)
+        self._sequence = -1
+        self._counted = False
+        self._selection = Selection(config.warc_include, config.warc_exclude)
+        self._told_length = False
+
+    def _listing(self) -> Listing | None:
+        """What writes a CDXJ file beside each file, where one is wanted."""
+        config = self._config
+        if not config.warc_cdxj:
+            return None
+        keyed = named(config.canon_rules) if config.warc_cdxj_keys == "rules" else None
         mode = mode_of(config.file_mode)
-        listing = None
-        if config.warc_cdxj:
-            listing = Listing(keyed, directory=directory, mode=mode)
+        return Listing(keyed, directory=config.warc_dir, mode=mode)
+
+    def _open_files(
+        self, settings: Mapping[str, Any], listing: Listing | None
+    ) -> WarcWriter:
+        """Repair what nodes that are gone left open, and begin to write.
+
+        Raises:
+            ArchiveError: The directory cannot be written.
+        """
+        config, directory = self._config, self._config.warc_dir
+        mode = mode_of(config.file_mode)
         try:
             make_directory(directory, mode)
             repaired = repair(directory, None, listing.write if listing else None)
@@ -236,14 +256,15 @@ class Archive:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
+        rules = named(config.canon_rules)
         writer = WarcWriter(
             WarcConfig(
                 directory,
-                crawl_id,
+                self._crawl_id,
                 config.node_id,
                 max_bytes=config.warc_max_bytes,
                 max_seconds=config.warc_max_seconds,
-                warcinfo=warcinfo_fields(config, crawl_id, rules, settings),
+                warcinfo=warcinfo_fields(config, self._crawl_id, rules, settings),
                 rules=rules.as_json(),
                 block_digest=config.warc_block_digest,
                 metadata=config.warc_metadata,
@@ -251,31 +272,42 @@ class Archive:
             ),
             clock=time.time,
         )
-        if listing is not None:
-            writer.before_closing.append(listing.write)
-            writer.on_closed.append(listing.drop)
-        self._uploader: Uploader | None = None
-        if config.warc_upload:
-            remove = config.warc_upload_remove
-            self._uploader = Uploader(config.warc_upload, directory, remove=remove)
-            # The last of all: with *remove* the file may be gone afterwards.
-            writer.on_closed.append(self._uploader.add)
+        self._follow_files(writer, listing)
         for path in logs:
             writer.announce(path)
         for mended in repaired:
             if not mended.removed:
                 writer.announce(directory / mended.file)
+        return writer
+
+    def _follow_files(self, writer: WarcWriter, listing: Listing | None) -> None:
+        """Have what is wanted done with each file of *writer* that is closed."""
+        if listing is not None:
+            writer.before_closing.append(listing.write)
+            writer.on_closed.append(listing.drop)
+        config = self._config
+        if config.warc_upload:
+            remove = config.warc_upload_remove
+            self._uploader = Uploader(
+                config.warc_upload, config.warc_dir, remove=remove
+            )
+            # The last of all: with *remove* the file may be gone afterwards.
+            writer.on_closed.append(self._uploader.add)
+
+    def _open_index(self, listing: Listing | None) -> ArchiveThread:
+        """Begin the crawl in the collection, and the thread that asks its index."""
+        config, writer = self._config, self._writer
         self._collection.begin()
-        index = matched_index(config, self._indexed, crawl_id, self._collection)
+        index = matched_index(config, self._indexed, self._crawl_id, self._collection)
         index.begin()
-        self.history: History | None = None
-        """Of the collection, for another thread than the reactor's."""
         remembered = None
         if config.revisit_enabled and config.revisit_conditional_get:
-            remembered = History(self._indexed, config.collection, crawl_id)
-            self.history = History(self._indexed, config.collection, crawl_id)
-        self._commit_finished(config)
-        self._thread = ArchiveThread(
+            remembered, self.history = (
+                History(self._indexed, config.collection, self._crawl_id)
+                for _ in range(2)
+            )
+        self._commit_finished()
+        return ArchiveThread(
             writer,
             index,
             ArchiveConfig(
@@ -286,16 +318,13 @@ class Archive:
                 servers=cdx_servers(config),
                 listing=listing,
                 room=Room(
-                    directory, config.warc_min_free_bytes, config.warc_max_total_bytes
+                    config.warc_dir,
+                    config.warc_min_free_bytes,
+                    config.warc_max_total_bytes,
                 ),
                 log=self._log(writer) if config.warc_log else None,
             ),
         )
-        self._logs = config.warc_log
-        self._sequence = -1
-        self._counted = False
-        self._selection = Selection(config.warc_include, config.warc_exclude)
-        self._told_length = False
 
     def _log(self, writer: WarcWriter) -> CrawlLog:
         """The crawl log beside the files of *writer*."""
@@ -304,11 +333,12 @@ class Archive:
             c.directory, c.crawl_id, c.node_id, time.time, writer.announce, mode=c.mode
         )
 
-    def _commit_finished(self, config: Config) -> None:
+    def _commit_finished(self) -> None:
         """Commit crawls that ended, but whose last node died before it could.
 
         Those that were canceled are forgotten, for the same reason.
         """
+        config = self._config
         for crawl_id in self._collection.uncommitted():
             meta = CrawlKeys(config.namespace, crawl_id).meta()
             try:
@@ -366,7 +396,7 @@ class Archive:
 
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* written to the crawl log; `durable` waits for it."""
-        if self._logs:
+        if self._config.warc_log:
             self._sequence = self._thread.note(attempt)
 
     def note_outlinks(self, found: Outlinks) -> None:
@@ -375,7 +405,7 @@ class Archive:
 
     def heed(self, store: Store) -> None:
         """Ask the index nothing while *store*, where it is, knows it to be silent."""
-        key = collection_keys(self._indexed, self._name).alldupes()
+        key = collection_keys(self._indexed, self._config.collection).alldupes()
         self._thread.heed(lambda: store.is_silent(key))
 
     def leave_primary(self) -> None:
@@ -425,10 +455,10 @@ class Archive:
         The WARC files stay. What goes wrong is logged: the crawl is whole, and
         ``frontier wacz create`` makes the file later.
         """
-        if self._wacz_dir is None:
+        if self._config.wacz_dir is None:
             return
         try:
-            made = await asyncio.to_thread(self._make_wacz, self._wacz_dir)
+            made = await asyncio.to_thread(self._make_wacz, self._config.wacz_dir)
         except (ArchiveError, OSError) as error:
             logger.error("no WACZ was made: %s", error)  # noqa: TRY400 - all is said
             return
@@ -443,10 +473,13 @@ class Archive:
     def _make_wacz(self, directory: Path) -> Made:
         out = directory / f"{safe_name(self._crawl_id)}.wacz"
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
-        warcs = warc_files([self._warc_dir], crawl_id=self._crawl_id)
-        logs = tuple(logs_of(self._warc_dir, self._crawl_id))
+        warcs = warc_files([self._config.warc_dir], crawl_id=self._crawl_id)
+        logs = tuple(logs_of(self._config.warc_dir, self._crawl_id))
         options = Options(
-            title=self._crawl_id, logs=logs, against=beside, mode=self._mode
+            title=self._crawl_id,
+            logs=logs,
+            against=beside,
+            mode=mode_of(self._config.file_mode),
         )
         return create(out, warcs, options)
 

@@ -1,16 +1,12 @@
-"""The components of a node, and which of them knows which other.
+"""The components of a node, which knows which other, and the server it is on.
 
 What always holds:
 
 1.  A part is handed those that it needs when it is built, so the order in which
     they are built here is the order in which they may know each other.
 2.  Nothing runs before one of `Composition.loops` does.
-
-The server of a node: the one that its settings name, or the embedded one.
-
-What always holds:
-
-1.  An embedded server that a node has joined is left exactly once.
+3.  The server is the one that the settings name, or the embedded one. An embedded
+    server that a node has joined is left exactly once.
 """
 
 from __future__ import annotations
@@ -58,7 +54,6 @@ if TYPE_CHECKING:
     from frontier.node.journal.writer import Journaling
     from frontier.node.loops import Owner
     from frontier.queue.push import Push
-    from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.client import Call, Store
     from frontier.store.keys import CrawlKeys
@@ -292,10 +287,15 @@ class Composition:
             self.inbox,
             self.outbox,
             archived=self._node.archived,
-            on_acked=self._on_acked,
+            on_acked=self.delivery_marks.end,
             on_ended=self.claims.ended,
             journal=journal.acked,
         )
+        if self.quotas is not None:
+            self.acks.on_acked.append(self.quotas.settle)
+        if self.spending is not None:
+            spending = self.spending
+            self.acks.on_acked.append(lambda done: spending.end(len(done)))
         self.recovery = Recovery(
             self._context,
             self.inbox,
@@ -365,13 +365,6 @@ class Composition:
         await self._failover.examine()
         self.fetched.forget()
         self.restoring.look(closed=True)
-
-    def _on_acked(self, done: list[Reservation]) -> None:
-        self.delivery_marks.end(done)
-        if self.quotas is not None:
-            self.quotas.settle(done)
-        if self.spending is not None:
-            self.spending.end(len(done))
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""

@@ -1,5 +1,8 @@
 """The limits of a whole crawl: what its nodes did is counted in the store.
 
+`Spending` counts against the crawl's limits, `Portions` what nodes find of groups of
+URLs (see `frontier.urls.traps`).
+
 What always holds:
 
 1.  What a node did is in the store before what led to it is acked: a kill takes
@@ -8,21 +11,15 @@ What always holds:
 3.  With a limit of pages a node begins a request only on an *allowance*, of which
     the store gives no more than are left: so pages exceed the limit by no more than
     what needs none, the robots.txt files and what cannot be stored. Items, errors
-    and bytes exceed theirs by what is under way when the limit is reached.
-4.  Without a limit nothing of this exists.
-
-Who dies with allowances loses them when it is taken off the map.
-
-What nodes count of groups of URLs, summed up in the store.
-
-What always holds:
-
-1.  The store has of each group the sum of what nodes have reported of it. A node tells
-    in portions (see `frontier.urls.traps`), so that the store has only groups with many
-    URLs, however many there are.
-2.  Nobody waits for it: a portion that is on its way is missing from the sum.
-3.  A portion whose reply was lost is told again and may count twice: a limit may be
-    reached sooner by that much. One of a node that is killed is missing.
+    and bytes exceed theirs by what is under way when the limit is reached. A node
+    that dies loses its allowances when it is taken off the map.
+4.  Without a limit nothing is counted for it.
+5.  The store has of each group of URLs the sum of what nodes have reported of it. A
+    node reports in portions, so that the store has only groups with many URLs, however
+    many there are.
+6.  Nobody waits for a portion: one that is on its way is missing from the sum. One
+    whose reply was lost is told again and may count twice: a limit may be reached
+    sooner by that much. One of a node that is killed is missing.
 """
 
 from __future__ import annotations

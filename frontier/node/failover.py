@@ -9,7 +9,7 @@ What always holds:
 1.  Nothing is sent to a server that took another's place, or was started again,
     before it was compared with what this node knows: no ack counts on a push
     that is forgotten.
-2.  If something is missing, what this node had under way is given up, under the
+2.  If something is missing, what this node had under way is dropped, under the
     old token: it is fetched again, and leads again to what was forgotten. The
     new leases have higher tokens, so that ids that are given twice are apart.
 3.  What is forgotten is found by marks of this process alone: the number of its last
@@ -33,6 +33,7 @@ from frontier.node.outbox import KEPT
 from frontier.queue.damage import is_number
 from frontier.queue.reserve import list_reserved, requeue_calls, unknown_of
 from frontier.store.calls import Call
+from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PAUSE = 0.2
 BATCH = 256
 """Partitions per round trip."""
 
@@ -73,6 +73,7 @@ class Failover:
 
     async def examine(self) -> None:
         """Compare, and give up or put back; as often as it takes."""
+        waits = pauses()
         while True:
             try:
                 held = list(self._leases.held.values())
@@ -83,7 +84,7 @@ class Failover:
                 else:
                     await self._put_back(held)
             except StoreUnavailable:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(next(waits))
             else:
                 return
 
@@ -133,11 +134,12 @@ class Failover:
                 KEPT,
             )
         calls = [self._leases.release_call(lease) for lease in held]
+        waits = pauses()
         while True:
             try:
                 await self._ask(calls)
             except StoreUnavailable:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(next(waits))
             else:
                 return
 

@@ -6,7 +6,7 @@ What always holds:
     that nobody holds, is acquired with the next beat; see `frontier.node.lending`.
 2.  What its former holders left reserved in a partition is put back into its
     queues as soon as it is acquired.
-3.  A partition that another node should have is given up once everything that
+3.  A partition that another node should have is released once everything that
     was started in it is acked, and it is noted when its hosts were asked; until
     then its lease is renewed.
 4.  Leases are renewed whatever the rest waits for: a store whose memory is full

@@ -38,6 +38,7 @@ from frontier.queue.reserve import (
     unknown_of,
 )
 from frontier.store.client import Call
+from frontier.store.outage_retry import ASK_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -51,8 +52,6 @@ logger = logging.getLogger(__name__)
 
 POLL = 0.05
 """Seconds between looks at the hints while there is room."""
-RETRY = 0.2
-"""Seconds after which a server that did not answer is asked again."""
 MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
 MAX_CANDIDATES = 256
@@ -314,7 +313,7 @@ class Inbox:
         (hints,) = await self._outage_retry.partial([call])
         self.deaf = isinstance(hints, StoreUnavailable)
         if self.deaf:
-            self._ask_again = time.monotonic() + RETRY
+            self._ask_again = time.monotonic() + ASK_AGAIN
             return
         for hint in hints or ():
             try:
@@ -469,7 +468,7 @@ class Inbox:
         self._unsure |= asked
         await self._recover()
         while any(self._unsure.get(p) is lease for p, lease in asked.items()):
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(ASK_AGAIN)
             await self._recover()
 
     async def _recover(self) -> None:
@@ -496,7 +495,7 @@ class Inbox:
             if await self._run_under(lease, calls):
                 self._unsure.pop(partition, None)
                 self.note_ready(lease.partition, {queue for _, queue in unknown})
-        self._ask_again = time.monotonic() + RETRY
+        self._ask_again = time.monotonic() + ASK_AGAIN
 
     async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
         """Whether *calls*, which may be repeated, were run under *lease*.

@@ -1,32 +1,28 @@
 """Lending partitions: how a node comes to send requests that only it can make.
 
 A request of a host that another node holds waits in a queue of its process, in the
-host's partition. Whoever holds that sees the queue, gives the partition up, and the
-node that asks acquires it: lease, guard, delays and fencing are those of any holder.
+host's partition. Whoever holds that sees the queue and hands the partition over, and
+the node that asks acquires it: lease, guard, delays and fencing are those of any
+holder. `Claims` has the requests that only this process can make.
 
 What always holds:
 
 1.  A partition has one holder, by its lease. To lend one is to release it once what
     was started there is done, and to leave it alone for `GRACE` seconds.
-2.  Nobody waits for anybody while holding: what a holder finishes before it gives
-    up a partition depends on no other partition, so two nodes that want each
-    other's both get them.
+2.  Nobody waits for anybody while holding: what a holder finishes before it hands a
+    partition over depends on no other partition, so two nodes that want each other's
+    both get them.
 3.  Who has claims of its own in a partition keeps it for `SLICE` seconds before it
-    gives it up to another, and who has none gives it up at once. One that was
-    borrowed is given back as soon as nothing of the borrower's is left there.
+    hands it to another, and who has none does so at once. One that was borrowed is
+    given back as soon as nothing of the borrower's is left there.
 4.  The claims of a process that is gone are resolved by the holder; see
     `frontier.node.recovery`.
-
-The requests that only this process can make, and their claims.
-
-What always holds:
-
-1.  A request is here from before its claim is queued until the claim's reservation
+5.  A request is here from before its claim is queued until the claim's reservation
     is acked, or the URL was seen: whatever is reserved in between can be made.
-2.  No claim is queued before the store has the process, under a key that ends
+6.  No claim is queued before the store has the process, under a key that ends
     `ttl` seconds after it was last renewed, by the server's clock. Whoever finds a
     claim without that key takes the process for gone.
-3.  A request is started only when its claim is reserved, under a lease like any
+7.  A request is started only when its claim is reserved, under a lease like any
     other. So a process that was frozen and taken for gone sends nothing of what
     others have made again: its claims are not there any more.
 """
@@ -62,7 +58,7 @@ logger = logging.getLogger(__name__)
 INTERVAL = 0.2
 """Seconds between looks at what others want, and at what was borrowed."""
 GRACE = 1.0
-"""Seconds for which a partition that was given up is left to those who asked."""
+"""Seconds for which a partition that was lent is left to those who asked."""
 SLICE = 3.0
 """Seconds that a node with claims in a partition has it before others get it."""
 ASK = 1.0
@@ -105,7 +101,7 @@ class Lending:
         self._asked = 0.0
         self._turn = 0
         self.lent = 0
-        """How often a partition was given up to another node."""
+        """How often a partition was lent to another node."""
         self.on_change: Callable[[], None] = lambda: None
         """Told when this node is to have other partitions than before."""
 

@@ -1,12 +1,10 @@
-"""The loops of a node, which run until it stops or one of them fails for good.
+"""The loops of a node, and who runs the node: its `Owner`.
 
 What always holds:
 
 1.  A loop that fails for good is told to the owner, once, and makes `unless_broken`
     return: nobody waits for what only that loop would have done.
 2.  After `stop` no loop runs.
-
-The one that runs a node: what it is told, and what it is asked.
 """
 
 from __future__ import annotations

@@ -144,20 +144,8 @@ class Node:
             raise
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
-        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
-        self._opened.push_async_callback(self._store.close)
-        memory = await self._reach(
-            lambda: self._store.call(Call.command("INFO", "memory"))
-        )
-        check_server(memory, self._store.where)
-        await self._require_copies()
-        config = self.config = settled(
-            self.config, server_has_filters=await self._has_filters()
-        )
-        revive = self._server.revive if self._server.embedded else None
-        self._outage_retry = OutageRetry(self._store, revive)
-        self._opened.callback(self._outage_retry.stop)
-        self.run = self._outage_retry.retry
+        await self._connect(settings)
+        config = self.config
         shape = crawl_settings(config, settings)
         self.keys = await self._reach(
             lambda: crawls.enter(
@@ -171,16 +159,43 @@ class Node:
             )
         )
         if config.warc_enabled:
-            blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
-            crawl_id = self.keys.crawl_id
-            self.archive = await asyncio.to_thread(
-                Archive, config, blocking, crawl_id, settings
-            )
-            self._opened.push_async_callback(self._close_archive)
-            if not config.collection_redis_url:
-                self.archive.heed(self._store)
+            await self._open_archive(settings)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._opened.push_async_callback(self._journal.close)
+        await self._start()
+        logger.info(
+            "node %s is in crawl %s on %s",
+            config.node_id,
+            self.keys.crawl_id,
+            self._store.where,
+        )
+
+    async def _connect(self, settings: Mapping[str, Any]) -> None:
+        """Connect to the store, which must be one that keeps what it is given."""
+        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
+        self._opened.push_async_callback(self._store.close)
+        memory = await self._reach(
+            lambda: self._store.call(Call.command("INFO", "memory"))
+        )
+        check_server(memory, self._store.where)
+        await self._require_copies()
+        self.config = settled(self.config, server_has_filters=await self._has_filters())
+        revive = self._server.revive if self._server.embedded else None
+        self._outage_retry = OutageRetry(self._store, revive)
+        self._opened.callback(self._outage_retry.stop)
+        self.run = self._outage_retry.retry
+
+    async def _open_archive(self, settings: Mapping[str, Any]) -> None:
+        blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
+        self.archive = await asyncio.to_thread(
+            Archive, self.config, blocking, self.keys.crawl_id, settings
+        )
+        self._opened.push_async_callback(self._close_archive)
+        if not self.config.collection_redis_url:
+            self.archive.heed(self._store)
+
+    async def _start(self) -> None:
+        """Put the node together, take a place in the ring, run what has to."""
         parts = self._composition = Composition(
             self, self._owner, self._store, self._outage_retry, self._journal
         )
@@ -197,12 +212,6 @@ class Node:
             await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
             self._loops.start(loop())
-        logger.info(
-            "node %s is in crawl %s on %s",
-            config.node_id,
-            self.keys.crawl_id,
-            self._store.where,
-        )
 
     async def _reach(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """What *ask* returns, once the store answers.

@@ -300,40 +300,53 @@ class Outbox:
                 replies = await self._outage_retry.retry(
                     calls or self._calls(batches), copied=True
                 )
-            calls, again = None, []
-            damaged: list[tuple[int, list[Push], KeyDamaged]] = []
+            calls = None
             every = itertools.chain.from_iterable(replies)
-            for (partition, pushes), reply in zip(batches, every, strict=True):
-                try:
-                    done = self.pusher.pushed(partition, reply, pushes)
-                except KeyDamaged as error:
-                    damaged.append((partition, pushes, error))
-                    continue
-                except PushForgotten:
-                    done = None
-                    if not self.pusher.is_outdated(partition):
-                        self._outage_retry.doubt()
-                if done is None:
-                    again.append((partition, pushes))
-                    continue
-                became_ready += [(partition, queue) for queue in done.became_ready]
-                self._land(partition, pushes)
-                self._keep(partition, pushes)
-                self._tell(pushes, done.verdicts)
-            for partition, pushes, fault in damaged:
-                await self._outage_retry.set_aside(partition, fault.key, fault.reason)
-                if not await self._outage_retry.hold(partition, pushes):
-                    again.append((partition, pushes))
-                    continue
-                self._land(partition, pushes)
-                self._tell(pushes, NEW * len(pushes))
-            batches = again
+            batches = await self._note_replies(batches, every, became_ready)
         async with self._stored_more:
             self._stored_more.notify_all()
         if hints := self._on_became_ready(became_ready):
             # A renewal says what is ready if a hint is lost.
             with contextlib.suppress(StoreUnavailable):
                 await self._outage_retry.call(hints)
+
+    async def _note_replies(
+        self,
+        batches: list[tuple[int, list[Push]]],
+        replies: Iterable[Any],
+        became_ready: list[tuple[int, str]],
+    ) -> list[tuple[int, list[Push]]]:
+        """Note what was stored; return what is to be sent again.
+
+        Adds to *became_ready*. What is refused as a key is damaged is held there.
+        """
+        again: list[tuple[int, list[Push]]] = []
+        damaged: list[tuple[int, list[Push], KeyDamaged]] = []
+        for (partition, pushes), reply in zip(batches, replies, strict=True):
+            try:
+                done = self.pusher.pushed(partition, reply, pushes)
+            except KeyDamaged as error:
+                damaged.append((partition, pushes, error))
+                continue
+            except PushForgotten:
+                done = None
+                if not self.pusher.is_outdated(partition):
+                    self._outage_retry.doubt()
+            if done is None:
+                again.append((partition, pushes))
+                continue
+            became_ready += [(partition, queue) for queue in done.became_ready]
+            self._land(partition, pushes)
+            self._keep(partition, pushes)
+            self._tell(pushes, done.verdicts)
+        for partition, pushes, fault in damaged:
+            await self._outage_retry.set_aside(partition, fault.key, fault.reason)
+            if not await self._outage_retry.hold(partition, pushes):
+                again.append((partition, pushes))
+                continue
+            self._land(partition, pushes)
+            self._tell(pushes, NEW * len(pushes))
+        return again
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:
         """Count *pushes* as stored."""

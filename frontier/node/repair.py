@@ -31,10 +31,10 @@ from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
 from frontier.queue.damage import is_last_push, is_number, look, readable
 from frontier.queue.priority import split_name
-from frontier.queue.push import push_call, pushed, unheld
+from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
+from frontier.seen.config import MAX_URLS, SeenLayout, seen_config
 from frontier.seen.planner import grow_call
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
@@ -323,22 +323,10 @@ class Repair:
         era = max(buckets, default=1 if blooms and tiers.has_set else 0)
         here = buckets[era]
         total = max(space.groups, max(here, default=0) + 1)
-        count = 0
-        for bucket, name in here.items():
-            members = self._store.call(Call.command("SMEMBERS", name))
-            count += len(members)
-            wrong: dict[int, list[bytes]] = defaultdict(list)
-            for member in members:
-                if not is_number_of_a_member(member):
-                    self._store.call(Call.command("SREM", name, member))
-                    count -= 1
-                    continue
-                entry = space.entry_of(int(member), bucket)
-                if (place := space.bucket_of(entry, total)) != bucket:
-                    wrong[place].append(member)
-            for place, moved in wrong.items():
-                self._store.call(Call.command("SADD", keys.bucket(era, place), *moved))
-                self._store.call(Call.command("SREM", name, *moved))
+        count = sum(
+            self._read_bucket(keys, era, bucket, total, name)
+            for bucket, name in here.items()
+        )
         last = tiers.generation(blooms - 1).capacity if blooms else 0
         self._store.call(Call.command("DEL", keys.seen))
         fields = ("buckets", total, "count", count, "blooms", blooms, "last", last)
@@ -347,6 +335,30 @@ class Repair:
             self._store.call(call)
         # Empty buckets have no key: there may have been more of them.
         self._grow(keys, SeenLayout(total, count, blooms, last, era))
+
+    def _read_bucket(
+        self, keys: PartitionKeys, era: int, bucket: int, total: int, name: str
+    ) -> int:
+        """Move what is in *bucket*, *name*, to where it belongs among *total*.
+
+        Removes what is no member; returns how many members there are.
+        """
+        space = self._tiers.space
+        members = self._store.call(Call.command("SMEMBERS", name))
+        count = len(members)
+        wrong: dict[int, list[bytes]] = defaultdict(list)
+        for member in members:
+            if not is_number_of_a_member(member):
+                self._store.call(Call.command("SREM", name, member))
+                count -= 1
+                continue
+            entry = space.entry_of(int(member), bucket)
+            if (its := space.bucket_of(entry, total)) != bucket:
+                wrong[its].append(member)
+        for its, moved in wrong.items():
+            self._store.call(Call.command("SADD", keys.bucket(era, its), *moved))
+            self._store.call(Call.command("SREM", name, *moved))
+        return count
 
     def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
         """Have as many buckets as so many URLs are to have."""
@@ -364,13 +376,7 @@ class Repair:
         for first in range(0, len(found), MAX_URLS):
             batch = found[first : first + MAX_URLS]
             pushes = [push for _, push in batch]
-            done = None
-            while done is None:
-                reply = self._store.call(push_call(keys, self._tiers, layout, pushes))
-                try:
-                    done = pushed(reply, pushes)
-                except LayoutStale as stale:
-                    layout = stale.layout
+            done = push_to(self._store, keys, self._tiers, layout, pushes)
             layout = done.layout
             self.outcome.queued += done.verdicts.count("n") + done.verdicts.count("f")
             names = [name for name, _ in batch]

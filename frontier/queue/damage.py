@@ -49,11 +49,11 @@ def is_last_push(value: bytes) -> bool:
 
 
 def look(
-    keys: PartitionKeys, shape: SeenConfig | None = None
+    keys: PartitionKeys, config: SeenConfig | None = None
 ) -> Generator[list[Call], list[Any], list[tuple[str, str]]]:
     """Yield calls, and be sent their replies; return keys' faults.
 
-    A fault is what follows the partition's tag, and the reason. With *shape* the
+    A fault is what follows the partition's tag, and the reason. With *config* the
     layout of the seen-set is compared with it.
     """
     fixed = (
@@ -69,26 +69,10 @@ def look(
             faults.append((what, fault))
         elif kind not in {b"none", "none"}:
             right.add(what)
-    reads = {
-        "fence": Call.command("GET", keys.fence),
-        "counts": Call.command("HGETALL", keys.counts),
-        "reserved": Call.command("HGETALL", keys.reserved),
-        "queues": Call.command("ZRANGE", keys.queues, 0, MAX_NAMES - 1),
-        "seen": Call.command("HMGET", keys.seen, *LAYOUT),
-        "spent": Call.command("HGETALL", keys.spent),
-        "pushers": Call.command("HGETALL", keys.pushers),
-    }
-    asked = [what for what in reads if what in right]
-    replies = yield [reads[what] for what in asked]
-    found: dict[str, Any] = dict(zip(asked, replies, strict=True))
-    if "fence" in found and not is_number(found["fence"] or b""):
-        faults.append(("fence", "it is not a token"))
-    faults += _of_counts(keys, found.get("counts", {}))
-    faults += _of_reserved(found.get("reserved", {}))
-    faults += _of_spent(found.get("spent", {}))
-    if not all(map(is_last_push, found.get("pushers", {}).values())):
-        faults.append(("pushers", "an entry of it is not a push"))
-    faults += _of_seen(found.get("seen", ()), shape)
+    reads = {what: call for what, call in _reads(keys).items() if what in right}
+    replies = yield list(reads.values())
+    found: dict[str, Any] = dict(zip(reads, replies, strict=True))
+    faults += _of_values(keys, found, config)
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]
     lists = [getattr(keys, what)(q) for q in queues for what in ("ready", "spilled")]
@@ -98,6 +82,34 @@ def look(
         if fault := wrong_type(name, kind):
             faults.append((name.removeprefix(keys.tag + ":"), fault))
     return faults
+
+
+def _reads(keys: PartitionKeys) -> dict[str, Call]:
+    """The calls that read the values of *keys* that are looked at."""
+    return {
+        "fence": Call.command("GET", keys.fence),
+        "counts": Call.command("HGETALL", keys.counts),
+        "reserved": Call.command("HGETALL", keys.reserved),
+        "queues": Call.command("ZRANGE", keys.queues, 0, MAX_NAMES - 1),
+        "seen": Call.command("HMGET", keys.seen, *LAYOUT),
+        "spent": Call.command("HGETALL", keys.spent),
+        "pushers": Call.command("HGETALL", keys.pushers),
+    }
+
+
+def _of_values(
+    keys: PartitionKeys, found: Mapping[str, Any], config: SeenConfig | None
+) -> list[tuple[str, str]]:
+    """What is wrong with the values that were *found*, all of the right type."""
+    faults = []
+    if "fence" in found and not is_number(found["fence"] or b""):
+        faults.append(("fence", "it is not a token"))
+    faults += _of_counts(keys, found.get("counts", {}))
+    faults += _of_reserved(found.get("reserved", {}))
+    faults += _of_spent(found.get("spent", {}))
+    if not all(map(is_last_push, found.get("pushers", {}).values())):
+        faults.append(("pushers", "an entry of it is not a push"))
+    return faults + _of_seen(found.get("seen", ()), config)
 
 
 def _tiers(
@@ -149,15 +161,15 @@ def _of_spent(spent: Mapping[bytes, bytes]) -> list[tuple[str, str]]:
 
 
 def _of_seen(
-    values: Sequence[bytes | None], shape: SeenConfig | None
+    values: Sequence[bytes | None], config: SeenConfig | None
 ) -> list[tuple[str, str]]:
     faults = [
         ("seen", f"its {name} is not a number")
         for name, value in zip(LAYOUT, values, strict=False)
         if value is not None and not is_number(value)
     ]
-    if values and not faults and shape is not None:
+    if values and not faults and config is not None:
         layout = SeenLayout(*(int(value or 0) for value in values))
-        if not shape.allows(layout):
+        if not config.allows(layout):
             faults.append(("seen", "its numbers do not fit each other"))
     return faults

@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from frontier.seen.config import SeenConfig
+    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys, PartitionKeys
-
-NO_LIMIT = 1 << 62
-"""Room of a tier that this push does not fill."""
 
 TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
@@ -159,25 +157,42 @@ def push_plan(
     filters = tiers.filters(layout)
     made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
     made.names += [keys.bloom(number) for number in range(len(filters))]
-    texts: Sequence[str] = ()
-    members: Sequence[str] = ()
-    places: Sequence[int] = ()
-    room = [NO_LIMIT, NO_LIMIT]
-    if tiers.has_set:
-        room[0] = space.room(total)
-        places = made.buckets(space.numbers(marks, total))
-        if tiers.set_bits != 64:
-            members = [str(space.member(space.entry(mark))) for mark in marks]
-    if filters and not tiers.native:
-        room[1] = tiers.generation(layout.blooms - 1).capacity
-    if tiers.has_set or tiers.has_bloom:
-        texts = [str(mark) for mark in marks]
+    is_tested = tiers.has_set or tiers.has_bloom
+    texts = [str(mark) for mark in marks] if is_tested else []
+    members: list[str] = []
+    if tiers.has_set and tiers.set_bits != 64:
+        members = [str(space.member(space.entry(mark))) for mark in marks]
+    places = made.buckets(space.numbers(marks, total)) if tiers.has_set else []
     lists, targets = made.lists(queues, priorities)
-    known = (total, layout.blooms, layout.era)
+    known, room = (total, layout.blooms, layout.era), tiers.room(layout)
     head = (len(made.names), keys.born, turn or (), known, space.groups, room)
     columns = ("".join(modes), texts, members, places, targets)
     packed = pack((*head, filters, lists, *columns, items if targets else ()))
     return Plan(QUEUE_PUSH, made.names, packed, urls)
+
+
+def push_to(
+    store: BlockingStore,
+    keys: PartitionKeys,
+    tiers: SeenConfig,
+    layout: SeenLayout,
+    pushes: Sequence[Push],
+) -> Pushed:
+    """Push *pushes*, at most `MAX_URLS`, to one partition, whatever layout it has.
+
+    For callers that may wait, and whose pushes may be done twice.
+
+    Raises:
+        CrawlLost: The store has lost what was in the partition.
+        KeyDamaged: A value in the partition cannot be.
+        StoreError: The store does not answer, or refuses.
+    """
+    while True:
+        reply = store.call(push_call(keys, tiers, layout, pushes))
+        try:
+            return pushed(reply, pushes)
+        except LayoutStale as stale:
+            layout = stale.layout
 
 
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:

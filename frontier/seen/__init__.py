@@ -1,8 +1,8 @@
 """The seen set: has this URL been met in this crawl?
 
-Three tiers: what this node pushed lately, Bloom filters in the store, and an exact set
-in the store. The first saves round trips. Where there is a set, it decides, and the
-filters are written for the day on which it outgrows its memory. `config` says which
+Three tiers: what this node pushed lately (`recent`), Bloom filters in the store, and an
+exact set in the store. The first saves round trips. Where there is a set, it decides;
+the filters are written for the day on which it outgrows its memory. `config` says which
 tiers a crawl has and how large they are, `bloom` and `intset` are their arithmetic,
 `planner` says which keys a push is given and how the tiers grow. `seen_set` looks a URL
 up and forgets it, `state` says how full the tiers are, `memory_limit` keeps sets within

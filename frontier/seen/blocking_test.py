@@ -14,11 +14,6 @@ What always holds:
 4.  A URL's partition is that of its fingerprint, so equal fingerprints meet
     whatever their URLs are. A crawl that queues by host has other partitions;
     neither joins a crawl of the other.
-
-The recent tier: what this node has handed to the store lately.
-
-It says "seen" only for what was put into it, and forgets the least recently
-used half when it is full.
 """
 
 from __future__ import annotations
@@ -32,57 +27,21 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.errors import StoreRefused, StoreUnavailable
-from frontier.queue.push import NEW, TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.queue.push import NEW, TEST, Push, push_to
+from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.store.client import BlockingStore, Call, check_server, given
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import RegistryKeys
+from frontier.store.outage_retry import pauses
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys, PartitionKeys
-
-
-class Recent:
-    """An approximate LRU of two generations: a look-up is one or two of a set."""
-
-    def __init__(self, size: int) -> None:
-        self._half = max(1, size // 2)
-        self._young: set[Hashable] = set()
-        self._old: set[Hashable] = set()
-
-    def add(self, key: Hashable) -> bool:
-        """Note *key*; return whether it was there."""
-        if key in self._young:
-            return True
-        known = key in self._old
-        self._young.add(key)
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, set()
-        return known
-
-    def discard(self, key: Hashable) -> None:
-        """Forget *key*, if it is there."""
-        self._young.discard(key)
-        self._old.discard(key)
-
-    def __contains__(self, key: Hashable) -> bool:
-        """Whether *key* is there; if so it is used."""
-        if key in self._young:
-            return True
-        if key not in self._old:
-            return False
-        self.add(key)
-        return True
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
 
 logger = logging.getLogger(__name__)
 
@@ -90,8 +49,6 @@ CALL_TIMEOUT = 5.0
 """Seconds that the store has for one answer, unless ``REDIS_PARAMS`` says."""
 PATIENCE = 60.0
 """Seconds for which a store that does not answer is asked again."""
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 2.0
 
 
 class BlockingSeenTest:
@@ -160,20 +117,20 @@ class BlockingSeenTest:
             return self._ask(fingerprint)
         except StoreUnavailable as error:
             logger.warning("%s; waiting for it", error)
-        began, delay = time.monotonic(), FIRST_DELAY
-        while True:
-            time.sleep(delay)
+        began = time.monotonic()
+        for pause in pauses():
+            time.sleep(pause)
             self._revive()
             try:
                 self._ask(fingerprint)
             except StoreUnavailable:
                 if time.monotonic() - began > self.outage_retry:
                     raise
-                delay = min(2 * delay, LONGEST_DELAY)
             else:
-                waited = time.monotonic() - began
-                logger.warning("the store answers again after %.1f s", waited)
-                return NEW
+                break
+        waited = time.monotonic() - began
+        logger.warning("the store answers again after %.1f s", waited)
+        return NEW
 
     def clear(self) -> None:
         """Forget everything that was seen, and the crawl with it.
@@ -208,16 +165,10 @@ class BlockingSeenTest:
         number = partition_of(fingerprint.hex(), self._config.partitions)
         keys = self._keys.partition(number)
         pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
-        while True:
-            layout = self._layouts.get(number, SeenLayout())
-            reply = store.call(push_call(keys, self._tiers, layout, pushes))
-            try:
-                done = pushed(reply, pushes)
-            except LayoutStale as stale:
-                self._layouts[number] = stale.layout
-                continue
-            self._layouts[number] = done.layout
-            return done.verdicts
+        layout = self._layouts.get(number, SeenLayout())
+        done = push_to(store, keys, self._tiers, layout, pushes)
+        self._layouts[number] = done.layout
+        return done.verdicts
 
     def _enter(self, store: BlockingStore) -> CrawlKeys:
         async def run(calls: Sequence[Call]) -> list[Any]:

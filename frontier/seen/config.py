@@ -4,9 +4,9 @@ What always holds:
 
 1.  The keys of a push follow from the `SeenLayout` of the partition's seen-set, and
     from the crawl's `SeenConfig`, which never changes. So any node can compute them.
-2.  A layout only grows, but for an era that is given up. A script does nothing if the
-    layout that its keys were computed from is not the current one, and returns that:
-    `LayoutStale`.
+2.  A layout only grows, but for a set that is dropped, with its era. A script does
+    nothing if the layout that its keys were computed from is not the current one, and
+    returns that: `LayoutStale`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ MAX_URLS = 100
 """URLs per call: each takes 3 to 10 microseconds of the server, which does nothing
 else meanwhile."""
 
+NO_LIMIT = 1 << 62
+"""Room of a tier that no push fills."""
 MAX_BLOOMS = 32
 """Generations of a Bloom tier: each holds four times as many URLs as the one before."""
 
@@ -45,7 +47,7 @@ class SeenLayout:
     last: int = 0
     """URLs in the last of them."""
     era: int = 0
-    """How many sets were given up before this one."""
+    """How many sets were dropped before this one."""
 
 
 class LayoutStale(StoreError):
@@ -106,6 +108,15 @@ class SeenConfig:
             return [(0,)] if layout.blooms else []
         numbers = range(layout.blooms if self.has_bloom else 0)
         return [(made.bits, made.hashes) for made in map(self.generation, numbers)]
+
+    def room(self, layout: SeenLayout) -> tuple[int, int]:
+        """How many URLs the set may have with *layout*, and its last generation."""
+        of_set = of_bloom = NO_LIMIT
+        if self.has_set:
+            of_set = self.space.room(layout.buckets or self.space.groups)
+        if self.has_bloom and layout.blooms and not self.native:
+            of_bloom = self.generation(layout.blooms - 1).capacity
+        return of_set, of_bloom
 
     def is_full(self, layout: SeenLayout, adding: int) -> bool:
         """Whether a push of so many URLs needs another Bloom generation.

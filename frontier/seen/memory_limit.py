@@ -1,8 +1,8 @@
-"""The memory limit of the set tier: beyond it, sets are given up.
+"""The memory limit of the set tier: beyond it, sets are dropped.
 
 What always holds:
 
-1.  A set is given up by one script, after which the Bloom tier decides about
+1.  A set is dropped by one script, after which the Bloom tier decides about
     its URLs; the keys of the old set are deleted later, and whoever comes next
     goes on with that if this node dies.
 2.  Before that the Bloom tier gets all that the set has. What is pushed is written
@@ -43,7 +43,7 @@ INTERVAL = 2.0
 BATCH = 128
 """Partitions per round trip."""
 FREE = 0.1
-"""Share of the limit that is free after sets were given up."""
+"""Share of the limit that is free after sets were dropped."""
 COPIED = 8
 """Buckets that are copied with one round trip; each takes the server a millisecond."""
 NO_ROOM = 2

@@ -83,7 +83,7 @@ class Answer:
     def seen(self) -> bool:
         """Whether the URL would be called seen.
 
-        The set's word, if there is one; but once a set was given up, a URL that
+        The set's word, if there is one; but once a set was dropped, a URL that
         only Bloom has is seen too.
         """
         if self.bucket is None or self.layout.era:

@@ -24,13 +24,13 @@ class PartitionState:
 
     layout: SeenLayout
     lost_from: int | None
-    """URLs in Bloom when the first set was given up; ``None`` if none was."""
+    """URLs in Bloom when the first set was dropped; ``None`` if none was."""
     given_up: int
-    """URLs of sets that were given up."""
+    """URLs of sets that were dropped."""
     old: tuple[int, int] | None
-    """Era and buckets of a set that was given up and is being deleted."""
+    """Era and buckets of a set that was dropped and is being deleted."""
     copied: int
-    """Buckets that the Bloom tier has, of a set that is about to be given up."""
+    """Buckets that the Bloom tier has, of a set that is about to be dropped."""
     set_bytes: int
 
 

@@ -1,4 +1,4 @@
-"""What a node was started by, and with: the run of its launcher, and its seeds.
+"""What a node was started by, and with: a command or a program, its run, its seeds.
 
 A crawl that has ended looks the same to a second node of the job that began it,
 which only was slower to start, and to somebody who starts the spider again. What
@@ -6,26 +6,22 @@ tells them apart is known to whoever started them: the *run*. It is what
 ``FRONTIER_RUN_ID`` says, as a setting or in the environment; else what launchers
 say that start several processes for one job (`LAUNCHERS`, and scrapyd).
 
+Scrapy does not tell its components whether a command or a program made them. But
+whoever starts a crawler is on the stack when its settings are made, and the reactor
+runs below it: the object of the command, and the `CrawlerProcess`. Settings would not
+do: ``scrapy fetch`` leaves nothing in them, and the project's override those of
+``scrapy shell``.
+
 What always holds:
 
 1.  A person who starts a spider in a shell, twice, starts two runs: nothing that
     stays the same in a shell makes a run.
 2.  Nodes of one run that were started with other seeds, or arguments, count as
     another one: their seeds are not those that the crawl had.
-
-How this process came to crawl: by a command of Scrapy's, or by a program.
-
-Scrapy tells its components neither. But whoever starts a crawler is on the stack
-when its settings are made, and the reactor runs below it: the object of the command,
-and the `CrawlerProcess`. Settings would not do: ``scrapy fetch`` leaves no mark in
-them, and those of ``scrapy shell`` are overridden by the project's.
-
-What always holds:
-
-1.  A command that a developer looks at pages with starts no crawl: `developing` is
+3.  A command that a developer looks at pages with starts no crawl: `developing` is
     its name. It is so for classes derived from it, and in no program that makes a
     `CrawlerProcess` of its own.
-2.  A `CrawlerProcess` whose crawl cannot begin, or cannot go on, ends with an exit
+4.  A `CrawlerProcess` whose crawl cannot begin, or cannot go on, ends with an exit
     code that is not 0. ``scrapy crawl`` sees to that itself; a program that only
     calls ``start()`` would not.
 """

@@ -220,6 +220,10 @@ class Session:
             self._end_badly()
             return
         self._opened = True
+        self._count_answers(node)
+
+    def _count_answers(self, node: Node) -> None:
+        """Have *node*, and the limits that it keeps to, told what comes in."""
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)

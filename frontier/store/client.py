@@ -180,11 +180,8 @@ class Store:
                 if isinstance(wanted, float):
                     await asyncio.sleep(wanted)
                     outcomes = []
-                elif len(wanted) == 1:
-                    outcomes = [await self._send(wanted[0], copied=copied)]
                 else:
-                    sending = (self._send(batch, copied=copied) for batch in wanted)
-                    outcomes = await asyncio.gather(*sending)
+                    outcomes = await self._send_all(wanted, copied=copied)
         except StopIteration as end:
             if any(isinstance(one, DEMOTED) for one in end.value):
                 self.changes += 1  # once a primary again, it has what its own had
@@ -316,6 +313,14 @@ class Store:
                 leave_others(pool, (connection.host, connection.port))
         if self.watched and self.changes != _began.get():
             raise redis.exceptions.ConnectionError(CHANGED)
+
+    async def _send_all(
+        self, batches: Sequence[Batch], *, copied: bool
+    ) -> list[Outcome]:
+        if len(batches) == 1:
+            return [await self._send(batches[0], copied=copied)]
+        sending = (self._send(batch, copied=copied) for batch in batches)
+        return await asyncio.gather(*sending)
 
     async def _send(self, batch: Batch, *, copied: bool) -> Outcome:
         """What a server answers; of one of several that falls silent, no more."""

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from frontier.store.client import Call, Store
 
 logger = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.1
+"""Seconds after which what has failed is tried again, the first time."""
 LONGEST_DELAY = 2.0
+ASK_AGAIN = 0.2
+"""Seconds after which one of several servers, which did not answer, is asked again."""
 ROOMY = 5.0
 """Seconds after the last refusal when a full store is said to have room again.
 
@@ -28,6 +31,14 @@ Until then something is refused again: heartbeats need memory too.
 QUIET = 1.0
 """Seconds without a failure after which a cluster is said to answer again: the
 others do while one of its servers is away."""
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait before each further try, for as long as it takes."""
+    delay = FIRST_DELAY
+    while True:
+        yield delay
+        delay = min(2 * delay, LONGEST_DELAY)
 
 
 class SetsAside(Protocol):
@@ -82,13 +93,12 @@ class OutageRetry:
         A call may thus happen twice: only for calls that may. With *copied* they are
         not over before there are the copies that the store is told to wait for.
         """
-        delay = FIRST_DELAY
+        waits = pauses()
         while True:
             try:
                 return await self.call(calls, copied=copied)
             except StoreUnavailable:
-                await asyncio.sleep(delay)
-                delay = min(2 * delay, LONGEST_DELAY)
+                await asyncio.sleep(next(waits))
 
     async def some(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls* once; what a server did not answer is `StoreUnavailable`.
@@ -208,25 +218,25 @@ class OutageRetry:
         error = KeyDamaged(self._store.where, key, reason)
         if self.aside is None:
             raise error
+        waits = pauses()
         while True:
             try:
-                await self.aside.set_aside(partition, error)
+                return await self.aside.set_aside(partition, error)
             except StoreUnavailable as silence:
                 self.note_silence(silence)
-                await asyncio.sleep(FIRST_DELAY)
-            else:
-                return
+                await asyncio.sleep(next(waits))
 
     async def hold(self, partition: int, pushes: Sequence[object]) -> bool:
         """Hold *pushes* in *partition*, if it is set aside; return whether it is."""
         if self.aside is None:
             raise RuntimeError("a push is held without anybody who holds it")
+        waits = pauses()
         while True:
             try:
                 return await self.aside.hold(partition, pushes)
             except StoreUnavailable as silence:
                 self.note_silence(silence)
-                await asyncio.sleep(FIRST_DELAY)
+                await asyncio.sleep(next(waits))
 
     async def _compare(self) -> None:
         while self._examine is not None and self._examined != self._store.changes:

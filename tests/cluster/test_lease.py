@@ -309,7 +309,7 @@ async def test_a_refused_lease_is_looked_at_and_not_the_one_that_came_after_it(
     end()
     await take(b)
 
-    assert await a.kept([old]) == set()
+    assert await a.renew_refused([old]) == set()
     assert await a.renew() == ({}, [new])
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier.seen.blocking_test import Recent
+from frontier.seen.recent import Recent
 
 
 @given(st.integers(1, 50), st.lists(st.integers(0, 60), max_size=300))

@@ -485,12 +485,12 @@ def test_a_join_waits_until_the_data_is_loaded(
 def test_a_server_that_stays_deaf_is_reported(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "ANSWER_PATIENCE", 0.1)
-    monkeypatch.setattr(embedded, "STOP_PATIENCE", 0.1)
-    monkeypatch.setattr(embedded, "REPLY_TIMEOUT", 0.05)
     store = EmbeddedStore.join(home)
     pid = EmbeddedStore.status(home).pid
     assert pid is not None
+    monkeypatch.setattr(embedded, "ANSWER_PATIENCE", 0.1)
+    monkeypatch.setattr(embedded, "STOP_PATIENCE", 0.1)
+    monkeypatch.setattr(embedded, "REPLY_TIMEOUT", 0.05)
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(StoreUnavailable, match="not ready"):
         EmbeddedStore.join(home)

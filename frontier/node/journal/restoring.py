@@ -405,14 +405,7 @@ def restore(
                     "whose node is gone"
                 )
             for looked_at, journal in enumerate(found, 1):
-                journal.survey()
-                questions = journal.questions(keys)
-                replies = store.run(list(questions.values()))
-                journal.know(dict(zip(questions, replies, strict=True)))
-                pushes = journal.pushes()
-                while some := _taken(pushes):
-                    seeder.push(some)
-                    lock.hold(0)
+                _push_lacking(store, keys, journal, seeder, lock)
                 progress(looked_at)
             seeder.leave()
             for one in left:
@@ -422,3 +415,21 @@ def restore(
     finally:
         lock.done()
     return found, seeder.holding.told()
+
+
+def _push_lacking(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    journal: Lacking,
+    seeder: Seeder,
+    lock: SeedLock,
+) -> None:
+    """Have *seeder* push what the store lacks of *journal*, holding *lock*."""
+    journal.survey()
+    questions = journal.questions(keys)
+    replies = store.run(list(questions.values()))
+    journal.know(dict(zip(questions, replies, strict=True)))
+    pushes = journal.pushes()
+    while some := _taken(pushes):
+        seeder.push(some)
+        lock.hold(0)

@@ -44,6 +44,7 @@ from frontier.node.journal.entries import (
     whole_bytes,
 )
 from frontier.queue.push import CLAIM, GONE, TEST, new_pusher
+from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,8 +62,6 @@ LINGER = 0.05
 """Seconds in which more may come before a batch is written; nobody waits for it."""
 MAX_BATCH = 10_000
 MAX_FILE_BYTES = 256 * 1024 * 1024
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 2.0
 
 
 class Journal:
@@ -192,7 +191,8 @@ class Journal:
             future.set_result(None)
 
     def _write(self, data: bytes) -> None:
-        delay = FIRST_DELAY
+        waits = pauses()
+        is_told = False
         while True:
             try:
                 if self._kept >= self._max_bytes:
@@ -201,7 +201,8 @@ class Journal:
                     self._open()
                 self._append(data)
             except OSError as error:
-                if delay == FIRST_DELAY:
+                if not is_told:
+                    is_told = True
                     logger.error(  # noqa: TRY400 (told by its reason alone)
                         "the journal in %s cannot be written: %s; trying again",
                         self._directory,
@@ -209,8 +210,7 @@ class Journal:
                     )
                 if self._stopping.is_set():
                     raise self._stopped() from error
-                self._stopping.wait(delay)
-                delay = min(2 * delay, LONGEST_DELAY)
+                self._stopping.wait(next(waits))
             else:
                 return
 

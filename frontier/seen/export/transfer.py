@@ -2,22 +2,16 @@
 
 What always holds:
 
-1.  A set is carried over entry by entry, into any crawl that can take its
-    entries. Bloom filters, where there is no set or one was given up, are
+1.  A set is carried over entry by entry, into any crawl that can take its entries.
+    Bloom filters, where there is no set or one was dropped for lack of memory, are
     carried over as they are, and only into a crawl made for them.
-2.  An import that broke off can be made again.
-
-Reading a crawl's set as a row of sorted entries, and adding such a row.
-
-What always holds:
-
-1.  Reading goes through the range of entries from below, and where it stands
-    is an entry, not a bucket: when the set grows, it goes on from there. What
-    was in the set when it began is read, exactly once.
-2.  Adding splits the buckets that all will need before it adds the first.
-    Sorted entries would else fill one bucket far over the server's limit.
-3.  Adding again what is there changes nothing, so that an import which broke
-    off can be made again.
+2.  A set is read by its range of entries, from below, and where reading stands is an
+    entry, not a bucket: when the set grows, it goes on from there. What was in the set
+    when it began is read, exactly once.
+3.  Adding splits the buckets that all will need before it adds the first. Sorted
+    entries would else fill one bucket far over the server's limit.
+4.  Adding again what is there changes nothing: an import that broke off can be made
+    again.
 """
 
 from __future__ import annotations
@@ -35,8 +29,8 @@ from frontier.errors import (
     SeenFileMismatch,
 )
 from frontier.files import mode_of_environment
-from frontier.queue.push import NEW, TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout
+from frontier.queue.push import NEW, TEST, Push, push_to
+from frontier.seen.config import MAX_URLS, SeenLayout
 from frontier.seen.export.file import (
     BITS,
     BLOCK_BYTES,
@@ -130,14 +124,8 @@ def add(
     They are at most as many as `frontier.seen.config.MAX_URLS`.
     """
     pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
-    while True:
-        call = push_call(keys, tiers, layout, pushes)
-        try:
-            done = pushed(store.call(call), pushes)
-        except LayoutStale as stale:
-            layout = stale.layout
-        else:
-            return done.layout, done.verdicts.count(NEW)
+    done = push_to(store, keys, tiers, layout, pushes)
+    return done.layout, done.verdicts.count(NEW)
 
 
 NO_TIER = "keeps nothing of what it saw in the store"
@@ -170,31 +158,40 @@ def export(
         raise CannotCarry(name, NO_TIER)
     if tiers.native and not tiers.has_set:
         raise CannotCarry(name, NATIVE)
-    space = tiers.space
     header = Header(
         fingerprinter,
         name,
         crawl.spider,
         crawl.shape,
-        space.bits,
-        space.groups,
+        tiers.space.bits,
+        tiers.space.groups,
         rules=label_of(crawl.config.canon_rules),
     )
     with SeenFileWriter(path, header, mode_of_environment()) as file:
         for partition in range(crawl.config.partitions):
-            keys = crawl.keys.partition(partition)
-            layout = layout_of(store.call(layout_call(keys)))
-            if layout.blooms and (layout.era or not tiers.has_set):
-                if tiers.native:
-                    raise CannotCarry(name, NATIVE)
-                _export_filters(store, keys, tiers, partition, layout, file)
-            if tiers.has_set:
-                for found in entries(store, keys, space):
-                    file.add(partition, found)
-            if layout_of(store.call(layout_call(keys))).era != layout.era:
-                raise CannotCarry(name, GAVE_UP)
+            _export_partition(store, crawl, tiers, partition, file)
             progress(partition + 1)
     return file.urls
+
+
+def _export_partition(
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    tiers: SeenConfig,
+    partition: int,
+    file: SeenFileWriter,
+) -> None:
+    keys, name = crawl.keys.partition(partition), crawl.keys.crawl_id
+    layout = layout_of(store.call(layout_call(keys)))
+    if layout.blooms and (layout.era or not tiers.has_set):
+        if tiers.native:
+            raise CannotCarry(name, NATIVE)
+        _export_filters(store, keys, tiers, partition, layout, file)
+    if tiers.has_set:
+        for found in entries(store, keys, tiers.space):
+            file.add(partition, found)
+    if layout_of(store.call(layout_call(keys))).era != layout.era:
+        raise CannotCarry(name, GAVE_UP)
 
 
 def _export_filters(

@@ -5,8 +5,8 @@
 -- needs is told in `queue_push`. It returns the deliveries of those whose process is
 -- gone, by their numbers. Needs `bloom` and `bloom_note`.
 -- Where there is a set it answers, and Bloom is only written, if it has a filter: the
--- set is exact and ten times as quick to ask. Once a set was given up (era > 0), Bloom is asked about what
--- the present one does not have.
+-- set is exact and ten times as quick to ask. Once a set was given up (era > 0), Bloom
+-- is asked about what the present one does not have.
 
 -- Whether a URL that the set may have is new, seen, or seen as Bloom says.
 local function tested(layout, filters, made, mark, member, place, noted)
