@@ -413,10 +413,10 @@ def _row(crawl: CrawlSummary) -> list[str]:
 
 def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
     """Draw the bytes that revisits saved in *seen*."""
-    from frontier.dedupe.statistics import draw
+    from frontier.cli.plots import draw_saved_bytes
 
     shares = seen.totals.shares
-    draw(
+    draw_saved_bytes(
         path,
         {
             title: {n: (s.hit_bytes, s.handled_bytes) for n, s in shares[kind].items()}

@@ -119,9 +119,9 @@ def _forecasts(config: Config, count: int) -> Iterator[Forecast]:
 
 
 def _draw(path: Path, config: Config, count: int) -> None:
+    from frontier.cli.plots import draw_bloom_errors
     from frontier.seen.capacity_plan import curve
     from frontier.seen.config import seen_config
-    from frontier.seen.state import draw
 
     rate, most = config.bloom_error_rate, count * 10
     curves = {}
@@ -133,7 +133,7 @@ def _draw(path: Path, config: Config, count: int) -> None:
         other = _config(capacity, asked, "bloom", 64, config.partitions)
         points = curve(seen_config(other).generation, config.partitions, most)
         curves[f"CAPACITY {capacity:,}\nERROR_RATE {asked:g}"] = points
-    draw(path, curves, count, rate)
+    draw_bloom_errors(path, curves, count, rate)
 
 
 def _settings(config: Config) -> dict[str, Any]:

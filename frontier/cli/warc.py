@@ -17,7 +17,7 @@ from frontier.errors import BadWarc, ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.status.captures import Capture
+    from frontier.warc.captures import Capture
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def list_all(
     as_json: Json = False,
 ) -> None:
     """List the captures in WARC files: date, status, type, file and offset, URL."""
-    from frontier.status.captures import Wanted, captures, warcs_in
+    from frontier.warc.captures import Wanted, captures, warcs_in
 
     wanted = Wanted(url, _statuses(status), mime.lower())
     paths = warcs_in(_there(given), _unfinished)
@@ -85,8 +85,8 @@ def show_one(
 
     Of several captures of a URL it shows the last. A record id may be of any record.
     """
-    from frontier.status.captures import raw as bytes_of
-    from frontier.status.captures import shown
+    from frontier.warc.captures import raw as bytes_of
+    from frontier.warc.captures import shown
 
     try:
         capture = _one(where, what)
@@ -160,7 +160,7 @@ def repair(
 
 def _one(where: str, what: str) -> Capture:
     """The record that *where* and *what* name."""
-    from frontier.status.captures import KINDS, at, captures, warcs_in
+    from frontier.warc.captures import KINDS, at, captures, warcs_in
     from frontier.warc.records import target_uri
 
     name, _, offset = where.rpartition(":")

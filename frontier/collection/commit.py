@@ -219,6 +219,35 @@ def commit(
         CrawlCanceled: It was canceled.
         StoreUnavailable: Repeat it.
     """
+    digests, added = _offer(store, keys, crawl_id, progress)
+    settled = store.call(
+        Call.to(
+            COLLECTION_SETTLE,
+            [
+                keys.committed(),
+                keys.uncommitted(),
+                keys.canceled(),
+                keys.counts(crawl_id),
+                keys.allcounts(),
+                keys.waczs(crawl_id),
+                keys.done(),
+                keys.committing(crawl_id),
+            ],
+            [crawl_id],
+        )
+    )
+    if settled == 0:
+        raise CrawlCanceled(crawl_id)
+    return Committed(digests, added, settled == 1)
+
+
+def _offer(
+    store: BlockingStore,
+    keys: CollectionKeys,
+    crawl_id: str,
+    progress: Callable[[int], None],
+) -> tuple[int, int]:
+    """Put the crawl's digests into the index of all; how many, and how many new."""
     held = store.call(Call.command("HLEN", keys.crawl(crawl_id)))
     server = f"{_run_of(store) if store.alone else uuid4().hex} {held}"
     state = keys.committing(crawl_id)
@@ -242,25 +271,7 @@ def commit(
             again = not store.alone and added > before
             cursor, before = cursor if again else None, added
             digests = 0 if again else digests
-    settled = store.call(
-        Call.to(
-            COLLECTION_SETTLE,
-            [
-                keys.committed(),
-                keys.uncommitted(),
-                keys.canceled(),
-                keys.counts(crawl_id),
-                keys.allcounts(),
-                keys.waczs(crawl_id),
-                keys.done(),
-                state,
-            ],
-            [crawl_id],
-        )
-    )
-    if settled == 0:
-        raise CrawlCanceled(crawl_id)
-    return Committed(digests, added, settled == 1)
+    return digests, added
 
 
 def cancel(

@@ -24,6 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from frontier.collection.foreign_indexes import (
@@ -338,17 +339,6 @@ class Import:
         if self._waiting and originals:
             first = {self._rev_name(c): c.size for c in reversed(originals)}
             match_all(self._store, keys, first)
-        flat: list[str | int] = []
-        for digest, _, date, url, size, _ in originals:
-            flat += (digest, f"{index} {date} {url} {size}", size)
-        rev_keys = [
-            key
-            for capture in waiting
-            for key in (
-                keys.rev_count(self._rev_name(capture)),
-                keys.rev_size(self._rev_name(capture)),
-            )
-        ]
         applied = self._store.call(
             Call.to(
                 COLLECTION_IMPORT,
@@ -358,7 +348,7 @@ class Import:
                     keys.counts(crawl_id),
                     keys.allcounts(),
                     keys.importing(),
-                    *rev_keys,
+                    *self._waiting_keys(waiting),
                 ],
                 [
                     crawl_id,
@@ -369,7 +359,7 @@ class Import:
                     conserved,
                     FREE,
                     *(capture.size for capture in waiting),
-                    *flat,
+                    *_entries(index, originals),
                 ],
             )
         )
@@ -377,6 +367,14 @@ class Import:
         if applied:
             self.done.originals += len(originals)
             self.done.revisits += len(revisits)
+
+    def _waiting_keys(self, waiting: list[Capture]) -> list[str]:
+        """The keys that count the revisits of *waiting* until their original comes."""
+        names = map(self._rev_name, waiting)
+        made = (
+            (self._keys.rev_count(name), self._keys.rev_size(name)) for name in names
+        )
+        return list(chain.from_iterable(made))
 
     def _rev_name(self, capture: Capture) -> str:
         return capture.given if self._config.compat else capture.digest
@@ -469,6 +467,14 @@ class Behind:
 
 def _too_long() -> Capture:
     raise ValueError("it is too long")
+
+
+def _entries(index: int, originals: list[Capture]) -> list[str | int]:
+    """What the script stores of *originals*: digest, value and length of each."""
+    flat: list[str | int] = []
+    for digest, _, date, url, size, _ in originals:
+        flat += (digest, f"{index} {date} {url} {size}", size)
+    return flat
 
 
 def _position(text: bytes) -> tuple[int, int]:

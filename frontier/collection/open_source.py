@@ -16,28 +16,28 @@ What always holds:
 from __future__ import annotations
 
 import hashlib
-import http.client
 import io
 import os
 import re
 import shutil
 import tempfile
 import time
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from http.client import OK, PARTIAL_CONTENT
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from typing import IO, TYPE_CHECKING, Any, Self, cast
+from urllib.parse import urljoin, urlsplit
 
+import urllib3
 from isal import igzip, isal_zlib
 
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
+from frontier.dedupe.cdx_server import pool_for
 from frontier.errors import SourceBroken
 from frontier.files import open_input, read_input, require_ratio
 from frontier.warc.warc_to_cdx import cdx_lines
@@ -54,28 +54,13 @@ PAUSE = 1.0
 MAX_FILE = 1 << 40
 """Bytes of a file whose server cannot give parts of it; it is fetched whole."""
 _RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
-_FAILED = (OSError, http.client.HTTPException, ValueError)
+_REDIRECTS = 10
+"""That are followed, from one URL."""
+_FAILED = (OSError, urllib3.exceptions.HTTPError, ValueError)
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *args: Any) -> urllib.request.Request | None:
-        _require_http(str(args[5]))
-        return super().redirect_request(*args)
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """An opener that knows no ``file:`` and no ``ftp:``."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        _Redirects(),
-    ):
-        opener.add_handler(handler)
-    return opener
+class _Refused(Exception):
+    """A server says that it is no use to ask again."""
 
 
 def read_url(url: str, limit: int) -> bytes:
@@ -84,14 +69,15 @@ def read_url(url: str, limit: int) -> bytes:
     Raises:
         SourceBroken: There is none, or it is longer.
     """
-    for left in reversed(range(ATTEMPTS)):
-        try:
-            with _get(url) as answer:
-                data: bytes = answer.read(limit + 1)
-        except _FAILED as error:
-            _fail_or_pause(url, error, left)
-        else:
-            break
+    with _Web() as web:
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with web.get(url) as answer:
+                    data = answer.read(limit + 1)
+            except (*_FAILED, _Refused) as error:
+                _fail_or_pause(url, error, left)
+            else:
+                break
     if len(data) > limit:
         raise SourceBroken(url, f"it has more than {limit:,} bytes")
     return data
@@ -104,19 +90,78 @@ def fetched(url: str) -> Iterator[tuple[IO[bytes], int]]:
     Raises:
         SourceBroken: There is none.
     """
-    size = _size_of(url)
-    if size is not None:
-        with io.BufferedReader(_Parts(url, size), BLOCK) as file:
-            yield file, size
-        return
-    with tempfile.TemporaryFile(prefix="frontier-") as copy:
-        yield copy, _fetch_whole(url, copy)
+    with _Web() as web:
+        size = _size_of(web, url)
+        if size is not None:
+            with io.BufferedReader(_Parts(web, url, size), BLOCK) as file:
+                yield file, size
+            return
+        with tempfile.TemporaryFile(prefix="frontier-") as copy:
+            yield copy, _fetch_whole(web, url, copy)
+
+
+class _Web:
+    """Connections to the servers of a source, which are kept between requests."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[str, str], urllib3.PoolManager] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pool in self._pools.values():
+            pool.clear()
+
+    @contextmanager
+    def get(self, url: str, wanted: str = "") -> Iterator[urllib3.BaseHTTPResponse]:
+        """The answer to a GET of *url*, of the range *wanted* if there is one."""
+        headers = {"User-Agent": "frontier", "Accept-Encoding": "identity"}
+        if wanted:
+            headers["Range"] = wanted
+        for _ in range(_REDIRECTS + 1):
+            answer = self._ask(url, headers)
+            target = answer.get_redirect_location()
+            if not target:
+                break
+            answer.close()
+            url = urljoin(url, target)
+        else:
+            raise _Refused(f"it redirects more than {_REDIRECTS} times")
+        try:
+            if answer.status not in {OK, PARTIAL_CONTENT}:
+                final = 400 <= answer.status < 500
+                told = f"HTTP Error {answer.status}: {answer.reason}"
+                raise _Refused(told) if final else OSError(told)
+            yield answer
+        finally:
+            answer.close()  # where it was read to its end, its connection is kept
+
+    def _ask(self, url: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if parts.scheme not in {"http", "https"} or not host:
+            raise SourceBroken(url, "only http and https URLs are fetched")
+        pool = self._pools.get((parts.scheme, host))
+        if pool is None:
+            pool = self._pools[parts.scheme, host] = pool_for(
+                parts.scheme, host, TIMEOUT
+            )
+        return pool.request(
+            "GET",
+            url,
+            headers=headers,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
+        )
 
 
 class _Parts(io.RawIOBase):
     """A file of which each read is a request for a range of it."""
 
-    def __init__(self, url: str, size: int) -> None:
+    def __init__(self, web: _Web, url: str, size: int) -> None:
+        self._web = web
         self._url = url
         self._size = size
         self._at = 0
@@ -148,45 +193,47 @@ class _Parts(io.RawIOBase):
         wanted = f"bytes={start}-{start + count - 1}"
         for left in reversed(range(ATTEMPTS)):
             try:
-                with _get(self._url, wanted) as answer:
-                    if answer.status != http.client.PARTIAL_CONTENT:
+                with self._web.get(self._url, wanted) as answer:
+                    if answer.status != PARTIAL_CONTENT:
                         raise ValueError("the server gives no parts any more")
-                    data: bytes = answer.read(count)
+                    data = answer.read(count)
                 if len(data) < count:
                     raise OSError("the answer is cut off")
-            except _FAILED as error:
+            except (*_FAILED, _Refused) as error:
                 _fail_or_pause(self._url, error, left)
             else:
                 return data
         raise AssertionError
 
 
-def _size_of(url: str) -> int | None:
+def _size_of(web: _Web, url: str) -> int | None:
     """The size of the file at *url*; ``None`` if its server gives no parts."""
     for left in reversed(range(ATTEMPTS)):
         try:
-            with _get(url, "bytes=0-0") as answer:
+            with web.get(url, "bytes=0-0") as answer:
                 found = _RANGE.fullmatch(answer.headers.get("Content-Range") or "")
-                partial = answer.status == http.client.PARTIAL_CONTENT
+                partial = answer.status == PARTIAL_CONTENT
+                if partial:
+                    answer.read(1)  # all of it, so that the connection is kept
             return int(found[3]) if found and partial else None
-        except _FAILED as error:
+        except (*_FAILED, _Refused) as error:
             _fail_or_pause(url, error, left)
     raise AssertionError
 
 
-def _fetch_whole(url: str, copy: IO[bytes]) -> int:
+def _fetch_whole(web: _Web, url: str, copy: IO[bytes]) -> int:
     for left in reversed(range(ATTEMPTS)):
         copy.seek(0)
         copy.truncate()
         try:
-            with _get(url) as answer:
+            with web.get(url) as answer:
                 told = int(answer.headers.get("Content-Length") or -1)
                 if told > MAX_FILE:
                     raise SourceBroken(url, f"it has {told:,} bytes")
                 shutil.copyfileobj(answer, copy, BLOCK)
                 if told >= 0 and copy.tell() != told:
                     raise OSError("the answer is cut off")
-        except _FAILED as error:
+        except (*_FAILED, _Refused) as error:
             _fail_or_pause(url, error, left)
         else:
             size = copy.tell()
@@ -195,25 +242,9 @@ def _fetch_whole(url: str, copy: IO[bytes]) -> int:
     raise AssertionError
 
 
-def _get(url: str, wanted: str = "") -> Any:
-    _require_http(url)
-    headers = {"User-Agent": "frontier", "Accept-Encoding": "identity"}
-    if wanted:
-        headers["Range"] = wanted
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (it is http)
-    return _opener().open(request, timeout=TIMEOUT)
-
-
-def _require_http(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise SourceBroken(url, "only http and https URLs are fetched")
-
-
 def _fail_or_pause(url: str, error: Exception, left: int) -> None:
     """Wait before another attempt, or give up if none is *left*."""
-    final = isinstance(error, urllib.error.HTTPError) and 400 <= error.code < 500
-    if not left or final:
+    if not left or isinstance(error, _Refused):
         raise SourceBroken(url, f"it cannot be fetched: {error}") from None
     time.sleep(PAUSE * (ATTEMPTS - left))
 

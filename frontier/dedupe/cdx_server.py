@@ -185,7 +185,7 @@ class CdxServer:
             user = unquote(credentials).encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
         self._timeout = timeout
-        self._pool = _pool(parts.scheme, parts.hostname or "", timeout)
+        self._pool = pool_for(parts.scheme, parts.hostname or "", timeout)
         self._lock = threading.Lock()  # guards what follows
         self._failures = 0
         self._rests = 0
@@ -320,13 +320,18 @@ def _inflated(data: bytearray) -> bytes:
     return text
 
 
-def _pool(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:
-    options = {
+def pool_for(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:
+    """Connections to *host*, by the proxy of the environment if there is one."""
+    options: dict[str, Any] = {
         "timeout": urllib3.Timeout(connect=timeout, read=timeout),
         "retries": False,
         "maxsize": CONNECTIONS,
     }
     proxy = getproxies().get(scheme)
     if proxy and not proxy_bypass(host):
-        return urllib3.ProxyManager(proxy, **options)  # type: ignore[arg-type]
-    return urllib3.PoolManager(**options)  # type: ignore[arg-type]
+        secret = urllib3.util.parse_url(proxy).auth
+        if secret:
+            made = urllib3.util.make_headers(proxy_basic_auth=unquote(secret))
+            options["proxy_headers"] = made
+        return urllib3.ProxyManager(proxy, **options)
+    return urllib3.PoolManager(**options)

@@ -12,6 +12,10 @@ committed when it was made. What always holds:
     lookup finds it old it is made again, at most once in `PAUSE` seconds.
 
 A crawl's own digests are not in it: other nodes add to them all the time.
+
+Its positions are not those of `frontier.seen.bloom`: Lua must be able to compute these,
+so they are digits of 43 bits, which is enough for the share of a partition. A filter
+here may have 2^36 bits.
 """
 
 from __future__ import annotations

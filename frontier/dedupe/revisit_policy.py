@@ -17,7 +17,6 @@ may be looked up by further ones, because other archives use other algorithms.
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -28,6 +27,7 @@ from frontier.dedupe.digest import ALGORITHM, digest_of
 from frontier.errors import InvalidURL
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import target_uri
+from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -108,9 +108,6 @@ def canonical(url: str, rules: str = "heritrix") -> str:
         return url
 
 
-_CONTENT_TYPE = re.compile(
-    rb"^content-type[ \t]*:[ \t]*([^;\s]*)", re.IGNORECASE | re.MULTILINE
-)
 _TEXT = (
     "text/*",
     "application/*xml",
@@ -162,7 +159,7 @@ class Policy:
             or self.min_binary_bytes
         ):
             return True
-        mime = mime_of(exchange)
+        mime = mime_of(exchange.response_head)
         if self.mime_include and not _any(self.mime_include, mime):
             return False
         if _any(self.mime_exclude, mime):
@@ -173,12 +170,6 @@ class Policy:
 
 may_be_revisit = Policy()
 """The default policy."""
-
-
-def mime_of(exchange: Exchange) -> str:
-    """The media type that the server declared, in lower case; empty if none."""
-    found = _CONTENT_TYPE.search(exchange.response_head)
-    return found[1].decode("latin-1").lower() if found else ""
 
 
 def _any(patterns: Iterable[str], mime: str) -> bool:

@@ -155,6 +155,11 @@ def _as_text(exchange: Exchange, head: bytes, maker: str) -> Exchange:
     )
 
 
+def is_browser(handler: object) -> bool:
+    """Whether *handler* has a browser fetch some of its requests."""
+    return any(cls.__module__ == HANDLERS for cls in type(handler).__mro__)
+
+
 class BrowserTraffic:
     """Listens to the pages of one crawler's scrapy-playwright handler."""
 
@@ -205,7 +210,7 @@ class BrowserTraffic:
         if not wanted or node.archive is None:
             return None
         handler = handler_for(self._crawler, urlsplit(request.url).scheme)
-        if not any(cls.__module__ == HANDLERS for cls in type(handler).__mro__):
+        if not is_browser(handler):
             return None
         if getattr(handler.config, "use_threaded_loop", False):
             self._tell("it runs in a thread of its own")

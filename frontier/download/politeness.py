@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.download.addresses import look_before_handler
+from frontier.download.addresses import send_checked
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
 from frontier.urls.partition import shards_of
@@ -126,17 +126,19 @@ class LeaseGuard:
                 return
 
     async def _send_now(self, request: Request) -> Response:
-        await look_before_handler(self._crawler, self._hops, request)
         state = self._session.requests.of(request)
         state.sent = time.time()
         browser = self._session.browser
         if browser is None:
-            response: Response = await self._send(request)
+            response = await self._send_checked(request)
         else:
             async with browser.recorded(request):
-                response = await self._send(request)
+                response = await self._send_checked(request)
         state.answer = response
         return response
+
+    async def _send_checked(self, request: Request) -> Response:
+        return await send_checked(self._crawler, self._hops, request, self._send)
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:
         """Send *request*, which is of a shard, when it is this node's turn."""

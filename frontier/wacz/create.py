@@ -26,10 +26,12 @@ import re
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frontier.cdx import zipnum
+from isal import isal_zlib
+
 from frontier.errors import BadWacz, FileTaken
 from frontier.files import FILE_MODE, make_directory, open_input
 from frontier.wacz import canonicalization, layout
@@ -37,6 +39,7 @@ from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
 from frontier.wacz.requires import Required, requires
+from frontier.warc.file_rotation import OPEN, safe_name, sync_directory
 from frontier.warc.records import software
 
 if TYPE_CHECKING:
@@ -45,8 +48,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OPEN = ".open"
-_UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
+ZIPNUM_LINES = 1024
+"""Lines in a gzip member of the index."""
+ZIPNUM_LEVEL = 2
+"""Of ISA-L: some 3 % larger than zlib's at level 6, at an eighth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +139,7 @@ def create(
         OSError: A file cannot be read or written.
     """
     options = options or Options()
-    if not out.name.endswith(layout.SUFFIX):
-        raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
-    if out.exists() and not options.replace:
-        raise FileTaken(str(out))
-    if not warcs:
-        raise BadWacz(str(out), "there are no WARC files to put into it")
-    for path in (*warcs, *options.logs):
-        if not layout.is_safe(path.name):
-            raise BadWacz(str(path), "a WACZ cannot have a file of that name")
+    _require_makeable(out, warcs, options)
     make_directory(out.parent, options.mode)
     temporary = out.with_name(out.name + OPEN)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
@@ -159,12 +156,21 @@ def create(
             temporary.unlink(missing_ok=True)
             raise
         _name(temporary, out, replace=options.replace)
-    descriptor = os.open(out.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_directory(out.parent)
     return made
+
+
+def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> None:
+    """Refuse what can be seen at once to make no WACZ."""
+    if not out.name.endswith(layout.SUFFIX):
+        raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
+    if out.exists() and not options.replace:
+        raise FileTaken(str(out))
+    if not warcs:
+        raise BadWacz(str(out), "there are no WARC files to put into it")
+    for path in (*warcs, *options.logs):
+        if not layout.is_safe(path.name):
+            raise BadWacz(str(path), "a WACZ cannot have a file of that name")
 
 
 def _name(temporary: Path, out: Path, *, replace: bool) -> None:
@@ -262,7 +268,7 @@ class _Maker:
 
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name
-        total = zipnum.write(indexing.lines(), data, second, name)
+        total = write_zipnum(indexing.lines(), data, second, name)
         if not total:
             raise BadWacz(str(self._out), "the WARC files have no captures")
         return total
@@ -287,9 +293,37 @@ class _Maker:
         self._pack.add(layout.DIGEST, [digest])
 
 
+def write_zipnum(
+    lines: Iterable[bytes], data: BinaryIO, index: BinaryIO, filename: str
+) -> int:
+    """Write sorted *lines* as ZipNum, and return how many there were.
+
+    *data* gets them in gzip members of some thousand lines. *index* has a line for
+    each member, with the key of its first line, so that a reader inflates one member
+    and not the whole index; it calls *data* *filename*.
+    """
+    meta = {"format": "cdxj-gzip-1.0", "filename": filename}
+    index.write(f"!meta 0 {json.dumps(meta)}\n".encode())
+    iterator, offset, count = iter(lines), 0, 0
+    while chunk := list(islice(iterator, ZIPNUM_LINES)):
+        member = isal_zlib.compress(b"".join(chunk), ZIPNUM_LEVEL, 31)
+        data.write(member)
+        facts = {
+            "offset": offset,
+            "length": len(member),
+            "digest": "sha256:" + hashlib.sha256(member).hexdigest(),
+            "filename": filename,
+        }
+        key = b" ".join(chunk[0].split(b" ", 2)[:2]).decode()
+        index.write(f"{key} {json.dumps(facts)}\n".encode())
+        offset += len(member)
+        count += len(chunk)
+    return count
+
+
 def is_of(name: str, crawl_id: str) -> bool:
     """Whether a node of the crawl gave a WARC file its *name*."""
-    begin = re.escape(_UNSAFE.sub("_", crawl_id)[:100])
+    begin = re.escape(safe_name(crawl_id))
     return re.fullmatch(rf"{begin}-[0-9]{{17}}-[0-9]{{5,}}-.+", name) is not None
 
 

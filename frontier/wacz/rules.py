@@ -120,25 +120,7 @@ def package(
     archive: zipfile.ZipFile, members: Collection[str], say: Callable[[str], None]
 ) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any]]]:
     """Return the package description and its resources by path."""
-    for name in (layout.PACKAGE, layout.DIGEST, layout.PAGES):
-        if name not in members:
-            say(f"{name} is missing")
-    for folder, (needed, further) in _FOLDERS.items():
-        held = [name for name in members if name.startswith(folder)]
-        if not any(name.endswith(needed) for name in held):
-            say(f"{folder} is missing, or has no {' or '.join(needed)}")
-        for name in held:
-            if not name.endswith((*needed, *further)):
-                say(f"{name!r}: a file of another kind, which {folder} may not have")
-    for name in members:
-        kept = name.startswith((layout.ARCHIVE, layout.INDEXES))
-        packed = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
-        if (
-            packed
-            and (name.startswith(layout.ARCHIVE) or name.endswith(".gz"))
-            and kept
-        ):
-            say(f"{name!r}: is compressed in the zip")
+    _files(archive, members, say)
     if layout.PACKAGE not in members:
         return None, {}
     found = read_json(archive, layout.PACKAGE)
@@ -158,6 +140,28 @@ def package(
     resources = _resources(found.get("resources"), members, say)
     _digest(archive, members, say)
     return found, resources
+
+
+def _files(
+    archive: zipfile.ZipFile, members: Collection[str], say: Callable[[str], None]
+) -> None:
+    """Which files there are, and how they are stored."""
+    for name in (layout.PACKAGE, layout.DIGEST, layout.PAGES):
+        if name not in members:
+            say(f"{name} is missing")
+    for folder, (needed, further) in _FOLDERS.items():
+        held = [name for name in members if name.startswith(folder)]
+        if not any(name.endswith(needed) for name in held):
+            say(f"{folder} is missing, or has no {' or '.join(needed)}")
+        for name in held:
+            if not name.endswith((*needed, *further)):
+                say(f"{name!r}: a file of another kind, which {folder} may not have")
+    for name in members:
+        kept = name.startswith((layout.ARCHIVE, layout.INDEXES))
+        is_gzip = name.startswith(layout.ARCHIVE) or name.endswith(".gz")
+        deflated = archive.getinfo(name).compress_type != zipfile.ZIP_STORED
+        if kept and is_gzip and deflated:
+            say(f"{name!r}: is compressed in the zip")
 
 
 def pages(

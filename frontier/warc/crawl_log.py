@@ -254,39 +254,42 @@ def repair_logs(directory: Path) -> list[Path]:
     Raises:
         OSError: A file or the directory cannot be read or changed.
     """
-    closed = []
-    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
-        if not _NAME.fullmatch(path.name):
-            continue
-        try:
-            descriptor = descriptor_of(path, os.O_RDWR)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
-            continue
-        with FileIO(descriptor, "r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            final = path.with_name(path.name.removesuffix(OPEN))
-            if final.exists():
-                logger.error("%s cannot be closed: %s exists", path, final.name)
-                continue
-            size = _whole(file)
-            os.ftruncate(descriptor, size)
-            os.fsync(descriptor)
-            if size:
-                path.rename(final)
-                closed.append(final)
-            else:
-                path.unlink()
+    found = sorted(directory.glob(f"*{SUFFIX}{OPEN}"))
+    ours = (path for path in found if _NAME.fullmatch(path.name))
+    closed = [final for path in ours if (final := _close(path)) is not None]
     if closed:
         sync_directory(directory)
     return closed
+
+
+def _close(path: Path) -> Path | None:
+    """Close the log at *path* if its writer died; ``None`` if nothing is closed."""
+    try:
+        descriptor = descriptor_of(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+        return None
+    with FileIO(descriptor, "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        final = path.with_name(path.name.removesuffix(OPEN))
+        if final.exists():
+            logger.error("%s cannot be closed: %s exists", path, final.name)
+            return None
+        size = _whole(file)
+        os.ftruncate(descriptor, size)
+        os.fsync(descriptor)
+        if not size:
+            path.unlink()
+            return None
+        path.rename(final)
+        return final
 
 
 def logs_of(directory: Path, crawl_id: str) -> list[Path]:

@@ -224,15 +224,7 @@ class WarcWriter:
         for each in request:
             self._write(file, each)
         if self.config.metadata:
-            about = records.metadata(
-                exchange,
-                response.record_id,
-                digest_hex,
-                self._warcinfo_id,
-                block_digest=self.config.block_digest,
-            )
-            if about is not None:
-                self._write(file, about)
+            self._write_metadata(file, exchange, response.record_id, digest_hex)
         return Stored(
             file=file.name,
             offset=offset,
@@ -243,6 +235,20 @@ class WarcWriter:
             original=original,
             url=records.target_uri(exchange.url),
         )
+
+    def _write_metadata(
+        self, file: WarcFile, exchange: Exchange, response: str, digest_hex: str
+    ) -> None:
+        """Write how *exchange*, whose record has the id *response*, was found."""
+        about = records.metadata(
+            exchange,
+            response,
+            digest_hex,
+            self._warcinfo_id,
+            block_digest=self.config.block_digest,
+        )
+        if about is not None:
+            self._write(file, about)
 
     def append_outlinks(self, found: Outlinks, page: Stored) -> None:
         """Write the links of *page*, which was appended before.

@@ -21,7 +21,7 @@ import re
 import sys
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from isal import isal_zlib
 
@@ -175,6 +175,18 @@ class Found:
         """WARC-Type."""
         return self.headers.get("warc-type", "")
 
+    @property
+    def is_http(self) -> bool:
+        """Whether the block is an HTTP message, as its type or its begin says.
+
+        A head that is too long for other readers has no type of HTTP: see
+        `frontier.warc.records.MAX_HEAD`.
+        """
+        mime = self.headers.get("content-type").partition(";")[0].strip().lower()
+        if mime != "application/octet-stream":
+            return mime == "application/http"
+        return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
+
 
 def records(
     name: str,
@@ -198,10 +210,7 @@ def records(
     for piece in _pieces(blocks):
         data, full = piece, False
         while data or full:
-            try:
-                out = inflate.decompress(data, BLOCK)
-            except _ZlibError as error:
-                raise BadWarc(name, offset, f"not a gzip member ({error})") from None
+            out = _inflated(inflate, data, name, offset)
             total += len(out)
             inflated += len(out)
             check(inflated, offset + size + len(data))
@@ -209,8 +218,7 @@ def records(
             limit = REQUEST_LIMIT if _REQUEST.match(head or out) else HEAD_LIMIT
             if len(head) < limit:
                 head += out[: limit - len(head)]
-            kind = None if only is None else _KIND.match(head)
-            if only is not None and kind and kind[1].decode("latin-1") not in only:
+            if only is not None and _is_of_another_kind(head, only):
                 return
             rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             size += len(data) - len(rest)
@@ -222,6 +230,19 @@ def records(
                 head = bytearray()
     if size:
         raise BadWarc(name, offset, "the last record is cut off")
+
+
+def _inflated(inflate: Any, data: bytes, name: str, offset: int) -> bytes:
+    try:
+        out: bytes = inflate.decompress(data, BLOCK)
+    except _ZlibError as error:
+        raise BadWarc(name, offset, f"not a gzip member ({error})") from None
+    return out
+
+
+def _is_of_another_kind(head: bytes | bytearray, only: frozenset[str]) -> bool:
+    kind = _KIND.match(head)
+    return kind is not None and kind[1].decode("latin-1") not in only
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:

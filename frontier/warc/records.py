@@ -201,21 +201,9 @@ def capture(
     of = _http("response", exchange.response_head)
     if is_resource(exchange):
         kind, of = "resource", resource_type(exchange)
-    request_id = _identify("request", url, date, digest_hex)
     identifier = _identify(kind, url, date, digest_hex)
-    common = [("WARC-Date", date), ("WARC-Target-URI", url)]
-    if exchange.ip:
-        common.append(("WARC-IP-Address", exchange.ip))
-    common += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
-    if exchange.cipher_suite:
-        common.append(("WARC-Cipher-Suite", exchange.cipher_suite))
-    common.append(("WARC-Warcinfo-ID", warcinfo_id))
-    request = [
-        *common,
-        ("WARC-Concurrent-To", identifier),
-        ("Content-Type", _http("request", exchange.request_head)),
-    ]
-    response = [
+    common = _connection(exchange, date, url, warcinfo_id)
+    headers = [
         *common,
         ("WARC-Payload-Digest", labelled(digest_hex)),
         *_completeness(exchange, digest_hex, crawl_id, original),
@@ -223,15 +211,36 @@ def capture(
         *([(MADE_BY, exchange.made.by)] if exchange.made else []),
         ("Content-Type", of),
     ]
-    asked = (exchange.request_head, exchange.request_body)
-    body = exchange.response_body if original is None else b""
-    head = exchange.response_head if exchange.unmodified is None else b""
+    has_head = exchange.unmodified is None and exchange.made is None
+    block: list[Body] = [exchange.response_head] if has_head else []
+    block.append(exchange.response_body if original is None else b"")
+    answer = _record(kind, identifier, headers, *block, digested=block_digest)
     if exchange.made is not None:
-        return (_record(kind, identifier, response, body, digested=block_digest),)
-    return (
-        _record(kind, identifier, response, head, body, digested=block_digest),
-        _record("request", request_id, request, *asked, digested=block_digest),
+        return (answer,)
+    headers = [
+        *common,
+        ("WARC-Concurrent-To", identifier),
+        ("Content-Type", _http("request", exchange.request_head)),
+    ]
+    identifier = _identify("request", url, date, digest_hex)
+    asked = (exchange.request_head, exchange.request_body)
+    return answer, _record(
+        "request", identifier, headers, *asked, digested=block_digest
     )
+
+
+def _connection(
+    exchange: Exchange, date: str, url: str, warcinfo_id: str
+) -> list[tuple[str, str]]:
+    """The headers that request and response share: when, what, from whom and how."""
+    headers = [("WARC-Date", date), ("WARC-Target-URI", url)]
+    if exchange.ip:
+        headers.append(("WARC-IP-Address", exchange.ip))
+    headers += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
+    if exchange.cipher_suite:
+        headers.append(("WARC-Cipher-Suite", exchange.cipher_suite))
+    headers.append(("WARC-Warcinfo-ID", warcinfo_id))
+    return headers
 
 
 def is_resource(exchange: Exchange) -> bool:
@@ -272,6 +281,24 @@ def metadata(
     another, come before that. Indexers skip records of this type (pywb 2.10,
     cdxj-indexer 1.5).
     """
+    lines = _provenance(exchange)
+    if not lines:
+        return None
+    date, url = warc_date(exchange.started), target_uri(exchange.url)
+    headers = [
+        ("WARC-Date", date),
+        ("WARC-Target-URI", url),
+        ("WARC-Concurrent-To", response),
+        ("WARC-Warcinfo-ID", warcinfo_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
+    identifier = _identify("metadata", url, date, digest_hex)
+    return _record("metadata", identifier, headers, block, digested=block_digest)
+
+
+def _provenance(exchange: Exchange) -> list[str]:
+    """The lines of the metadata record of *exchange*."""
     lines = []
     found = exchange.found
     if found is not None and found.is_seed:
@@ -289,19 +316,7 @@ def metadata(
             lines.append(f"requested: {escaped(exchange.made.requested)}")
     if exchange.fetch_ms >= 0:
         lines.append(f"fetchTimeMs: {exchange.fetch_ms}")
-    if not lines:
-        return None
-    date, url = warc_date(exchange.started), target_uri(exchange.url)
-    headers = [
-        ("WARC-Date", date),
-        ("WARC-Target-URI", url),
-        ("WARC-Concurrent-To", response),
-        ("WARC-Warcinfo-ID", warcinfo_id),
-        ("Content-Type", "application/warc-fields"),
-    ]
-    block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
-    identifier = _identify("metadata", url, date, digest_hex)
-    return _record("metadata", identifier, headers, block, digested=block_digest)
+    return lines
 
 
 def outlinks(

@@ -97,9 +97,8 @@ def _computed(file: IO[bytes], found: Found, algorithm: str) -> str:
     headers = found.headers
     if headers.get("warc-truncated"):
         return ""
-    kind = headers.get("content-type").partition(";")[0].strip().lower()
     try:
         block = block_of(file, found)
-        return payload_digest(block, algorithm, http=kind == "application/http")
+        return payload_digest(block, algorithm, http=found.is_http)
     except ValueError:
         return ""

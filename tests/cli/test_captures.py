@@ -13,9 +13,11 @@ import pytest
 
 from frontier.cli import main
 from frontier.cli.output import ExitCode
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of, sha256_hex
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from frontier.warc.records import MAX_HEAD
+from frontier.warc.warc_to_cdx import cdx_lines
 from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"
@@ -112,6 +114,23 @@ def test_captures_are_listed_and_chosen(warcs):
     text = run("list", warcs)[1].decode().splitlines()
     assert len(text) == 5
     assert text[1].split()[1:4] == ["404", "text/html", "response"]
+
+
+def test_a_head_that_is_too_long_for_others_is_read_as_a_head(tmp_path):
+    long = b"X: " + b"x" * MAX_HEAD + b"\r\n"
+    exchange = an_exchange(response_head=HEAD % (200, b"text/html", long))
+    writer = WarcWriter(WarcConfig(tmp_path, "c", "n"), lambda: NOON)
+    writer.append(exchange, sha256_hex(exchange.response_body))
+    writer.close()
+
+    (found,) = listed(tmp_path)[1]["captures"]
+    assert (found["status"], found["mime"]) == (200, "text/html")
+    (path,) = tmp_path.glob("*.warc.gz")
+    with path.open("rb") as file:
+        (line,) = cdx_lines(file, path.name, "sha1")
+    assert json.loads(line.split(b" ", 2)[2])["digest"] == digest_of(
+        exchange.response_body, "sha1"
+    )
 
 
 def test_one_is_shown_by_url_id_and_place(warcs):

@@ -11,7 +11,7 @@ import pytest
 
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import sha256_hex
-from frontier.warc.file_rotation import WarcWriter
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
 FRONTIER = [sys.executable, "-m", "frontier"]
@@ -101,7 +101,7 @@ def test_an_output_that_cannot_be_written_is_named():
 @pytest.fixture
 def long_results(tmp_path):
     """Commands that read files, and print more than a buffer holds."""
-    writer = WarcWriter(tmp_path, "c-1", "node-1", 10**9, {}, lambda: 1.8e9)
+    writer = WarcWriter(WarcConfig(tmp_path, "c-1", "node-1"), lambda: 1.8e9)
     for number in range(150):
         exchange = an_exchange(number, b"<p>text</p>\n" * 1_000)
         writer.append(exchange, sha256_hex(exchange.response_body))

@@ -14,6 +14,12 @@ from tests.collection.samples import digest, line, make_manifest, make_wacz, res
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        self.server.connections += 1
+
     def do_GET(self):
         self.server.asked.append((self.path, self.headers.get("Range")))
         if self.server.failures:
@@ -23,6 +29,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/away":
             self.send_response(302)
             self.send_header("Location", "file:///etc/hostname")
+            self.send_header("Content-Length", "0")
             self.end_headers()
             return
         file = self.server.home / self.path.lstrip("/")
@@ -51,7 +58,7 @@ def web(request, tmp_path, monkeypatch):
     monkeypatch.setattr(fetching, "PAUSE", 0.01)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.home, server.parts = tmp_path, request.param
-    server.asked, server.failures = [], 0
+    server.asked, server.failures, server.connections = [], 0, 0
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}
     )
@@ -90,6 +97,7 @@ def test_only_what_is_read_travels(index, web, tmp_path):
     asked = [re.findall(r"\d+", wanted or "") for _, wanted in web.asked]
     if web.parts:
         assert sum(int(last) - int(first) + 1 for first, last in asked) < 1_500_000
+        assert len(asked) > web.connections == 1
     else:
         assert len(asked) == 2
 

@@ -7,6 +7,7 @@ its stats. Nothing of ours is replaced, and no packet leaves the machine.
 """
 
 import contextlib
+import ipaddress
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 PUBLIC, OTHER, PUBLIC_6 = "93.184.216.34", "8.8.8.8", "2606:4700::1111"
@@ -37,6 +38,12 @@ NAMES = {
     "proxied.example": [PUBLIC],
 }
 REBOUND = "rebound.example"
+TURNS = ("turns.example", "turns-again.example")
+REBOUND_AFTER = {REBOUND: 2, **dict.fromkeys(TURNS, 1)}
+"""Names that lead elsewhere after so many look-ups: the first page's robots.txt, and
+the page; what is resolved before a handler is called that is not ours."""
+TURNED = ("twisted", "asyncio")
+UNCACHED = {"DNSCACHE_ENABLED": False}
 """A name that leads to a public address first, and then to the metadata service."""
 SPELLINGS = {
     "loopback": "127.0.0.1 127.1 0177.0.0.1 0x7f.0.0.1 2130706433 0x7f000001 0.0.0.0 "
@@ -106,7 +113,7 @@ class Network:
     def __init__(self, directory):
         self.connections = defaultdict(list)
         self.has_public = threading.Event()
-        self._asked = 0
+        self._asked = Counter()
         run = subprocess.check_call
         run(["ip", "link", "set", "lo", "up"])
         for address in ADDRESSES:
@@ -183,10 +190,10 @@ class Network:
         (kind,) = struct.unpack("!H", query[at + 1 : at + 3])
         name = ".".join(labels)
         found = NAMES.get(name, [])
-        if name == REBOUND and kind == 1:
-            self._asked += 1
-            # The first page's robots.txt, and the page; then it is another.
-            found = [PUBLIC] if self._asked <= 2 else ["169.254.169.254"]
+        if name in REBOUND_AFTER and kind == 1:
+            self._asked[name] += 1
+            is_later = self._asked[name] > REBOUND_AFTER[name]
+            found = ["169.254.169.254"] if is_later else [PUBLIC]
         wanted = {1: socket.AF_INET, 28: socket.AF_INET6}.get(kind)
         records = b""
         count = 0
@@ -197,7 +204,7 @@ class Network:
                 records += b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 0, len(data))
                 records += data
                 count += 1
-        known = found or name == REBOUND
+        known = found or name in REBOUND_AFTER
         flags = 0x8180 if known else 0x8183
         head = query[:2] + struct.pack("!HHHHH", flags, 1, count, 0, 0)
         return head + query[12 : at + 5] + records
@@ -217,9 +224,44 @@ CRAWLS = {
         ["http://proxied.example/"],
         {"ASK_PROXY": f"http://127.0.0.1:{PROXY}"},
     ),
-    "foreign": (["http://public.example/"], {"FOREIGN": True}),
+    "foreign": (["http://public.example/"], {"FOREIGN": "http11.HTTP11"}),
+    "twisted": (
+        [f"http://{TURNS[0]}/plain", "http://other.example/page"],
+        {**UNCACHED, "FOREIGN": "http11.HTTP11"},
+    ),
+    "service": (
+        ["http://public.example/told", "http://public.example/plain"],
+        {"FOREIGN": "own"},
+    ),
+    "asyncio": (
+        [f"http://{TURNS[1]}/plain", "http://other.example/page"],
+        {**UNCACHED, "FOREIGN": "_aiohttp.Aiohttp"},
+    ),
 }
-HANDLER = "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
+HANDLERS = "scrapy.core.downloader.handlers"
+
+
+class Service:
+    """A download handler that asks a service, which tells an address or does not."""
+
+    lazy = False
+
+    def __init__(self, crawler):
+        pass
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler)
+
+    async def download_request(self, request):
+        from scrapy.http import HtmlResponse
+
+        is_told = "/told" in request.url
+        address = ipaddress.ip_address("169.254.169.254") if is_told else None
+        return HtmlResponse(request.url, body=b"<p>x", ip_address=address)
+
+    async def close(self):
+        pass
 
 
 def crawl(directory, name):
@@ -230,8 +272,9 @@ def crawl(directory, name):
     urls, given = CRAWLS[name]
     more = dict(given)
     proxy = more.pop("ASK_PROXY", "")
-    if more.pop("FOREIGN", False):
-        more["DOWNLOAD_HANDLERS"] = {"http": HANDLER}
+    if handler := more.pop("FOREIGN", ""):
+        path = f"{HANDLERS}.{handler}DownloadHandler"
+        more["DOWNLOAD_HANDLERS"] = {"http": Service if handler == "own" else path}
 
     fetched = []
 
@@ -256,7 +299,7 @@ def crawl(directory, name):
         "FRONTIER_STORE_DIR": str(directory / name / "f"),
         "FRONTIER_WARC_DIR": str(directory / name / "w"),
         "FRONTIER_NODE_ID": name,
-        "ROBOTSTXT_OBEY": True,
+        "ROBOTSTXT_OBEY": name not in TURNED,
         "LOG_FILE": str(directory / f"{name}.log"),
         "LOG_LEVEL": "INFO",
         "TELNETCONSOLE_ENABLED": False,

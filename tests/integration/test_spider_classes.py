@@ -485,8 +485,9 @@ def test_two_nodes_yield_what_a_spider_of_scrapy_redis_does(
 
 
 DELAY = 1.0
-SLACK = 0.4
-"""Seconds that requests take longer or shorter from the node to the log."""
+SLACK = 0.7
+"""Seconds that requests take longer or shorter from the node to the log, where the
+machine is busy; those of nodes that do not heed each other come at any time."""
 
 
 @pytest.mark.compat

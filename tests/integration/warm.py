@@ -125,7 +125,7 @@ class Release:
         self.close = lock.release
 
 
-def run(words, *, check, capture_output=False, timeout=90, **options):
+def run(words, *, check, capture_output=False, timeout=300, **options):
     """Run to the end, as `subprocess.run`."""
     if capture_output:
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

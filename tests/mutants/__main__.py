@@ -62,6 +62,7 @@ TESTS = (
     "tests/store",
     "tests/warc",
     "tests/session",
+    "tests/collection/test_committed_filter.py",
     "tests/test_dupefilter.py",
     "tests/test_scheduler.py",
 )
@@ -268,7 +269,7 @@ def tried(mutant: Mutant, tests: Sequence[Covered], copy: Copy) -> Outcome:
 
 
 def excuses() -> dict[tuple[str, str], str]:
-    """Why a mutant may survive, by its file and its difference."""
+    """Why a mutant may survive, by its file and its difference in its context."""
     entries: list[dict[str, Any]] = []
     if EXCUSED.exists():
         entries = tomllib.loads(EXCUSED.read_text("utf-8")).get("excused", [])
@@ -279,7 +280,7 @@ def excuses() -> dict[tuple[str, str], str]:
 
 def unindented(difference: str) -> str:
     """*difference* without indentation: a line that is moved keeps its excuse."""
-    return re.sub(r"(?m)^([+-])\s+", r"\1", difference.strip())
+    return re.sub(r"(?m)^([ +-])[ ]*", r"\1", difference.strip("\n"))
 
 
 def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -291,7 +292,7 @@ def stale(known: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     for path, diffs in wanted.items():
         file = ROOT / path
         text = file.read_text("utf-8") if file.exists() else ""
-        there = {unindented(mutant.difference) for mutant in mutants_of(path, text)}
+        there = {unindented(mutant.in_context) for mutant in mutants_of(path, text)}
         left -= {(path, diff) for diff in diffs & there}
     return sorted(left)
 
@@ -378,10 +379,10 @@ def main(words: Sequence[str] | None = None) -> int:
             return tests
 
         def one(mutant: Mutant) -> Outcome | None:
+            if time.monotonic() > end:  # also for those below: the rest is no sample
+                return None
             if found.is_killed(mutant):
                 return Outcome(mutant, killed=True, tests=1)
-            if time.monotonic() > end:
-                return None
             with _one_of(copies) as copy:
                 outcome = tried(mutant, chosen_for(mutant, tests), copy)
             found.add(outcome)
@@ -456,13 +457,13 @@ def report(given: argparse.Namespace, count: int, outcomes: list[Outcome]) -> in
         if outcome.killed:
             continue
         mutant = outcome.mutant
-        if (mutant.path, unindented(mutant.difference)) in known:
+        if (mutant.path, unindented(mutant.in_context)) in known:
             excused += 1
             continue
         unexcused += 1
         said = f"{outcome.tests} tests run it" if outcome.tests else "no test runs it"
         print(f"{mutant.path}:{mutant.line}: survives; {said}")
-        print(mutant.difference, end="\n\n")
+        print(mutant.in_context, end="\n\n")
     for path, diff in (old := stale(known)):
         print(f"{path}: an excuse fits no mutant:\n{diff}\n")
     sums = {

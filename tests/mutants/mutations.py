@@ -78,6 +78,13 @@ class Mutant:
         _, _, *lines = unified_diff(old, new, n=0, lineterm="")
         return "\n".join(line for line in lines if not line.startswith("@@")).strip()
 
+    @property
+    def in_context(self) -> str:
+        """The same below the line before it, which tells it from others like it."""
+        before = self.original.splitlines()[: self.line - 1]
+        last = next((line for line in reversed(before) if line.strip()), "")
+        return f" {last}\n{self.difference}"
+
 
 def mutants_of(path: str, source: str) -> list[Mutant]:
     """Every mutant of *source*, in its order."""

@@ -3,7 +3,7 @@
 import pytest
 
 from frontier.errors import KeyDamaged
-from frontier.node.set_aside import SettingAside
+from frontier.node.set_aside import SettingAside, absent
 from frontier.queue.reserve import Reservation
 from frontier.seen.config import SeenConfig
 from frontier.store.client import Call
@@ -58,3 +58,7 @@ async def test_what_is_held_already_stays_held_and_is_not_pushed_again(node, new
     assert await node.setting_aside.hold(0, [push])
     assert await node.setting_aside.hold(0, [push])
     assert await held(node) == 1
+
+
+def test_as_many_fields_are_absent_as_were_asked_for():
+    assert absent(Call.command("HMGET", "key", "a", "b", "c")) == [None] * 3

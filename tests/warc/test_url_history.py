@@ -7,8 +7,11 @@ import pytest
 
 from frontier.dedupe.digest import sha256_hex
 from frontier.dedupe.url_history import History, last_capture_of
+from frontier.download.framing import MAX_HEAD as MAX_RECEIVED
 from frontier.model import Original, Unmodified
 from frontier.warc.readback import is_here, read_back, stored_urls
+from frontier.warc.reader import HEAD_LIMIT
+from frontier.warc.records import MAX_HEAD
 from tests.warc.samples import an_exchange
 
 HEAD = b'HTTP/1.1 200 OK\r\netag: "1"\r\nLast-Modified: yesterday\r\n\r\n'
@@ -103,6 +106,19 @@ def test_a_body_is_read_back_from_an_open_file_and_its_digest_compared(write, tm
         assert read_back(tmp_path, replace(past, digest="0" * size)) is None
     assert not is_here(tmp_path / "elsewhere", past)
     assert read_back(tmp_path / "elsewhere", past) is None
+
+
+@pytest.mark.parametrize("size", [MAX_HEAD + 1, HEAD_LIMIT, MAX_RECEIVED])
+def test_a_long_head_is_read_back_whole(write, writer, tmp_path, size):
+    long = HEAD[:-2] + b"X-Long: "
+    head = long + b"x" * (size - len(long) - 4) + b"\r\n\r\n"
+    past = write(an_exchange(response_head=head))
+    writer.close()
+
+    kept = read_back(tmp_path, past)
+    assert (kept.status, kept.body) == (200, an_exchange().response_body)
+    assert kept.headers[-1] == ("X-Long", "x" * (size - len(long) - 4))
+    assert list(stored_urls(tmp_path, "crawl", ())) == [past.url]
 
 
 def test_what_a_server_has_not_modified_counts_as_answered(write, writer, tmp_path):

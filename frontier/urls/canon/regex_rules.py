@@ -102,6 +102,11 @@ def steps(pattern: str, length: int, *, whole: bool = False) -> float:
     return length + begins * _work(parsed, length).steps
 
 
+def narrowest(pattern: str) -> int:
+    """How many characters a match of *pattern* has, at least; 1 for none."""
+    return max(int(_parser.parse(pattern).getwidth()[0]), 1)
+
+
 def _places(parsed: Any, length: int) -> int:
     """At how many places of *length* characters a match may begin, at most."""
     first = next(iter(parsed), (None, None))

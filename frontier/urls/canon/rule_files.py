@@ -35,7 +35,14 @@ from typing import TYPE_CHECKING, Any
 import frontier.urls.canon.regex_rules as configured
 from frontier.errors import InvalidURL, RulesBroken
 from frontier.files import read_input
-from frontier.urls.canon.regex_rules import MOST, MOST_STEPS, cautious, longest, steps
+from frontier.urls.canon.regex_rules import (
+    MOST,
+    MOST_STEPS,
+    cautious,
+    longest,
+    narrowest,
+    steps,
+)
 from frontier.urls.canon.surt import key_of
 
 if TYPE_CHECKING:
@@ -49,6 +56,8 @@ MAX_LINE = 4_000
 MAX_RULES = 1_000
 LEAST_URL = 256
 """Characters of a URL that each expression, and all together, have to take in time."""
+MATCH_STEPS = {"strip": 64, "regex": 64, "transcode": 1024}
+"""For each match, by what is done with it."""
 SURT_STEPS = 64
 """For each character of a URL whose SURT is made, to tell its site."""
 KINDS = ("strip", "regex", "transcode")
@@ -178,6 +187,7 @@ class _Rule:
         self._copies = str(rule.get("replace", "")).count("$")
         self._counted: dict[tuple[bool, int], float] = {}
         compiled = re.compile(self._pattern)
+        self._width = narrowest(self._pattern)
         if self._kind == "strip":
             self.act = configured.strip(compiled)
         elif self._kind == "regex":
@@ -186,9 +196,10 @@ class _Rule:
             self.act = configured.transcode(compiled, rule["source"], rule["target"])
 
     def steps(self, length: int) -> float:
-        """Of its own expression, for a URL of *length* characters."""
-        whole = self._kind == "regex"
-        return self._count(self._pattern, length, whole=whole) + self._copies * length
+        """Of its own expression and its matches, for a URL of *length* characters."""
+        found = self._count(self._pattern, length, whole=self._kind == "regex")
+        matches = 1 if self._kind == "regex" else length // self._width + 1
+        return found + self._copies * length + matches * MATCH_STEPS[self._kind]
 
     def steps_to_match(self, length: int) -> float:
         """Of the expression that says whether it is for such a URL."""

@@ -1,3 +1,4 @@
+import random
 import struct
 import zlib
 
@@ -7,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier.node.journal.entries import (
+    _STEP,
     MAX_BYTES,
     Acked,
     Bad,
     Header,
     Pushed,
+    _Sums,
     digest_of,
     frame,
     read,
@@ -148,3 +151,17 @@ def test_whatever_is_changed_nothing_false_is_read(tmp_path_factory, changes):
     bad = sum(e.length for e in entries if isinstance(e, Bad))
     good = sum(len(frame(e)) for e in entries if not isinstance(e, Bad))
     assert bad + good == len(data)
+
+
+def test_sums_of_pieces_that_overlap_are_those_of_each_alone():
+    data = random.Random(1).randbytes(9 * _STEP)
+    sums = _Sums(data)
+    pieces = [
+        (begin, begin + size)
+        for begin in (0, 7, _STEP - 1, 2 * _STEP, 2 * _STEP + 5, 6 * _STEP)
+        for size in (0, 3, _STEP, 3 * _STEP - 2)
+    ]
+
+    assert [sums.of(*piece) for piece in pieces] == [
+        zlib.crc32(data[begin:end]) for begin, end in pieces
+    ]

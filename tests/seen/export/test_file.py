@@ -8,6 +8,7 @@ from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
 from frontier.seen.export.file import (
     BLOCK_ENTRIES,
     MAGIC,
+    MAX_GENERATIONS,
     Header,
     SeenFile,
     SeenFileWriter,
@@ -143,3 +144,12 @@ def test_an_export_that_fails_leaves_no_file(tmp_path):
     with pytest.raises(KeyError):
         write(tmp_path / "x", failing())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("blooms", [0, MAX_GENERATIONS + 1])
+def test_a_number_of_filters_that_cannot_be_is_named(tmp_path, blooms):
+    with SeenFileWriter(tmp_path / "f", HEADER) as file:
+        file.add_layout(0, blooms, 5)
+
+    with pytest.raises(SeenFileBroken, match="invalid filters"):
+        read(tmp_path / "f")

@@ -208,3 +208,16 @@ def test_a_crawl_that_keeps_nothing_takes_nothing_and_gives_nothing(make, tmp_pa
     with pytest.raises(CannotCarry, match="keeps nothing"):
         none.export(tmp_path / "g")
     assert not (tmp_path / "g").exists()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "x\n", "{x}"])
+def test_a_crawl_is_made_only_under_a_name_of_one(make, blocking, tmp_path, name):
+    old = make("old", "set")
+    old.push(0, 10)
+    old.export(tmp_path / "f")
+
+    with (
+        Import(tmp_path / "f", FINGERPRINTER) as source,
+        pytest.raises(ConfigurationError, match="cannot be the id of a crawl"),
+    ):
+        source.create(blocking(), "test", name)

@@ -234,6 +234,15 @@ def test_steps_are_no_fewer_than_what_python_takes(pattern, text):
     assert time.process_time() - begin < 0.05 + 100e-9 * steps(pattern, len(url))
 
 
+def test_each_match_of_a_rule_counts():
+    rule = {"transcode": "(a)", "source": "UTF-8", "target": "UTF-8"}
+    url = "a" * 20_000
+
+    with pytest.raises(InvalidURL, match="too long for its length"):
+        Rules([rule] * 4)(url)
+    assert Rules([{**rule, "site": "example,other)"}] * 9 + [rule] * 2)(url) == url
+
+
 def test_an_escape_of_many_groups_takes_time_in_proportion():
     rule = {"transcode": "(a)", "source": "UTF-8", "target": "UTF-8"}
     url = "a" * 20_000

@@ -204,7 +204,7 @@ def _found(path: Path, offset: int) -> Generator[Found, None, None]:
 def _capture(path: Path, found: Found, base: int = 0) -> Capture:
     headers = found.headers
     status, mime = "", headers.get("content-type")
-    if mime.startswith("application/http"):
+    if found.is_http:
         status, http_headers, _ = http(found.block)
         mime = http_headers.get("content-type")
     return Capture(

@@ -1,0 +1,93 @@
+"""Pictures that ``--plot`` writes, with matplotlib, where it is installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+BARS = 12
+STYLES = ("-", "--", "-.")
+
+
+def draw_saved_bytes(
+    path: Path, panels: Mapping[str, Mapping[str, tuple[int, int]]]
+) -> None:
+    """Write a PNG with a panel for each of *panels*: name to (saved, all) bytes.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed, or *path* cannot be written.
+    """
+    figure, tick = _figure((11, 5), unit="B")
+    for place, (title, shares) in enumerate(panels.items(), 1):
+        axes = figure.add_subplot(1, len(panels), place)
+        most = sorted(shares.items(), key=lambda each: each[1], reverse=True)[:BARS]
+        names = [name if len(name) <= 32 else f"{name[:31]}..." for name, _ in most]
+        places = list(range(len(most)))
+        axes.barh(places, [all_ for _, (_, all_) in most], color="0.85", label="all")
+        axes.barh(places, [saved for _, (saved, _) in most], label="saved by revisits")
+        axes.set_yticks(places, names)
+        axes.invert_yaxis()
+        axes.set(title=title, xlabel="payload bytes")
+        axes.xaxis.set_major_formatter(tick)
+        axes.legend(loc="lower right")
+    _save(figure, path)
+
+
+def draw_bloom_errors(
+    path: Path,
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    urls: int,
+    rate: float,
+) -> None:
+    """Write a PNG with *curves*, the planned number of *urls* and the *rate* asked.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed, or *path* cannot be written.
+    """
+    figure, tick = _figure((9, 5.5), sep="")
+    axes = figure.add_subplot()
+    for style, (label, points) in zip(STYLES, curves.items(), strict=False):
+        axes.plot(*zip(*points, strict=True), style, label=label, linewidth=1.8)
+    axes.axhline(rate, color="0.4", lw=0.8)
+    axes.text(0.01, rate, "asked", transform=axes.get_yaxis_transform(), va="bottom")
+    axes.axvline(urls, color="0.4", lw=0.8)
+    axes.text(urls, rate * 25, " planned", va="top")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="URLs in the crawl, alike in all partitions",
+        ylabel="share of new URLs that the Bloom tier calls seen",
+    )
+    # Below a thousandth of what was asked nobody minds.
+    axes.set_ylim(rate / 1000, rate * 30)
+    axes.xaxis.set_major_formatter(tick)
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", title="FRONTIER_BLOOM_...")
+    _save(figure, path)
+
+
+def _figure(size: tuple[float, float], **units: str) -> tuple[Any, Any]:
+    """An empty figure of *size* inches, and a format of numbers in *units*."""
+    try:
+        figure = import_module("matplotlib.figure").Figure(figsize=size, dpi=110)
+        tick = import_module("matplotlib.ticker").EngFormatter(**units)
+    except ImportError:
+        raise ConfigurationError(
+            "--plot needs matplotlib; install it with: "
+            "pip install 'frontier-crawl[plot]'"
+        ) from None
+    return figure, tick
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.tight_layout()
+    try:
+        figure.savefig(path, format="png")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {error}") from None
