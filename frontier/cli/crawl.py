@@ -266,8 +266,8 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
     arguments = parse_pairs("-a", how.argument or [])
     if bool(how.seeds) == bool(how.spider) or (how.spider and how.scope):
         raise ConfigurationError(
-            "either --seeds, with or without --scope, for the spider site, or --spider "
-            "for one of your own, whose arguments are given with -a"
+            "give either --seeds, and --scope if you like, for the built-in spider, or "
+            "--spider for one of your own, whose arguments are given with -a"
         )
     if how.spider:
         project = Project.of(how.spider, settings)

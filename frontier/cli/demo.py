@@ -55,22 +55,24 @@ class Verdict:
         return not self.twice and not self.missing
 
 
+Nodes = Annotated[int, typer.Option(min=1, max=16, metavar="N", help="Nodes to start.")]
+Urls = Annotated[int, typer.Option(metavar="N", help="URLs of the site.")]
+Hosts = Annotated[int, typer.Option(metavar="N", help="Hosts of the site.")]
+Delay = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Wait before each answer.")
+]
+Directory = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", help="Directory for all files of the demo."),
+]
+
+
 def demo(
-    nodes: Annotated[
-        int, typer.Option(min=1, max=16, metavar="N", help="Nodes to start.")
-    ] = 2,
-    urls: Annotated[int, typer.Option(metavar="N", help="URLs of the site.")] = 400,
-    hosts: Annotated[int, typer.Option(metavar="N", help="Hosts of the site.")] = 5,
-    delay: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="Wait before each answer."),
-    ] = 0.0,
-    directory: Annotated[
-        Path,
-        typer.Option(
-            "--dir", metavar="DIR", help="Directory for all files of the demo."
-        ),
-    ] = Path(),
+    nodes: Nodes = 2,
+    urls: Urls = 400,
+    hosts: Hosts = 5,
+    delay: Delay = 0.0,
+    directory: Directory = Path(),
 ) -> None:
     """Crawl a small built-in site with two nodes and print the report.
 

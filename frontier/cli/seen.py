@@ -106,19 +106,22 @@ def export_file(
     _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, output)
 
 
+NewCrawl = Annotated[
+    str,
+    typer.Option(
+        "--new",
+        metavar="NAME",
+        help="Create this crawl, with the settings of the exported one.",
+    ),
+]
+
+
 @app.command("import")
 def import_file(
     options: CrawlOptions,
     output: Output,
     file: Annotated[Path, typer.Argument(metavar="FILE")],
-    new: Annotated[
-        str,
-        typer.Option(
-            "--new",
-            metavar="NAME",
-            help="Create this crawl, with the settings of the exported one.",
-        ),
-    ] = "",
+    new: NewCrawl = "",
 ) -> None:
     """Let a crawl skip what another one has seen. A file that is cut off is refused."""
     from frontier.cli.project_urls import fingerprinter_name, require_project_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path  # noqa: TC003 (typer asks for it)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +30,21 @@ CHOICES: tuple[tuple[str, int], ...] = (
 """Tiers and bits of the set that a plan compares when none are named."""
 
 
+Tiers = Annotated[
+    str,
+    typer.Option(
+        metavar="TIERS", help="As FRONTIER_SEEN_TIERS (default: compare some)."
+    ),
+]
+Partitions = Annotated[
+    int, typer.Option(min=1, max=16384, metavar="N", help="As FRONTIER_PARTITIONS.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.png", help="Draw how the error grows with the URLs."),
+]
+
+
 def plan(
     output: Output,
     urls: Annotated[
@@ -38,12 +53,7 @@ def plan(
     error: Annotated[
         str, typer.Option(metavar="RATE", help="Share of new URLs that may be lost.")
     ] = "0.001",
-    tiers: Annotated[
-        str,
-        typer.Option(
-            metavar="TIERS", help="As FRONTIER_SEEN_TIERS (default: compare some)."
-        ),
-    ] = "",
+    tiers: Tiers = "",
     set_bits: Annotated[
         int | None,
         typer.Option(metavar="BITS", help="64 or 32, as FRONTIER_SEEN_SET_BITS."),
@@ -51,15 +61,8 @@ def plan(
     nodes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Nodes of the crawl.")
     ] = 1,
-    partitions: Annotated[
-        int, typer.Option(min=1, max=16384, metavar="N", help="As FRONTIER_PARTITIONS.")
-    ] = 1024,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png", help="Draw how the error grows with the URLs."
-        ),
-    ] = None,
+    partitions: Partitions = 1024,
+    plot: Plot = None,
 ) -> None:
     """Show how much memory a seen test takes, what it loses, and its settings."""
     from frontier.seen.capacity_plan import count_of, rate_of
