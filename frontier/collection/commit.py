@@ -110,12 +110,12 @@ class Collection:
             owners, values = self._store.run([self._owners_of(digests), own])
             return owners, values
         suspects = [digest for digest in digests if digest in known]
-        calls = [*self.committed.stamp_calls(), own]
+        calls = [*self.committed.version_calls(), own]
         if suspects:
             calls.append(self._owners_of(suspects))
-        *stamp, values = (replies := self._store.run(calls))[:4]
+        *version, values = (replies := self._store.run(calls))[:4]
         found = dict(zip(suspects, replies[4] if suspects else [], strict=True))
-        if self.committed.stamp(stamp) != known.stamp:
+        if self.committed.version(version) != known.version:
             self.committed.renew()
             rest = [digest for digest in digests if digest not in found]
             if rest:

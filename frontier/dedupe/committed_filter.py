@@ -49,14 +49,14 @@ PAUSE = 60.0
 CHUNK = 2_000
 """Digests per round trip."""
 
-Stamp = tuple[int, int, bytes]
+Version = tuple[int, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """What was committed at one time. Does not change."""
 
-    stamp: Stamp
+    version: Version
     bits: bitarray
 
     def __contains__(self, digest: str) -> bool:
@@ -83,8 +83,8 @@ class CommittedFilter:
         self._due = clock()
         self._thread: threading.Thread | None = None
 
-    def stamp_calls(self) -> list[Call]:
-        """The calls whose replies `stamp` takes."""
+    def version_calls(self) -> list[Call]:
+        """The calls whose replies `version` takes."""
         keys = self._keys
         return [
             Call.command("HLEN", keys.alldupes()),
@@ -93,7 +93,7 @@ class CommittedFilter:
         ]
 
     @staticmethod
-    def stamp(replies: list[object]) -> Stamp:
+    def version(replies: list[object]) -> Version:
         """What differs between two states of the collection."""
         digests, crawls, updated = replies
         return (
@@ -126,7 +126,7 @@ class CommittedFilter:
                 self.now = made
 
     def _scan(self) -> Filter | None:
-        before = self.stamp(self._store.run(self.stamp_calls()))
+        before = self.version(self._store.run(self.version_calls()))
         size = max(LEAST_BITS, before[0] * BITS)
         if size > self._max_bits:
             self.now = None
@@ -145,7 +145,7 @@ class CommittedFilter:
                     bits[at] = 1
             if int(str(cursor)) == 0:
                 break
-        after = self.stamp(self._store.run(self.stamp_calls()))
+        after = self.version(self._store.run(self.version_calls()))
         return Filter(before, bits) if before == after else None
 
 
