@@ -112,6 +112,18 @@ async def test_bloom_has_nothing_until_a_set_is_about_to_be_given_up(store, craw
     assert await it.push(0, 3_000) == "b" * 3_000
 
 
+async def test_a_filter_of_the_server_itself_gets_all_of_a_set(
+    connect, server_with_filters, crawl
+):
+    shape = replace(SHAPE, native=True)
+    it = Crawl(connect(server_with_filters), crawl, 1, shape)
+    await it.push(0, 4_000)
+    await it.memory_limit.look()
+
+    assert it.memory_limit.state.given_up == 4_000
+    assert await it.push(0, 4_000) == "b" * 4_000
+
+
 async def test_a_node_that_dies_while_it_copies_a_set_leaves_the_rest_to_the_next(
     store, crawl, monkeypatch
 ):

@@ -1,5 +1,7 @@
 """The server's own filters (``BF.*``) as the Bloom tier."""
 
+from dataclasses import replace
+
 import pytest
 
 from frontier.queue.push import FORCE, MARK, TEST
@@ -27,8 +29,18 @@ def test_alone_it_loses_few_and_never_queues_twice(client, db, keys):
     assert node.layout.blooms == 1
 
 
-def test_behind_a_set_it_loses_nothing_and_knows_all(client, shapes):
+def test_behind_a_set_there_is_none(client, db, keys):
     node = client("native+set")
+    every = some(8_000)
+
+    assert set(node.push_urls(every)) == {"n"}
+    assert set(node.push_urls(every)) == {"s"}
+    assert (node.layout.blooms, db("EXISTS", keys.bloom(0))) == (0, 0)
+
+
+def test_behind_a_set_of_32_bits_it_loses_nothing_and_knows_all(client, shapes):
+    node = client("native+set")
+    node.shape = replace(node.shape, set_bits=32)
     every = some(8_000)
 
     assert set(node.push_urls(every)) == {"n"}

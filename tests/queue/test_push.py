@@ -1,6 +1,7 @@
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -89,8 +90,16 @@ def test_where_there_is_a_set_bloom_loses_nothing(client):
     assert set(node.push_urls(every)) == {"s"}
 
 
-def test_bloom_knows_what_was_pushed_while_the_set_answered(client, shapes):
+def test_bloom_has_nothing_while_a_set_of_64_bits_answers(client, db, keys):
     node = client("bloom+set")
+    node.push_urls(some(8_000))
+
+    assert (node.layout.blooms, db("EXISTS", keys.bloom(0))) == (0, 0)
+
+
+def test_bloom_knows_what_was_pushed_while_a_set_of_32_bits_answered(client, shapes):
+    node = client("bloom+set")
+    node.shape = replace(node.shape, set_bits=32)
     every = some(8_000)
     node.push_urls(every)
     assert node.layout.blooms >= 2
