@@ -122,9 +122,12 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     assert log.repeated() == {}
     assert min(gaps(log)) > DELAY - SLACK
     assert len([node for node, count in made.by_node if count > 20]) == 2
-    lines = cluster.text_of("node-1") + cluster.text_of("node-2")
-    assert lines.count("the first is http") == 2, "one line for each node"
-    assert lines.count("the first was http") == 2
+    # One line from each node that keeps any; the other may have claimed all before.
+    texts = [cluster.text_of(node) for node in ("node-1", "node-2")]
+    told = [text.count("the first is http") for text in texts]
+    assert 1 in told
+    assert max(told) == 1
+    assert [text.count("the first was http") for text in texts] == told
     seen = snapshot(cluster.store, "frontier", "local-1")
     local = [url for url in made.server.expected if "/a" in url]
     assert seen.totals.local >= len(local)  # and what these redirect to
