@@ -60,7 +60,9 @@ class Stage:
         self._away = 0
         """How many reasons there are for the store not to answer."""
         self._reserved_before: Mapping[str, list[str]] = {}
-        """What was reserved when the store went away."""
+        """What was reserved when the store went away, or just before."""
+        self._hit_meanwhile: list[str] = []
+        """Nodes that something has happened to since then."""
 
     def _make_store(self, home: Path) -> Backend:
         """The store of the plan, not started yet."""
@@ -83,9 +85,21 @@ class Stage:
     def _excuse(self, node_id: str) -> None:
         """What *node_id* has reserved now may be fetched once more."""
         reserved = self._reserved_before if self._away else self._witness.reserved()
+        if self._away:
+            self._hit_meanwhile.append(node_id)
         urls = reserved.get(node_id, [])
         self._note(f"{len(urls)} URLs are reserved by {node_id}")
         self._in_flight.update(urls)
+
+    def _excuse_the_rest(self) -> None:
+        """What was reserved after the last look at the store and before it was away."""
+        reserved = self._witness.reserved() if self._hit_meanwhile else {}
+        for node_id in self._hit_meanwhile:
+            known = self._reserved_before.get(node_id, ())
+            urls = set(reserved.get(node_id, ())).difference(known)
+            self._note(f"{len(urls)} more were reserved by {node_id}")
+            self._in_flight.update(urls)
+        self._hit_meanwhile.clear()
 
     def _when_the_store_is_back(self, action: Callable[[], None]) -> None:
         self._when(lambda: not self._away, action)

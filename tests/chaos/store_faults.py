@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.chaos.plan import Way
 from tests.chaos.several import DurableCluster, DurableService
-from tests.chaos.stage import Stage
+from tests.chaos.stage import NO_ANSWER, Stage
 
 if TYPE_CHECKING:
     from frontier.testing.oracle import RequestLog
@@ -187,6 +187,11 @@ class StoreFaults(Stage):
         self._away -= 1
         self._store.release()
         self._note("the store is back")
+        if not self._away:
+            try:
+                self._excuse_the_rest()
+            except NO_ANSWER as error:
+                self._note(f"the store does not answer: {error}")
 
     def _excuse_forgotten(self, log: RequestLog) -> None:
         """What was in flight at a fault of the store may be fetched once more.
