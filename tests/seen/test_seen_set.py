@@ -97,9 +97,7 @@ def test_a_crawl_that_is_not_there_is_unknown(blocking):
 def test_a_crawl_without_its_settings_is_damaged(blocking, db, crawl, shape):
     db("HSET", crawl.meta(), "state", "open", "shape", shape, "schema", SCHEMA)
 
-    with pytest.raises(
-        KeyDamaged, match=rf"{crawl.crawl_id}\S* .* its shape"
-    ):
+    with pytest.raises(KeyDamaged, match=rf"{crawl.crawl_id}\S* .* its shape"):
         stored_crawl(blocking(), "test", crawl.crawl_id)
 
 
