@@ -37,7 +37,7 @@ def here(server, blocking, unique):
 
     namespace = f"imports-{unique}"
     asyncio.run(enter(run, namespace, "site", "", crawl_settings(Config())))
-    return f" --redis-url {server.url} --namespace {namespace}"
+    return f"--redis-url {server.url}", f"--namespace {namespace}"
 
 
 def run_all(lines, where):
@@ -52,19 +52,17 @@ def run_all(lines, where):
 
 
 def test_commands_that_look_into_a_store_do_without_scrapy(here, tmp_path):
+    server, namespace = here
     commands = [
         "crawl list",
         "crawl status --crawl site-1",
         "crawl dead",
         "crawl repair --crawl site-1",
         "node list",
-        "store status",
-        "collection list",
-        "collection status",
-        "collection check",
         "crawl cancel --crawl site-1 --yes",
     ]
-    run_all([command + here for command in commands], tmp_path)
+    lines = [f"{command} {server} {namespace}" for command in commands]
+    run_all([*lines, f"store status {server}"], tmp_path)
 
 
 def test_commands_that_need_no_store_do_without_scrapy(tmp_path):
