@@ -22,6 +22,7 @@ from benchmarks import (
     ring,
     seen,
     simulate,
+    start,
     wacz,
     warc,
 )
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,
+    "start": start.run,
     "wacz": wacz.run,
     "warc": warc.run,
 }

@@ -111,6 +111,16 @@ RATIOS = {
         "lease_kb_per_s_100_nodes",
         "store_gb_1e10_urls",
     },
+    "start": {
+        "start_cpu_s",
+        "start_cpu_s_scrapy",
+        "start_cpu_vs_scrapy",
+        "status_cpu_s",
+        "exit_s",
+        "exit_s_scrapy",
+        "one_page_store_ms",
+        "one_page_store_ms_64",
+    },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
     | {"no_block_digest_vs_bare_loop"},
     "wacz": {"frontier_vs_copy", "read_vs_copy", "strict_vs_copy"},
@@ -136,6 +146,7 @@ def server():
 
 
 LONG = {"archive", "crawl", "endurance", "hostile", "onesite", "ring", "seen", "queue"}
+LONG |= {"start"}
 ELSEWHERE = {"memory"}
 """Another test checks its report too: it is measured once, and not by each worker."""
 
