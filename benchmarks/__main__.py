@@ -23,6 +23,7 @@ from benchmarks import (
     ring,
     seen,
     simulate,
+    start,
     wacz,
     warc,
 )
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,
+    "start": start.run,
     "wacz": wacz.run,
     "warc": warc.run,
 }

@@ -51,7 +51,7 @@ def run(server: Server, options: Options) -> Report:
     """Crawl with every competitor by turns."""
     sizes = QUICK if options.quick else FULL
     figures = Figures()
-    with _far(server) as urls, _site() as site:
+    with _far(server) as urls, served_site(PAGE_BYTES) as site:
         competitors: dict[str, Callable[[], Mapping[str, float]]] = {
             "scrapy": lambda: _crawl(server, "scrapy", site, sizes.pages, "")
         }
@@ -165,8 +165,9 @@ def _far(server: Server) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _site() -> Iterator[str]:
-    words = ["-m", "benchmarks.crawling", "site", str(PAGE_BYTES)]
+def served_site(size: int) -> Iterator[str]:
+    """Serve pages of *size* bytes from a process of its own, at the URL given."""
+    words = ["-m", "benchmarks.crawling", "site", str(size)]
     process = subprocess.Popen(
         [sys.executable, *words],
         stdin=subprocess.PIPE,

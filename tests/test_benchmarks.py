@@ -113,6 +113,16 @@ RATIOS = {
         "lease_kb_per_s_100_nodes",
         "store_gb_1e10_urls",
     },
+    "start": {
+        "start_cpu_s",
+        "start_cpu_s_scrapy",
+        "start_cpu_vs_scrapy",
+        "status_cpu_s",
+        "exit_s",
+        "exit_s_scrapy",
+        "one_page_store_ms",
+        "one_page_store_ms_64",
+    },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
     | {"no_block_digest_vs_bare_loop"},
     "wacz": {"frontier_vs_copy", "read_vs_copy", "strict_vs_copy"},
@@ -138,7 +148,7 @@ def server():
 
 
 LONG = {"archive", "crawl", "endurance", "growth", "hostile", "onesite", "ring"}
-LONG |= {"seen", "queue"}
+LONG |= {"seen", "queue", "start"}
 ELSEWHERE = {"memory"}
 """Another test checks its report too: it is measured once, and not by each worker."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from frontier.cluster.crawls import STATES
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
+MARK = "[0-9a-f]{16}"
+"""What every crawl is born with: `frontier.cluster.crawls.open_call`."""
 BLOCKS = 16
 """Blocks per call; each may take 100 kB."""
 LOST: dict[str, str] = {
@@ -109,7 +111,8 @@ class Repair:
 
     Raises:
         UnknownCrawl: There is none.
-        CodecError: Its settings cannot be read.
+        KeyDamaged: Its settings cannot be read.
+        OtherSchema: It was created by another version.
     """
 
     def __init__(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
@@ -135,6 +138,7 @@ class Repair:
         Raises:
             StoreError: The store does not answer. What is done stays done.
         """
+        self._see_to_mark()
         self._see_to_crawl()
         aside = self._aside()
         harmed: dict[int, list[Fault]] = {}
@@ -159,6 +163,29 @@ class Repair:
             calls = lease_calls(self._keys, batch)
             found |= aside_of(batch, self._store.run(calls, tolerant=True))
         return found
+
+    def _see_to_mark(self) -> None:
+        """Give `meta` the mark of the partitions if what it has is none.
+
+        Raises:
+            KeyDamaged: They have not one mark.
+        """
+        born = self._keys.born
+        if re.fullmatch(MARK, born):
+            return
+        every = [self._keys.partition(n).counts for n in range(self.partitions)]
+        calls = [Call.command("HGET", name, "born") for name in every]
+        found = self._store.run(calls, tolerant=True)
+        marks = {one.decode("latin-1") for one in found if isinstance(one, bytes)}
+        if not born and not marks:
+            return  # an older version made it
+        if len(marks) != 1 or not re.fullmatch(MARK, mark := marks.pop()):
+            reason = f"its mark is {born[:40]!r}, and its partitions have not one"
+            raise KeyDamaged(self._store.where, self._keys.meta(), reason)
+        self._store.call(Call.command("HSET", self._keys.meta(), "born", mark))
+        self._keys = replace(self._keys, born=mark)
+        reason = f"its mark was {born[:40]!r}, and is that of its partitions now"
+        self.outcome.removed.append(Fault("meta", reason))
 
     def _see_to_crawl(self) -> None:
         """Remove keys of the crawl's own that are of another type."""

@@ -14,7 +14,12 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import CannotForget, CodecError, ConfigurationError, UnknownCrawl
+from frontier.errors import (
+    CannotForget,
+    ConfigurationError,
+    KeyDamaged,
+    UnknownCrawl,
+)
 from frontier.seen import bloom
 from frontier.seen.capacity_plan import error_after
 from frontier.seen.config import LayoutStale, SeenLayout
@@ -97,7 +102,7 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
     Raises:
         UnknownCrawl: There is none.
         OtherSchema: It was created by another version.
-        CodecError: What it was created with cannot be read.
+        KeyDamaged: What it was created with cannot be read.
     """
     keys = CrawlKeys(namespace, crawl_id)
     names = ("state", "spider", "shape", "removed_ms", "born", "schema")
@@ -111,10 +116,8 @@ def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredC
         shape = json.loads(text or b"")
         config = checked_shape(shape)
     except (ValueError, RecursionError, ConfigurationError) as error:
-        raise CodecError(
-            f"the settings of the crawl {crawl_id} in the store "
-            f"are not this version's: {error}"
-        ) from None
+        reason = f"its shape is not the settings of a crawl: {error}"
+        raise KeyDamaged(store.where, keys.meta(), reason) from None
     return StoredCrawl(
         CrawlKeys(namespace, crawl_id, (born or b"").decode("utf-8", "replace")),
         state.decode("utf-8", "replace"),

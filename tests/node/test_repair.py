@@ -9,13 +9,15 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import crawl_settings
+from frontier.errors import KeyDamaged
 from frontier.node.repair import Repair
 from frontier.queue.reserve import Scan, scan_call
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
 
 CONFIG = Config.from_settings({"FRONTIER_PARTITIONS": 2, "FRONTIER_BLOOM_NATIVE": "no"})
-COUNTS = {"born": "x", "ready": 1, "pushed": 10, "acked": 5, "dead": 1, "skipped": 3}
+BORN = "0123456789abcdef"
+COUNTS = {"born": BORN, "ready": 1, "pushed": 10, "acked": 5, "dead": 1, "skipped": 3}
 """Ten were queued: one waits, one was given up, three skipped, five are done."""
 
 
@@ -24,7 +26,7 @@ class Damaged:
 
     def __init__(self, store, db, server, namespace):
         self.store, self.db, self.server = store, db, server
-        self.keys = CrawlKeys(namespace, "site-1", "x")
+        self.keys = CrawlKeys(namespace, "site-1", BORN)
         self.part = self.keys.partition(0)
         shape = json.dumps(dict(crawl_settings(CONFIG)))
         store.call(crawls.open_call(self.keys, shape, "site"))
@@ -61,6 +63,31 @@ def test_each_partition_that_was_looked_at_is_told(damaged):
     Repair(*names).run(progress=told.append)
 
     assert told == [1, 2]
+
+
+@pytest.mark.parametrize("garbage", ["", "7", b"\xff\xfe"])
+def test_the_mark_of_the_crawl_is_that_of_its_partitions(damaged, garbage):
+    damaged.db("HSET", damaged.part.counts, "born", BORN)
+    damaged.db("HSET", damaged.keys.meta(), "born", garbage)
+
+    done = damaged.run()
+
+    assert done.exit_code == ExitCode.OK, done.output
+    assert "is that of its partitions now" in done.stdout
+    assert damaged.db("HGET", damaged.keys.meta(), "born") == BORN.encode()
+
+
+def test_of_two_marks_none_is_chosen(damaged):
+    damaged.db("HSET", damaged.part.counts, "born", BORN)
+    other = damaged.keys.partition(1).counts
+    damaged.db("HSET", other, "born", BORN[::-1])
+    damaged.db("HSET", damaged.keys.meta(), "born", "7")
+
+    done = damaged.run()
+
+    assert isinstance(done.exception, KeyDamaged)
+    assert "its partitions have not one" in str(done.exception)
+    assert damaged.db("HGET", other, "born") == BORN[::-1].encode()
 
 
 @pytest.mark.parametrize("field", ["ready", "pushed", "acked", "dead", "skipped"])

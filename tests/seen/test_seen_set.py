@@ -3,7 +3,7 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import CannotForget, CodecError, UnknownCrawl
+from frontier.errors import CannotForget, KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.intset import Space
@@ -94,10 +94,10 @@ def test_a_crawl_that_is_not_there_is_unknown(blocking):
 
 
 @pytest.mark.parametrize("shape", ["", "[]", "{}", "{", '{"FRONTIER_PARTITIONS": 0}'])
-def test_a_crawl_of_another_version_is_refused(blocking, db, crawl, shape):
+def test_a_crawl_without_its_settings_is_damaged(blocking, db, crawl, shape):
     db("HSET", crawl.meta(), "state", "open", "shape", shape, "schema", SCHEMA)
 
-    with pytest.raises(CodecError, match=crawl.crawl_id):
+    with pytest.raises(KeyDamaged, match=rf"{crawl.crawl_id}\S* .* its shape"):
         stored_crawl(blocking(), "test", crawl.crawl_id)
 
 
