@@ -51,7 +51,7 @@ class Uploader(GroupCommit["Path"]):
     """
 
     def __init__(self, url: str, directory: Path, *, remove: bool = False) -> None:
-        super().__init__("upload")
+        super().__init__("upload", "nothing more is uploaded")
         self.sent = 0
         """Files that are there because of this uploader."""
         self.left: list[Path] = []

@@ -72,7 +72,7 @@ class ArchiveThread(GroupCommit[_Job]):
     def __init__(
         self, writer: WarcWriter, index: Index, config: ArchiveConfig | None = None
     ) -> None:
-        super().__init__("archive")
+        super().__init__("archive", "the archive is closed")
         config = config or ArchiveConfig()
         self._log = config.log
         self._writer = writer

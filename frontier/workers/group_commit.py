@@ -42,9 +42,10 @@ class GroupCommit(Generic[Job]):
     The thread does not keep the process alive: without `close`, what waits is lost.
     """
 
-    def __init__(self, name: str) -> None:
-        """*name* is that of the thread, and in messages."""
+    def __init__(self, name: str, closed: str) -> None:
+        """*name* is the thread's; *closed* is said to who adds a job too late."""
         self._name = name
+        self._closed = closed
         self.failure: BaseException | None = None
         """What ended the thread before `close` did, if anything."""
         self.pending_bytes = 0
@@ -171,8 +172,7 @@ class GroupCommit(Generic[Job]):
 
     def _stopped(self) -> WriterStopped:
         """Return a new error: one that is raised twice collects tracebacks."""
-        reason = self.failure or "as asked"
-        error = WriterStopped(f"the {self._name} is closed: {reason}")
+        error = WriterStopped(f"{self._closed}: {self.failure or 'as asked'}")
         error.__cause__ = self.failure
         return error
 

@@ -13,7 +13,7 @@ class Groups(GroupCommit[str]):
     """Notes what it takes; goes on with a group when the test lets it."""
 
     def __init__(self, *, linger=0.0, idle=None):
-        super().__init__("test")
+        super().__init__("test", "the test is closed")
         self.taken = queue.SimpleQueue()
         self.go_on = threading.Semaphore(0)
         self.fails = False

@@ -82,7 +82,7 @@ class Journal(GroupCommit[_Entry]):
         clock: Callable[[], float] = time.time,
         mode: int = FILE_MODE,
     ) -> None:
-        super().__init__("journal")
+        super().__init__("journal", "the journal is closed")
         self._mode = mode
         self._directory = directory
         self._header = header
