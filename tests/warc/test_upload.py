@@ -109,7 +109,7 @@ def test_a_storage_that_fails_is_tried_again_and_named_once(
 
     monkeypatch.setattr(MemoryFileSystem, "put_file", fails_at_first)
     uploader = Uploader("memory://bucket", tmp_path, remove=True)
-    assert sent.wait(10)
+    assert sent.wait(120)
     uploader.close()
     assert uploader.left == []
 

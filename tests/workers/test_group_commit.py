@@ -6,7 +6,7 @@ import pytest
 from frontier.errors import WriterStopped
 from frontier.workers.group_commit import GroupCommit
 
-SOON = 20  # seconds; how long a test waits for what happens at once
+SOON = 120  # seconds; how long a test waits for what happens at once
 
 
 class Groups(GroupCommit[str]):
