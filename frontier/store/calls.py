@@ -13,7 +13,10 @@ What always holds:
 1.  What `Copies` is given to counts as done only when all copies are there. If they are
     late that is no answer, and it is sent again: only for calls that may happen twice,
     and that write each time (`WAIT` waits for the last write of its connection).
-2.  Calls that are joined happen in their order, and each has the reply, an error too,
+2.  A replica counts only once it has confirmed something. A server without an
+    append-only file that never had a replica counts no writes, so `WAIT` for one of
+    them is content with a replica that was sent the data and has not loaded them yet.
+3.  Calls that are joined happen in their order, and each has the reply, an error too,
     that it would have by itself.
 """
 
@@ -25,12 +28,13 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from frontier.store.scripts import Script
 
 
 Argument = str | bytes | int | float
+_Parts = tuple[Argument, ...]
 
 EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
 """Commands that go to all primaries of a cluster."""
@@ -44,7 +48,7 @@ SECOND = frozenset(("MEMORY", "OBJECT"))
 class Call:
     """One command or script, ready to be sent."""
 
-    parts: tuple[Argument, ...]
+    parts: _Parts
     script: Script | None = None
 
     @classmethod
@@ -146,25 +150,31 @@ class Copies:
     disk: bool = False
     """Whether the server's append-only file must be on its disk."""
 
-    def command(self, milliseconds: int = LONGEST_MS) -> tuple[Argument, ...]:
-        """What waits for them."""
-        if self.disk:
+    def _command(self, milliseconds: int) -> _Parts:
+        if self.disk:  # all writes are counted then
             return ("WAITAOF", 1, self.replicas, milliseconds)
         return ("WAIT", self.replicas, milliseconds)
 
-    def after(self, commands: Sequence[Sequence[Argument]]) -> bool:
-        """Whether there is something to wait for behind *commands*."""
-        return bool(self) and any(parts[0] == "EVALSHA" for parts in commands)
+    def after(self, commands: Sequence[Sequence[Argument]]) -> list[_Parts]:
+        """What is sent behind *commands*, to wait; nothing if no script is in them."""
+        if not self or all(parts[0] != "EVALSHA" for parts in commands):
+            return []
+        waits = [self._command(LONGEST_MS)]
+        return waits if self.disk else [*waits, ("INFO", "replication")]
 
     def __bool__(self) -> bool:
         """Whether anything is waited for."""
         return self.disk or self.replicas > 0
 
-    def lacking(self, reply: Any) -> str:
-        """What is not there, if the server replied that to `command`; or nothing."""
-        if isinstance(reply, Exception):
-            return str(reply)
-        on_disk, replicas = reply if self.disk else (1, reply)
+    def lacking(self, replies: Sequence[Any]) -> str:
+        """What is not there, if these are the replies to `after`; or nothing."""
+        for reply in replies:
+            if isinstance(reply, Exception):
+                return str(reply)
+        if self.disk:
+            ((on_disk, replicas),) = replies
+        else:
+            on_disk, replicas = 1, min(replies[0], _confirming(replies[1]))
         if not on_disk:
             return "its append-only file is not on disk yet"
         if replicas < self.replicas:
@@ -173,7 +183,7 @@ class Copies:
 
     def probe(self) -> Call:
         """A call whose reply tells whether the servers know the command."""
-        return Call.command(*self.command(1))
+        return Call.command(*self._command(1))
 
     def refused(self, where: str, reason: str) -> ConfigurationError:
         """What to say if they do not."""
@@ -183,3 +193,9 @@ class Copies:
             f"FRONTIER_STORE_WAIT_{name} needs {needs}; the store at {where} says: "
             f"{reason}"
         )
+
+
+def _confirming(info: Mapping[str, Any]) -> int:
+    """How many replicas have confirmed anything, as ``INFO replication`` has it."""
+    replicas = [value for name, value in info.items() if name.startswith("slave")]
+    return sum(isinstance(one, dict) and one.get("offset", 0) > 0 for one in replicas)
