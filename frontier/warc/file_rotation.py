@@ -54,7 +54,7 @@ COMPRESSION_LEVEL = 2
 _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
 _WAITING = 1 << 17
-"""Bytes from which on they are written: more do not stay in the processor's cache."""
+"""Bytes from which on they are written: more do not stay in the CPU's cache."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _NAME_LIMIT = 100
 _NAME_DIGITS = 17  # to the millisecond
