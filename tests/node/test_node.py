@@ -7,7 +7,7 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.cluster.crawls import cancel_call
+from frontier.cluster.crawls import LIMIT, cancel_call
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
@@ -444,3 +444,15 @@ async def test_who_may_not_enter_is_told_why_without_the_password(
     gc.collect()
     assert "an0ther" not in told
     assert "s3cr" not in told
+
+
+async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
+    new_node, server
+):
+    node = new_node(server, "a")
+    await node.open()
+    node.on_order(LIMIT)
+
+    assert node._owner.limit == ""
+    assert node.inbox.stopped
+    await node.close()
