@@ -29,7 +29,7 @@ from frontier.store.keys import CrawlKeys
 from tests import foreign
 from tests.topologies import ClusterServers, SentinelServers
 
-DEADLINE = 60.0
+DEADLINE = 240.0
 """Seconds after which something that should happen is said not to."""
 
 # How long an example takes says how busy the machine is. Each run tries the same

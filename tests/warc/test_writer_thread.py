@@ -4,6 +4,7 @@ import queue
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import warm
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Outlinks
-from frontier.warc import batch
+from frontier.warc import batch, writer_thread
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
 from tests.warc.judges import assert_sound, read_warcio
@@ -392,3 +393,64 @@ def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
         assert names(tmp_path) == [path.name]
     finally:
         archive.close()
+
+
+def test_submit_does_not_wait_for_an_old_file_that_is_closed(tmp_path):
+    closing, opened = threading.Event(), threading.Event()
+    writer = WarcWriter(
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
+    )
+
+    def slow(path):
+        closing.set()
+        assert opened.wait(2 * SOON)
+
+    writer.before_closing.append(slow)
+    archive = ArchiveThread(writer, DictIndex(tmp_path))
+    try:
+        archive.submit(an_exchange())[1].result(SOON)
+        assert closing.wait(SOON)
+        reactor = threading.Thread(target=archive.submit, args=(an_exchange(1),))
+        reactor.start()
+        reactor.join(SOON)
+        waits = reactor.is_alive()
+        opened.set()
+        reactor.join()
+        assert not waits
+    finally:
+        opened.set()
+        archive.close()
+
+
+def test_an_old_file_that_cannot_be_closed_is_tried_now_and_then_and_named_once(
+    tmp_path, monkeypatch, caplog
+):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(writer_thread, "LONGEST_DELAY", 0.05)
+    closed, tries = queue.SimpleQueue(), []
+    writer = WarcWriter(
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
+    )
+    writer.on_closed.append(closed.put)
+    close = writer.close
+
+    def fails_at_first():
+        tries.append(time.monotonic())
+        if len(tries) < 4:
+            raise OSError(28, "No space left on device")
+        close()
+
+    writer.close = fails_at_first
+    archive = ArchiveThread(writer, DictIndex(tmp_path))
+    try:
+        archive.submit(an_exchange())[1].result(SOON)
+        path = closed.get(timeout=SOON)
+    finally:
+        archive.close()
+
+    assert names(tmp_path) == [path.name]
+    pauses = [after - before for before, after in pairwise(tries[:4])]
+    assert min(pauses) >= 0.05
+    said = [m for m in caplog.messages if "closed" in m]
+    assert len(said) == 2, said
+    assert "No space left on device" in said[0]
