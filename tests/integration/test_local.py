@@ -6,7 +6,7 @@ import textwrap
 from functools import partial
 
 import pytest
-from conftest import HELD, SHORT, until
+from conftest import DEADLINE, HELD, SHORT, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -145,7 +145,7 @@ def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, star
         node = made.start(f"node-{round_}", DOWNLOAD_DELAY="0.1")
         until(partial(made.has, wanted), "pages")
         node.send_signal(signal.SIGTERM)
-        assert node.wait(60) == 0
+        assert node.wait(DEADLINE) == 0
     made.start("node-3", DOWNLOAD_DELAY="0")
 
     assert cluster.wait("node-3") == [0]
