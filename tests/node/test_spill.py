@@ -107,13 +107,16 @@ async def test_blocks_go_to_files_and_come_back_in_order(
 
 
 async def test_a_file_that_was_changed_becomes_a_dead_letter(
-    filled, until, start, tmp_path
+    filled, until, start, tmp_path, db, crawl
 ):
     node = await filled(order=Order.DFS, queue_max_bytes=1_000, spill_dir=tmp_path)
     await node.spilling.look()
-    paths = sorted(tmp_path.glob("*/*"), key=lambda path: path.stat().st_mtime_ns)
-    changed = paths[-1].read_bytes()
-    paths[-1].write_bytes(changed[:-1] + bytes([changed[-1] ^ 1]))
+    blocks = db("LRANGE", crawl.partition(0).spilled(A), 0, -1)
+    last = [block for block in blocks if is_address(block)][-1]
+    paths = list(tmp_path.glob("*/*"))
+    (path,) = (path for path in paths if last.endswith(path.name.encode()))
+    changed = path.read_bytes()
+    path.write_bytes(changed[:-1] + bytes([changed[-1] ^ 1]))
     start(node.inbox.run(), node.spilling.run())
     found = await fetch_all(node, until, MANY - BLOCK)
 
