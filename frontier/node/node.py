@@ -482,7 +482,9 @@ class Node:
             if left == 0:
                 if self.archive is not None:
                     archive = self.archive
-                    await (archive.cancel() if self._canceled else archive.commit())
+                    await self._answered(
+                        archive.cancel if self._canceled else archive.commit
+                    )
                 self._was_last = True
 
     async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:

@@ -305,12 +305,9 @@ def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
 
     def new_node(server, node_id, redis=None, limits=None, **settings):
-        config = Config(
-            namespace=unique,
-            node_id=node_id,
-            warc_enabled=False,
-            **{"partitions": 16, "lease_ttl": TTL, "store_wait": TTL, **settings},
-        )
+        usual = {"partitions": 16, "lease_ttl": TTL, "store_wait": TTL}
+        usual["warc_enabled"] = False
+        config = Config(namespace=unique, node_id=node_id, **{**usual, **settings})
         found = redis or {"REDIS_URL": server.url}
         few = Concurrency(requests=8, per_host=4)
         return Node(

@@ -7,7 +7,7 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.cluster.crawls import cancel_call
+from frontier.cluster.crawls import LIMIT, cancel_call
 from frontier.cluster.shared_settings import FILTER_PROBE
 from frontier.errors import (
     ConfigurationError,
@@ -21,6 +21,7 @@ from frontier.node import node as node_module
 from frontier.node.remove_frontier import remove_frontier
 from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.keys import collection_keys
 from frontier.store.scripts import LEASE_ACQUIRE, NODE_BEAT
 
 
@@ -181,6 +182,34 @@ async def test_a_node_that_is_not_answered_while_it_starts_asks_again(
     assert lost
     await until(lambda: node.partitions_held == 16, "its partitions")
     await node.close()
+
+
+async def test_the_last_node_commits_once_the_store_answers(
+    new_node, servers, unique, tmp_path, monkeypatch
+):
+    where = {"collection": unique, "warc_dir": tmp_path}
+    node = new_node(servers("any"), "a", warc_enabled=True, **where)
+    await node.open()
+    commit, lost = node.archive.commit, []
+
+    async def late():
+        if not lost:
+            lost.append("reply")
+            raise StoreUnavailable("here", "it is slow")
+        await commit()
+
+    monkeypatch.setattr(node.archive, "commit", late)
+    await node._owner.finished.wait()
+    await node.close()
+
+    assert lost
+    store = BlockingStore.from_settings({"REDIS_URL": servers("any").url})
+    names = collection_keys(store, unique)
+    asked = [
+        Call.command("SMEMBERS", n) for n in (names.uncommitted(), names.committed())
+    ]
+    assert list(map(len, store.run(asked))) == [0, 1]
+    store.close()
 
 
 async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
@@ -473,3 +502,15 @@ async def test_who_may_not_enter_is_told_why_without_the_password(
     gc.collect()
     assert "an0ther" not in told
     assert "s3cr" not in told
+
+
+async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
+    new_node, server
+):
+    node = new_node(server, "a")
+    await node.open()
+    node.on_order(LIMIT)
+
+    assert node._owner.limit == ""
+    assert node.inbox.stopped
+    await node.close()

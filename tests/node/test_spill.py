@@ -194,3 +194,28 @@ async def test_a_lease_that_is_gone_already_is_not_lost_again(filled):
 
     assert node.leases.held == {0: held}
     assert node.inbox.knows(0)
+
+
+async def test_a_block_that_was_taken_meanwhile_goes_to_no_file(
+    filled, tmp_path, monkeypatch
+):
+    node = await filled(queue_max_bytes=1_000, spill_dir=tmp_path)
+    files = node.spilling._shelving
+    shelve, first, spared = files.shelve, files._first, []
+
+    async def late(name):
+        index, block = await first(name)
+        return index + 1, block  # where another one is by now
+
+    async def noted(lease, queue):
+        spared.append(await shelve(lease, queue))
+        return spared[-1]
+
+    monkeypatch.setattr(files, "_first", late)
+    monkeypatch.setattr(files, "shelve", noted)
+    await node.spilling.look()
+
+    assert spared == [0]
+    scan = await node.scan(0)
+    assert scan.spilled > 0
+    assert scan.shelved_bytes == 0
