@@ -20,6 +20,8 @@ class Panel:
     curves: Mapping[str, Sequence[tuple[float, float]]]
     """Points by name."""
     logarithmic: bool = False
+    across_log: bool = False
+    """Whether what it is drawn over is logarithmic."""
 
 
 def lines(path: Path, across: str, *panels: Panel) -> None:
@@ -43,6 +45,10 @@ def lines(path: Path, across: str, *panels: Panel) -> None:
         else:
             axes.set_ylim(bottom=0)
         axes.xaxis.set_major_formatter("{x:,g}")
+        if panel.across_log:
+            axes.set_xscale("log")
+            tick = import_module("matplotlib.ticker").EngFormatter(sep="")
+            axes.xaxis.set_major_formatter(tick)
         axes.set(xlabel=across, ylabel=panel.up)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
