@@ -124,7 +124,7 @@ RATIOS = {
         "one_page_store_ms_64",
     },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
-    | {"no_block_digest_vs_bare_loop"},
+    | {"no_block_digest_vs_bare_loop", "vs_digest_loop"},
     "wacz": {"frontier_vs_copy", "read_vs_copy", "strict_vs_copy"},
 }
 

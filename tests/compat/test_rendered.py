@@ -66,6 +66,7 @@ TELNETCONSOLE_ENABLED = False
 ADDONS = {{}}
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 DOWNLOAD_HANDLERS = {{"http": "{HANDLER}", "https": "{HANDLER}"}}
+PLAYWRIGHT_DEFAULT_NAVIGATION_TIMEOUT = {DEADLINE * 1000}
 PLAYWRIGHT_LAUNCH_OPTIONS = {{
     "executable_path": "{CHROMIUM}",
     "args": ["--no-sandbox", "--disable-gpu", "--disable-background-networking",

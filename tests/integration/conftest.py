@@ -1,5 +1,6 @@
 """A site, a store and nodes that are real processes."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -21,7 +22,6 @@ from frontier.cluster.ring import Ring
 from frontier.errors import FrontierError, UnknownCrawl
 from frontier.model import Member
 from frontier.queue.item import decode
-from frontier.requests.stored_request import queue_key
 from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore, Call
@@ -30,7 +30,7 @@ from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
-from frontier.urls.partition import partition_of
+from frontier.urls.partition import partition_of, queue_key
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 240.0
@@ -49,6 +49,8 @@ HELD = 3600.0
 Nodes that are to share a crawl have joined it then: one that comes when the others
 have done everything begins the next. How to hold a crawl at its middle says `Held`.
 """
+LOOK = 0.02
+"""Seconds between a site's looks at how late it is."""
 HOSTS = 24
 """As many as a site of a test has, at most."""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
@@ -105,6 +107,9 @@ class Held(SiteServer):
         """Whether it answers no more, by the nodes and targets that were answered, and
         by the node that asks; `None` is never."""
         self.answered = []
+        self.late = 0.0
+        """Seconds by which its times may be wrong: for so long it stood still at most,
+        as the machine was busy."""
         self._asking = ContextVar("asking", default=None)
 
     @property
@@ -115,6 +120,16 @@ class Held(SiteServer):
     @delay.setter
     def delay(self, seconds):
         self._delay = seconds
+
+    def start(self):
+        super().start()
+        asyncio.run_coroutine_threadsafe(self._see_how_late(), self._loop)
+
+    async def _see_how_late(self):
+        while True:
+            due = time.monotonic() + LOOK
+            await asyncio.sleep(LOOK)
+            self.late = max(self.late, time.monotonic() - due)
 
     def go_on(self):
         """Answer what waits, and all that comes."""

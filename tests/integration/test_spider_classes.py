@@ -17,7 +17,7 @@ from collections import Counter
 
 import pytest
 import warm
-from conftest import Cluster, has_shares, home_of, owned, until
+from conftest import DEADLINE, Cluster, has_shares, home_of, owned, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -384,7 +384,7 @@ class Crawls:
             )
         self.open(NODES, then)
         assert self.cluster.wait() == [0, 0]
-        assert plain.wait(90) == 0, (self.directory / "plain.log").read_text()
+        assert plain.wait(DEADLINE) == 0, (self.directory / "plain.log").read_text()
 
     def start(self, node, *words, **settings):
         """Start a node, with further words for ``scrapy crawl``."""
