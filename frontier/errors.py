@@ -401,6 +401,22 @@ class BadWarc(ArchiveError):
         self.reason = reason
 
 
+class NoManifest(ArchiveError):
+    """There is no manifest, or no plan, where one was to be used."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}: there is no manifest of this version, or no plan")
+        self.path = path
+
+
+class StaleManifest(ArchiveError):
+    """A file is not the one that its manifest was made of."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(f"{file} has changed since its manifest was made, or has none")
+        self.file = file
+
+
 class FileTaken(ArchiveError):
     """There is a file already where one was to be made."""
 
