@@ -1,4 +1,4 @@
-"""Deduplication after the crawl: WARC files made without it get what a crawl would give.
+"""Deduplication after the crawl, of WARC files that were made without it.
 
 A *manifest* has a row for each record of a file: where it is, and the digest of its
 payload. A *plan* says, of all manifests together, which captures are copies of an

@@ -1,49 +1,31 @@
-"""WARC files, written again with a revisit record in place of each copy.
+"""Copies in a WARC file become revisit records, each after it was compared.
 
-What always holds:
-
-1.  Before a record loses its payload, it and its original are read, and the SHA-256 of
-    their stored bodies compared. One that cannot be read or differs stays as it is, and
-    is named.
-2.  Every other record is copied as the bytes that it was.
-3.  A file gets its name after its last byte, and its index, are on disk; what was there
-    under that name is there until then. To apply a plan twice gives the same bytes.
-4.  A file that has changed since its manifest was made is left alone.
+Before a record loses its payload, it and its original are read, and the SHA-256 of
+their stored bodies compared. One that cannot be read or differs stays as it is, and is
+named. How files are written: `frontier.postcrawl.rewriting`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import uuid
-from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
-from frontier.errors import BadWarc, FileTaken, StaleManifest
-from frontier.files import FILE_MODE, creating, make_directory, open_input
-from frontier.postcrawl.manifest import (
-    Options,
-    body_digest,
-    hashing,
-    labelled as spelled,
-    payload_of,
-    place_of,
-    require_current,
-    stored_manifest,
-)
+from frontier.errors import BadWarc
+from frontier.files import FILE_MODE, open_input
+from frontier.postcrawl.manifest import body_digest, hashing, payload_of
+from frontier.postcrawl.manifest import labelled as spelled
 from frontier.postcrawl.plan import copies_of
-from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.file_rotation import OPEN, compress, sync_directory
-from frontier.warc.reader import GZIP, records_in
+from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from frontier.postcrawl.plan import Copy
+    from frontier.postcrawl.rewriting import Rewritten
     from frontier.warc.reader import Found
 
 REPLACES = "X-Frontier-Replaces"
@@ -64,61 +46,67 @@ _ANEW = frozenset(
     }
 )
 """Headers that a revisit does not take over from the record that it was."""
-_END = 4
-"""Bytes of the two line ends behind a record."""
-_CHUNK = 1 << 26
 
 
-@dataclass(slots=True)
-class Applied:
-    """What became of one file."""
+def apply(
+    path: Path,
+    directory: Path,
+    out: Path,
+    progress: Callable[[int], None] = lambda _: None,
+    mode: int = FILE_MODE,
+) -> Rewritten:
+    """Write *path* to *out* as the plan in *directory* has it.
 
-    file: str
-    made: str = ""
-    """Where it is now; empty if it was left as it is."""
-    revisits: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    unresolved: list[str] = field(default_factory=list)
-    """Records that the plan has as copies and that stay, and why."""
+    *out* may be *path*: then the old file is there until the new one is whole.
+
+    Raises:
+        StaleManifest: The file has changed since.
+        FileTaken: *out* is another file, and there.
+        OSError: One cannot be read or written. *path* is as it was.
+    """
+    copies = copies_of(directory, str(path.absolute()))
+    compared = _Compared(directory)
+    return rewrite(Job(path, out, directory, copies, compared.revisit), progress, mode)
 
 
-class Originals:
-    """Digests of the stored bodies of originals, each read once."""
+class _Compared:
+    """Makes revisits, and knows the digests of originals, each read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
+        self._opened = Opened(directory)
         self._known: dict[tuple[str, int], str] = {}
 
-    def digest(self, file: str, offset: int, record_id: str) -> str:
-        """Of the record with *record_id* at *offset* of *file*.
+    def revisit(self, source: IO[bytes], copy: Copy) -> Record:
+        """The revisit record in place of *copy*.
 
         Raises:
-            BadWarc: There is no such record.
-            OSError: The file cannot be read.
-            ValueError: Its payload cannot be read.
+            BadWarc: There is no such record, or no such original.
+            ValueError: They differ, or one has no payload that can be read.
+            OSError: The original's file cannot be read.
         """
-        at = file, offset
+        found = record_at(source, copy.file, copy.record_offset, copy.record_id)
+        if found.length != copy.record_length or found.kind != "response":
+            raise BadWarc(copy.file, copy.record_offset, "not the response planned")
+        if b"\r\n\r\n" not in found.block:
+            raise ValueError("its HTTP head is too long, or has no end")
+        body, payload = _digests(source, found)
+        if body != self._original(copy):
+            where = f"{copy.original_file} at byte {copy.original_offset:,}"
+            raise ValueError(f"its payload is not that of {where}")
+        return revisit_of(found, copy, payload.partition(":")[2])
+
+    def _original(self, copy: Copy) -> str:
+        at = copy.original_file, copy.original_offset
         if at not in self._known:
-            with open_input(file) as stream:
-                found = record_at(stream, file, offset, record_id)
-                self._known[at] = stored_digest(stream, found)[0]
+            with open_input(copy.original_file) as stream:
+                found = self._opened.record(stream, *at, copy.original_id)
+                if found.kind != "response":
+                    raise ValueError("its original is a response no more")
+                self._known[at] = _digests(stream, found)[0]
         return self._known[at]
 
 
-def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
-    """The record at *offset* of *stream*, which has to have *record_id*.
-
-    Raises:
-        BadWarc: There is no such record.
-    """
-    with closing(records_in(stream, name, offset)) as there:
-        found = next(there, None)
-    if found is None or found.headers.get("warc-record-id") != record_id:
-        raise BadWarc(name, offset, f"not the record {record_id}")
-    return found
-
-
-def stored_digest(stream: IO[bytes], found: Found) -> tuple[str, str]:
+def _digests(stream: IO[bytes], found: Found) -> tuple[str, str]:
     """SHA-256 of the body of *found* as it is stored, and that of its payload.
 
     Raises:
@@ -129,121 +117,6 @@ def stored_digest(stream: IO[bytes], found: Found) -> tuple[str, str]:
         computed.update(part)
     payload = spelled("sha256", computed)
     return body_digest(stream, found, "sha256") or payload, payload
-
-
-def apply(
-    path: Path,
-    directory: Path,
-    out: Path,
-    originals: Originals,
-    progress: Callable[[int], None] = lambda _: None,
-    mode: int = FILE_MODE,
-) -> Applied:
-    """Write *path* to *out* as the plan in *directory* has it.
-
-    *out* may be *path*: then the old file is there until the new one is whole.
-
-    Raises:
-        StaleManifest: The file has changed since.
-        FileTaken: *out* is another file, and there.
-        OSError: One cannot be read or written. *path* is as it was.
-    """
-    manifest = stored_manifest(place_of(path, directory))
-    if manifest is None:
-        raise StaleManifest(str(path))
-    require_current(manifest, Options(manifest.algorithm, manifest.every))
-    if out.exists() and not out.samefile(path):
-        raise FileTaken(str(out))
-    done = Applied(os.fspath(path), bytes_before=manifest.size)
-    make_directory(out.parent, mode)
-    scratch = out.with_name(out.name + OPEN)
-    try:
-        with (
-            open_input(path) as source,
-            open(scratch, "wb", opener=creating(mode)) as target,
-        ):
-            _Rewriting(source, target, originals, done).run(
-                copies_of(directory, os.fspath(path.absolute())), progress
-            )
-            target.flush()
-            os.fsync(target.fileno())
-            done.bytes_after = target.tell()
-        Listing(mode=mode).write(scratch)
-        scratch.replace(out)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-    sync_directory(out.parent)
-    done.made = os.fspath(out)
-    return done
-
-
-class _Rewriting:
-    """One file, on its way into another."""
-
-    def __init__(
-        self, source: IO[bytes], target: IO[bytes], originals: Originals, done: Applied
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._originals = originals
-        self._done = done
-        self._packed = source.read(len(GZIP)) == GZIP
-
-    def run(self, copies: Iterator[Copy], progress: Callable[[int], None]) -> None:
-        at = 0
-        for copy in copies:
-            try:
-                revisit = self._revisit(copy)
-            except (BadWarc, OSError, ValueError) as error:
-                where = f"{copy.file}: the record at byte {copy.record_offset:,} stays"
-                self._done.unresolved.append(f"{where}: {error}")
-                continue
-            self._copy(at, copy.record_offset)
-            self._write(revisit)
-            at = copy.record_offset + copy.record_length
-            at += 0 if self._packed else _END
-            self._done.revisits += 1
-            progress(at)
-        self._copy(at, self._done.bytes_before)
-        progress(self._done.bytes_before)
-
-    def _revisit(self, copy: Copy) -> Record:
-        """The revisit record of *copy*, once it is proven to be one."""
-        found = record_at(
-            self._source, copy.file, copy.record_offset, copy.record_id
-        )
-        if found.length != copy.record_length or found.kind != "response":
-            raise BadWarc(copy.file, copy.record_offset, "not the response planned")
-        body, payload = stored_digest(self._source, found)
-        original = self._originals.digest(
-            copy.original_file, copy.original_offset, copy.original_id
-        )
-        if body != original:
-            raise ValueError(
-                f"its payload is not that of {copy.original_file} at byte "
-                f"{copy.original_offset:,}"
-            )
-        if b"\r\n\r\n" not in found.block:
-            raise ValueError("its HTTP head is too long, or has no end")
-        return revisit_of(found, copy, payload.partition(":")[2])
-
-    def _write(self, record: Record) -> None:
-        for part in compress(record) if self._packed else record.parts:
-            self._target.write(part)
-
-    def _copy(self, start: int, end: int) -> None:
-        """Copy bytes of the source, by the kernel."""
-        self._target.flush()
-        while start < end:
-            size = min(end - start, _CHUNK)
-            done = os.sendfile(
-                self._target.fileno(), self._source.fileno(), start, size
-            )
-            if not done:
-                raise OSError(f"{self._done.file} has become shorter")
-            start += done
-        self._target.seek(0, os.SEEK_END)
 
 
 def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:

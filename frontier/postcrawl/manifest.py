@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 import re
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -232,9 +231,9 @@ def rows(
         OSError: The file cannot be read.
     """
     name = os.fspath(path.absolute())
-    with open_input(path) as file, closing(records_in(file, name)) as found_there:
+    with open_input(path) as file:
         try:
-            for seq, (found, how) in enumerate(paired(found_there)):
+            for seq, (found, how) in enumerate(paired(records_in(file, name))):
                 if options.every or found.kind in KINDS:
                     yield _row(file, name, seq, found, how, options)
         except BadWarc as error:
@@ -388,4 +387,6 @@ def microseconds(date: str) -> int | None:
         moment = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return int(moment.timestamp()) * 1_000_000 + int((found[2] or "0")[:6].ljust(6, "0"))
+    return int(moment.timestamp()) * 1_000_000 + int(
+        (found[2] or "0")[:6].ljust(6, "0")
+    )

@@ -136,9 +136,7 @@ class Planner:
         self._directory = directory
         self._memory = memory
 
-    def make(
-        self, policy: Policy, say: Callable[[str], None] = lambda _: None
-    ) -> Plan:
+    def make(self, policy: Policy, say: Callable[[str], None] = lambda _: None) -> Plan:
         """Write the plan, and what it comes to.
 
         Raises:
@@ -186,15 +184,17 @@ class Planner:
             engine.read_parquet(os.fspath(scratch)).create_view("plan")
             counts = "SELECT count(*), coalesce(sum(payload_length), 0) FROM plan"
             ((plan.copies, plan.copied_bytes),) = engine.sql(counts).fetchall()
-            odd = "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
+            odd = (
+                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
+            )
             ((plan.unread, plan.wrong),) = engine.sql(odd).fetchall()
-        with open(scratch, "rb") as file:
+        with scratch.open("rb") as file:
             os.fsync(file.fileno())
         scratch.replace(self._directory / PLAN)
 
     def _publish(self, name: str, data: bytes) -> None:
         scratch = self._directory / (name + _OPEN)
-        with open(scratch, "wb") as file:
+        with scratch.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -2,7 +2,7 @@
 
 What always holds:
 
-1.  Nothing is taken from a plan or an earlier manifest: all bytes of both sides are read.
+1.  Nothing is taken from a plan or an earlier manifest: both sides are read whole.
 2.  A file of BEFORE that is not in AFTER, or has other records there, is a fault.
 
 Each record of BEFORE is either there in AFTER byte for byte, or a response that is a
@@ -112,7 +112,9 @@ def _note(
     if fault:
         done.faults += 1
         if len(done.named) < NAMED:
-            where = f"byte {before:,}" if before is not None else f"byte {after:,} after"
+            where = (
+                f"byte {before:,}" if before is not None else f"byte {after:,} after"
+            )
             done.named.append(f"{name} at {where}: {fault}")
     elif is_revisit:
         done.revisits += 1
