@@ -86,10 +86,7 @@ class _Trouble:
         self.files: list[str] = []
         self.records: list[str] = []
 
-    def file(self, path: Path, error: Exception) -> None:
-        reason = str(error)
-        if isinstance(error, OSError):
-            reason = f"{path}: {error.strerror or error}"
+    def file(self, reason: str) -> None:
         self.files.append(reason)
         complain(f"left as it is: {reason}")
 
@@ -193,7 +190,7 @@ def verify(
         work = running.work(Path(scratch), progress)
         done = verified(sides[0], sides[1], work, trouble.file)
     line = (
-        f"{done.records:,} records: {done.identical:,} as they were, "
+        f"{done.records:,} records: {done.identical + done.anew:,} as they were, "
         f"{done.revisits:,} are revisits of the same bytes "
         f"({done.payload_bytes:,} bytes), {done.faults:,} faults"
     )
@@ -238,16 +235,16 @@ def _manifests(
     trouble: _Trouble,
 ) -> dict[str, Any]:
     from frontier.postcrawl.manifest import ALGORITHMS, Manifest, Options
-    from frontier.postcrawl.many_files import manifests
+    from frontier.postcrawl.many_files import Failure, manifests
 
     if algorithm not in ALGORITHMS:
         raise ConfigurationError(f"--algorithm {algorithm!r}: one of {ALGORITHMS}")
     files = records = size = 0
     with _Bar("reading", paths) as progress:
         work = running.work(out, progress)
-        for path, outcome in manifests(paths, work, Options(algorithm)):
-            if isinstance(outcome, Exception):
-                trouble.file(path, outcome)
+        for _, outcome in manifests(paths, work, Options(algorithm)):
+            if isinstance(outcome, Failure):
+                trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
                 files, records = files + 1, records + outcome.records
                 size += outcome.payload_bytes
@@ -281,12 +278,13 @@ def _apply(
 def _collected(
     outcomes: Iterator[tuple[Path, object]], trouble: _Trouble
 ) -> dict[str, Any]:
+    from frontier.postcrawl.many_files import Failure
     from frontier.postcrawl.rewriting import Rewritten
 
     facts = {"written": 0, "replaced": 0, "bytes_before": 0, "bytes_after": 0}
-    for path, outcome in outcomes:
-        if isinstance(outcome, Exception):
-            trouble.file(path, outcome)
+    for _, outcome in outcomes:
+        if isinstance(outcome, Failure):
+            trouble.file(outcome.reason)
         elif isinstance(outcome, Rewritten):
             facts["written"] += 1
             facts["replaced"] += outcome.replaced

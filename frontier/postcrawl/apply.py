@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
 from frontier.files import FILE_MODE, open_input
-from frontier.postcrawl.manifest import body_digest, hashing, payload_of
-from frontier.postcrawl.manifest import labelled as spelled
+from frontier.postcrawl.manifest import stored_digest
 from frontier.postcrawl.plan import copies_of
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
@@ -89,11 +88,11 @@ class _Compared:
             raise BadWarc(copy.file, copy.record_offset, "not the response planned")
         if b"\r\n\r\n" not in found.block:
             raise ValueError("its HTTP head is too long, or has no end")
-        body, payload = _digests(source, found)
+        body, payload = stored_digest(source, found)
         if body != self._original(copy):
             where = f"{copy.original_file} at byte {copy.original_offset:,}"
             raise ValueError(f"its payload is not that of {where}")
-        return revisit_of(found, copy, payload.partition(":")[2])
+        return revisit_of(found, copy, payload)
 
     def _original(self, copy: Copy) -> str:
         at = copy.original_file, copy.original_offset
@@ -102,21 +101,8 @@ class _Compared:
                 found = self._opened.record(stream, *at, copy.original_id)
                 if found.kind != "response":
                     raise ValueError("its original is a response no more")
-                self._known[at] = _digests(stream, found)[0]
+                self._known[at] = stored_digest(stream, found)[0]
         return self._known[at]
-
-
-def _digests(stream: IO[bytes], found: Found) -> tuple[str, str]:
-    """SHA-256 of the body of *found* as it is stored, and that of its payload.
-
-    Raises:
-        ValueError: It cannot be told from its headers.
-    """
-    computed = hashing("sha256")
-    for part in payload_of(stream, found):
-        computed.update(part)
-    payload = spelled("sha256", computed)
-    return body_digest(stream, found, "sha256") or payload, payload
 
 
 def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:

@@ -39,10 +39,11 @@ from frontier.warc.reader import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from frontier.cdx.methods import Asked
+    from frontier.dedupe.digest import PayloadDigest
     from frontier.warc.reader import Found
 
 SCHEMA = pa.schema(
@@ -284,22 +285,35 @@ def _payload(
     """
     if found.kind == "revisit":
         return {}
-    of_payload = hashing(options.algorithm)
-    other = _other(claimed, options.algorithm)
-    size = 0
-    for part in payload_of(file, found):
-        size += len(part)
-        of_payload.update(part)
-        if other is not None:
-            other[1].update(part)
-    digest = labelled(options.algorithm, of_payload)
-    row: dict[str, Any] = {"payload_length": size, "payload_digest": digest}
-    row["body_digest"] = body_digest(file, found, options.algorithm) or digest
-    if other is not None:
-        row["agrees"] = other[1].digest() == other[0]
+    said = _parsed(claimed)
+    algorithms = dict.fromkeys([options.algorithm, said.algorithm if said else ""])
+    size, of_payload = _digests(payload_of(file, found), algorithms)
+    stored = stored_body(file, found) if found.is_http else None
+    of_body = _digests(stored, algorithms)[1] if stored is not None else of_payload
+    row = {
+        "payload_length": size,
+        "payload_digest": spelled(options.algorithm, of_payload[options.algorithm]),
+        "body_digest": spelled(options.algorithm, of_body[options.algorithm]),
+    }
+    if said is not None:  # some tools take the digest of the chunks: warcio, wget
+        both = of_payload[said.algorithm], of_body[said.algorithm]
+        row["agrees"] = said.value in both
     elif claimed:
-        row["agrees"] = _value(claimed) == of_payload.digest()
+        row["agrees"] = False
     return row
+
+
+def _digests(
+    parts: Iterator[bytes], algorithms: Iterable[str]
+) -> tuple[int, dict[str, bytes]]:
+    """How long *parts* are, and their digests."""
+    computed = {name: hashing(name) for name in algorithms if name}
+    every, size = list(computed.values()), 0
+    for part in parts:
+        size += len(part)
+        for one in every:
+            one.update(part)
+    return size, {name: one.digest() for name, one in computed.items()}
 
 
 def payload_of(file: IO[bytes], found: Found) -> Iterator[bytes]:
@@ -314,17 +328,16 @@ def payload_of(file: IO[bytes], found: Found) -> Iterator[bytes]:
     return iter(lambda: block.read(_PART), b"")
 
 
-def body_digest(file: IO[bytes], found: Found, algorithm: str) -> str:
-    """The digest of what is stored, if that is not the payload; or empty."""
-    if not found.is_http:
-        return ""
-    parts = stored_body(file, found)
-    if parts is None:
-        return ""
-    computed = hashing(algorithm)
-    for part in parts:
-        computed.update(part)
-    return labelled(algorithm, computed)
+def stored_digest(file: IO[bytes], found: Found) -> tuple[str, str]:
+    """SHA-256 of the body of *found* as it is stored, and that of its payload, in hex.
+
+    Raises:
+        ValueError: It cannot be told from its headers.
+    """
+    _, payload = _digests(payload_of(file, found), ["sha256"])
+    stored = stored_body(file, found) if found.is_http else None
+    body = _digests(stored, ["sha256"])[1] if stored is not None else payload
+    return body["sha256"].hex(), payload["sha256"].hex()
 
 
 def _compared(file: IO[bytes], found: Found) -> dict[str, Any]:
@@ -355,27 +368,16 @@ def hashing(algorithm: str) -> Any:
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
-def labelled(algorithm: str, computed: Any) -> str:
+def spelled(algorithm: str, value: bytes) -> str:
     """How a manifest spells a digest: one spelling for all algorithms."""
-    return f"{algorithm}:{computed.hexdigest()}"
+    return f"{algorithm}:{value.hex()}"
 
 
-def _value(claimed: str) -> bytes:
+def _parsed(claimed: str) -> PayloadDigest | None:
     try:
-        return parse(claimed).value
-    except ValueError:
-        return b""
-
-
-def _other(claimed: str, algorithm: str) -> tuple[bytes, Any] | None:
-    """The digest that is claimed, if it is of another algorithm, and one to compare."""
-    try:
-        found = parse(claimed)
+        return parse(claimed)
     except ValueError:
         return None
-    if found.algorithm == algorithm or found.algorithm == "blake3":
-        return None
-    return found.value, hashlib.new(found.algorithm, usedforsecurity=False)
 
 
 def microseconds(date: str) -> int | None:

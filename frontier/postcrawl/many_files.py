@@ -47,10 +47,17 @@ class Work:
     """Told how many bytes of the input are done."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a file could not be used; the reason names it."""
+
+    reason: str
+
+
 def manifests(
     paths: Sequence[Path], work: Work, options: Options
 ) -> Iterator[tuple[Path, object]]:
-    """Make the manifest of each of *paths*; yield it, or the error."""
+    """Make the manifest of each of *paths*; yield it, or a `Failure`."""
     make_directory(work.directory, work.mode)
     step = functools.partial(_manifest, work.directory, options, work.mode)
     yield from _each(step, [(path,) for path in paths], work)
@@ -59,7 +66,7 @@ def manifests(
 def applied(
     paths: Sequence[Path], outs: Sequence[Path], work: Work
 ) -> Iterator[tuple[Path, object]]:
-    """Apply the plan to each of *paths*; yield what was done, or the error."""
+    """Apply the plan to each of *paths*; yield what was done, or a `Failure`."""
     step = functools.partial(_apply, work.directory, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
@@ -67,7 +74,7 @@ def applied(
 def restored(
     paths: Sequence[Path], outs: Sequence[Path], work: Work, prefix: str = ""
 ) -> Iterator[tuple[Path, object]]:
-    """Restore the revisits in each of *paths*; yield what was done, or the error."""
+    """Restore the revisits in each of *paths*; yield what was done, or a `Failure`."""
     step = functools.partial(_restore, work.directory, prefix, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
@@ -76,7 +83,7 @@ def verified(
     before: Sequence[Path],
     after: Sequence[Path],
     work: Work,
-    failed: Callable[[Path, Exception], None],
+    failed: Callable[[str], None],
 ) -> Verified:
     """Compare all records of the files *before* with those *after*.
 
@@ -87,8 +94,8 @@ def verified(
         directory = work.directory / side
         of_side = Work(directory, work.workers, work.mode, work.progress)
         for path, outcome in manifests(paths, of_side, Options(every=True)):
-            if isinstance(outcome, Exception):
-                failed(path, outcome)
+            if isinstance(outcome, Failure):
+                failed(outcome.reason)
             else:
                 places[side].append(place_of(path, directory))
     return compare(places["before"], places["after"])
@@ -149,5 +156,7 @@ def _outcomes(
 def _caught(step: Callable[..., object], one: tuple[Path, ...]) -> object:
     try:
         return step(*one)
-    except (FrontierError, OSError) as error:
-        return error
+    except FrontierError as error:  # goes to another process as text
+        return Failure(str(error))
+    except OSError as error:
+        return Failure(f"{error.filename or one[0]}: {error.strerror or error}")

@@ -187,20 +187,23 @@ def _body(stream: IO[bytes], original: Found, algorithm: str, value: bytes) -> B
     Raises:
         ValueError: It has not, or no payload can be read.
     """
-    computed: Any = hashing(algorithm)
+    of_payload: Any = hashing(algorithm)
     for part in payload_of(stream, original):
-        computed.update(part)
-    if computed.digest() != value:
-        raise ValueError("the capture that it refers to has another payload")
+        of_payload.update(part)
     parts = stored_body(stream, original) or payload_of(stream, original)
-    spool = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
-    for part in parts:
-        spool.write(part)
-    size = spool.tell()
-    spool.seek(0)
-    if size <= _IN_MEMORY:
+    of_body: Any = hashing(algorithm)
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+        for part in parts:
+            spool.write(part)
+            of_body.update(part)
+        if value not in (of_payload.digest(), of_body.digest()):
+            raise ValueError("the capture that it refers to has another payload")
+        size = spool.tell()
+        if size > _IN_MEMORY:
+            spool.flush()
+            return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+        spool.seek(0)
         return spool.read()
-    return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
 
 
 def _made(found: Found, body: Body) -> Record:

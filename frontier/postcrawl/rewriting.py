@@ -181,7 +181,7 @@ def _fill(
         for place in job.places:
             try:
                 record = job.make(source, place)
-            except (BadWarc, OSError, ValueError) as error:
+            except (BadWarc, StaleManifest, OSError, ValueError) as error:
                 where = f"{place.file}: the record at byte {place.record_offset:,}"
                 done.kept.append(f"{where} stays as it is: {error}")
                 continue

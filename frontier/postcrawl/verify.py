@@ -5,7 +5,8 @@ What always holds:
 1.  Nothing is taken from a plan or an earlier manifest: both sides are read whole.
 2.  A file of BEFORE that is not in AFTER, or has other records there, is a fault.
 
-Each record of BEFORE is either there in AFTER byte for byte, or a response that is a
+Each record of BEFORE is there in AFTER byte for byte, or with other headers around the
+same block (as `frontier.postcrawl.restore` makes it). Or it is a response that is a
 revisit now: of the same URL and date, with the same HTTP head, and with an original in
 AFTER, named by URL and date, whose stored body is the one that was there.
 """
@@ -29,7 +30,10 @@ WITH pairs AS (
     b.payload_length, b.body_digest, a.refers_to_url, a.refers_to_date,
     coalesce(b.whole_digest = a.whole_digest, FALSE) AS is_same,
     coalesce(a.type = 'revisit' AND b.type = 'response' AND a.url = b.url
-      AND a.date = b.date AND a.head_digest = b.head_digest, FALSE) AS is_revisit
+      AND a.date = b.date AND a.head_digest = b.head_digest, FALSE) AS is_revisit,
+    coalesce(a.type = b.type AND a.record_id = b.record_id AND a.url = b.url
+      AND a.date = b.date AND a.head_digest = b.head_digest
+      AND a.body_digest = b.body_digest, FALSE) AS is_block
   FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
 ), originals AS (
   SELECT url, date, min(body_digest) AS body_digest, max(body_digest) AS other,
@@ -39,6 +43,7 @@ WITH pairs AS (
 SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before IS NULL THEN 'a record that was not there before'
     WHEN type_after IS NULL THEN 'the record is gone'
+    WHEN is_block THEN NULL
     WHEN NOT is_same AND NOT is_revisit THEN 'the record is another'
     WHEN NOT is_same AND pairs.body_digest IS NULL THEN 'its payload could not be read'
     WHEN NOT is_same AND originals.url IS NULL THEN 'a revisit of nothing'
@@ -49,7 +54,8 @@ SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before = 'revisit' AND originals.url IS NULL AND was.url IS NOT NULL
       THEN 'a revisit has lost its original'
     END AS fault,
-  NOT is_same AND is_revisit AS is_new_revisit, pairs.payload_length
+  NOT is_same AND is_revisit AS is_new_revisit, is_block AND NOT is_same AS is_anew,
+  pairs.payload_length
 FROM pairs
 LEFT JOIN originals ON pairs.refers_to_url = originals.url
   AND pairs.refers_to_date = originals.date
@@ -68,6 +74,8 @@ class Verified:
 
     records: int = 0
     identical: int = 0
+    anew: int = 0
+    """Of the same id, URL, date and block, with other headers around it."""
     revisits: int = 0
     """Responses that are revisits now, and resolve to the bytes that they had."""
     payload_bytes: int = 0
@@ -106,6 +114,7 @@ def _note(
     after: int | None,
     fault: str | None,
     is_revisit: bool,
+    is_anew: bool,
     size: int | None,
 ) -> None:
     done.records += before is not None
@@ -119,5 +128,7 @@ def _note(
     elif is_revisit:
         done.revisits += 1
         done.payload_bytes += size or 0
+    elif is_anew:
+        done.anew += 1
     else:
         done.identical += 1
