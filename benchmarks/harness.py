@@ -40,6 +40,8 @@ class Options:
     quick: bool
     plot: Path | None = None
     """Where to draw the figures, for a benchmark that does."""
+    full: bool = False
+    """Whether the run is the one that takes an hour, for a benchmark that has one."""
 
 
 class Pace(NamedTuple):

@@ -20,6 +20,8 @@ class Panel:
     curves: Mapping[str, Sequence[tuple[float, float]]]
     """Points by name."""
     logarithmic: bool = False
+    across_log: bool = False
+    """Whether what it is drawn over is logarithmic."""
 
 
 def lines(path: Path, across: str, *panels: Panel) -> None:
@@ -42,6 +44,8 @@ def lines(path: Path, across: str, *panels: Panel) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
         else:
             axes.set_ylim(bottom=0)
+        if panel.across_log:
+            axes.set_xscale("log")
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.set(xlabel=across, ylabel=panel.up)
         axes.grid(alpha=0.3)

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.growth import Workload, grow, steps
 from benchmarks.harness import Figures, Report, alternate
 from benchmarks.proxy import delayed
 from benchmarks.server import private_server
@@ -52,6 +53,7 @@ RATIOS = {
         "crawl_mb",
         "crawl_grown_percent_after_a_tenth",
     },
+    "growth": {"growth_site", "growth_broad", "bytes_per_host"},
     "hostile": {
         "inputs",
         "hung",
@@ -145,8 +147,8 @@ def server():
         yield started
 
 
-LONG = {"archive", "crawl", "endurance", "hostile", "onesite", "ring", "seen", "queue"}
-LONG |= {"start"}
+LONG = {"archive", "crawl", "endurance", "growth", "hostile", "onesite", "ring"}
+LONG |= {"seen", "queue", "start"}
 ELSEWHERE = {"memory"}
 """Another test checks its report too: it is measured once, and not by each worker."""
 
@@ -217,6 +219,42 @@ def test_the_tables_name_every_competitor_and_ratio(capsys):
     shown = capsys.readouterr().out
     for text in ("ours", "theirs", "12,345", "ours_vs_theirs", "2,469", "a note"):
         assert text in shown
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        Workload(hosts=1, partitions=1, per_flight=100, chunk=300),
+        Workload(hosts=50, partitions=8, per_flight=200, together=1, chunk=300),
+        Workload(hosts=8, partitions=8, per_flight=400, flights=3, chunk=300),
+    ],
+)
+def test_a_crawl_grows_by_as_many_new_urls_as_are_told(server, load):
+    figures = Figures()
+
+    found = grow(server, figures, "some", load, [400, 1000])
+
+    assert [count for count, _ in found] == [400, 1000]
+    assert figures.results().keys() == {"some 400", "some 1,000"}
+    assert all(row["server_cpu_us_per_new"] > 0 for _, row in found)
+    counts = [server.client.hgetall(key) for key in server.client.scan_iter("*:counts")]
+    assert len(counts) == load.partitions
+    for name in (b"pushed", b"acked"):
+        assert sum(int(one[name]) for one in counts) == 1000
+    assert all(int(one[b"ready"]) == 0 for one in counts)
+    server.empty()
+
+
+def test_growth_is_measured_at_powers_of_ten_and_three_times_those():
+    assert steps(300_000) == [10_000, 30_000, 100_000, 300_000]
+    assert steps(100_000_000)[-3:] == [10_000_000, 30_000_000, 100_000_000]
+
+
+def test_only_growth_has_a_full_run(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["seen", "--full"])
+
+    assert "seen has no such run" in capsys.readouterr().err
 
 
 def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_measured(

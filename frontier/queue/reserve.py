@@ -125,11 +125,12 @@ def reserved(
     """
     parts = _fenced(reply, lease)
     found, left = [], {}
-    for queue, (remaining, *pairs) in zip(wanted, parts, strict=True):
+    for queue, (remaining, *rest) in zip(wanted, parts, strict=True):
         left[queue] = int(remaining)
+        first, items = int(rest[0]) if rest else 0, rest[1:]
         found += [
-            Reservation(lease, int(number), queue, item)
-            for number, item in zip(pairs[::2], pairs[1::2], strict=True)
+            Reservation(lease, number, queue, item)
+            for number, item in enumerate(items, first)
         ]
     return found, left
 

@@ -347,15 +347,18 @@ class Store:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
         for parts in batch.commands:
             pipeline.execute_command(*parts)
-        waits = copied and self.copies.after(batch.commands)
-        if waits:
-            pipeline.execute_command(*self.copies.command())
+        waits = self.copies.after(batch.commands) if copied else []
+        for parts in waits:
+            pipeline.execute_command(*parts)
         try:
             replies = list(await pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
             return _located(self._servers.explained(error), batch.server)
-        if waits and (lacking := self.copies.lacking(replies.pop())):
-            return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+        if waits:
+            told = replies[-len(waits) :]
+            del replies[-len(waits) :]
+            if lacking := self.copies.lacking(told):
+                return _located(redis.exceptions.ConnectionError(lacking), batch.server)
         return replies
 
 
@@ -489,14 +492,17 @@ class BlockingStore:
         for parts in batch.commands:
             pipeline.execute_command(*parts)
         waits = self.copies.after(batch.commands)
-        if waits:
-            pipeline.execute_command(*self.copies.command())
+        for parts in waits:
+            pipeline.execute_command(*parts)
         try:
             replies = list(pipeline.execute(raise_on_error=False))
         except UNAVAILABLE as error:
             return _located(self._servers.explained(error), batch.server)
-        if waits and (lacking := self.copies.lacking(replies.pop())):
-            return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+        if waits:
+            told = replies[-len(waits) :]
+            del replies[-len(waits) :]
+            if lacking := self.copies.lacking(told):
+                return _located(redis.exceptions.ConnectionError(lacking), batch.server)
         return replies
 
 

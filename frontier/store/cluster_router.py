@@ -12,7 +12,9 @@ What always holds:
 2.  The calls of one slot go to one server together and in their order. Those
     that are sent again come after the others: while a slot is being moved, or
     after somebody flushed the scripts, the order within a run is not kept.
-3.  Before the first script goes to a server, and again after each of its
+3.  One server is sent a call for many partitions where each was to be a call of its
+    own (`frontier.store.calls`); who asked sees no difference.
+4.  Before the first script goes to a server, and again after each of its
     failures, it gets all scripts, in the same round trip.
 """
 
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import redis.exceptions
 from redis.crc import key_slot
 
-from frontier.store.calls import EVERYWHERE, Argument, Call
+from frontier.store.calls import EVERYWHERE, Argument, Call, apart, joined
 from frontier.store.scripts import SCRIPTS
 
 if TYPE_CHECKING:
@@ -109,6 +111,13 @@ class Router:
         error that kept it from being answered, which is raised again; or if it is
         *partial*, is the reply to each call of the batch.
         """
+        counts = [1] * len(calls)
+        if self.alone:
+            calls, counts = joined(calls)
+        return apart(calls, counts, (yield from self._run(calls, partial)))
+
+    def _run(self, calls: Sequence[Call], partial: bool) -> Run:
+        """As `run`, with calls that are sent as they are."""
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
             yield from self._look()

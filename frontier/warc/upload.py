@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
 from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.file_rotation import sync_directory
+from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +39,7 @@ LAST_TRIES = 2
 _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.(?:warc\.gz|crawl\.log)")
 
 
-class Uploader:
+class Uploader(GroupCommit["Path"]):
     """Sends closed files to *url* in a thread of its own, one at a time.
 
     *url* is any that fsspec knows. Nothing is lost if the process is killed: the
@@ -52,8 +51,11 @@ class Uploader:
     """
 
     def __init__(self, url: str, directory: Path, *, remove: bool = False) -> None:
+        super().__init__("upload", "nothing more is uploaded")
         self.sent = 0
         """Files that are there because of this uploader."""
+        self.left: list[Path] = []
+        """Files that could not be sent before `close`."""
         self._url = without_secrets(url)  # for messages
         self._remove = remove
         try:
@@ -64,49 +66,35 @@ class Uploader:
             raise ConfigurationError(
                 f"FRONTIER_WARC_UPLOAD = {self._url!r}: {error}"
             ) from None
-        self._changed = threading.Condition()
-        self._closing = threading.Event()
-        self._queue = deque(
-            path for path in sorted(directory.glob("*")) if _NAME.fullmatch(path.name)
-        )
-        self._thread = threading.Thread(
-            target=self._run, name="frontier-upload", daemon=True
-        )
+        for path in sorted(directory.glob("*")):
+            if _NAME.fullmatch(path.name):
+                self._add(path)
         self._thread.start()
 
     def add(self, path: Path) -> None:
         """Send the file at *path*, which is closed."""
-        with self._changed:
-            self._queue.append(path)
-            self._changed.notify()
+        self._add(path)
 
-    def close(self) -> list[Path]:
-        """Send what is left; return what could not be sent, for the next start."""
-        self._closing.set()
-        with self._changed:
-            self._changed.notify()
-        self._thread.join()
-        left = list(self._queue)
-        if left:
+    def close(self) -> None:
+        """Send what waits; say what cannot be sent, and is left to the next start."""
+        super().close()
+        if self.left:
             logger.error(
                 "%d WARC files could not be sent to %s; the next start of a node on "
                 "their directory sends them: %s",
-                len(left),
+                len(self.left),
                 self._url,
-                ", ".join(path.name for path in left),
+                ", ".join(path.name for path in self.left),
             )
-        return left
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._closing.is_set())
-                if not self._queue:
-                    return
-                path = self._queue[0]
-            if not self._send(path):
-                return
-            self._queue.popleft()
+    def _work(self) -> None:
+        while batch := self._take(1):
+            if not self._send(batch[0]):
+                break
+            self._committed()
+
+    def _give_up(self, job: Path) -> None:
+        self.left.append(job)
 
     def _send(self, path: Path) -> bool:
         """Send *path*, however often it takes; return whether it is there."""
@@ -133,7 +121,7 @@ class Uploader:
                     failure,
                 )
             delay = min(FIRST_DELAY * 2**attempt, LONGEST_DELAY)
-            if self._closing.wait(delay):
+            if self._stopping.wait(delay):
                 if tries_left == 0:
                     return False
                 tries_left -= 1

@@ -1,4 +1,4 @@
-"""Work on what servers sent, in processes that may be killed.
+"""What the reactor must not wait for: processes that may be killed, and threads.
 
 A page may be made to keep a parser busy for hours. A thread does not help: ``re``
 and most parsers keep the interpreter's lock until they are done, so that the node
@@ -9,4 +9,8 @@ keeps, and is killed and replaced when it reaches one.
 `frontier.workers.pool` is the node's side: it is used from the reactor's thread and
 never blocks it. `frontier.workers.process` is what runs in the workers; its table
 `JOBS` says which functions they may be asked for.
+
+What must reach the disk, or another machine, in order is done in a thread:
+`frontier.workers.group_commit` is the queue of the archive, the journal and the upload,
+and says when something in it is durable.
 """

@@ -23,7 +23,7 @@ def frontier(tmp_path):
             env=env,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=600,
             check=False,
         )
 

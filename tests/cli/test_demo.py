@@ -12,8 +12,9 @@ def figures(done):
 
 
 def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
-    # Slow enough for the second node to arrive before the first has all of it.
-    arguments = ["--urls", "150", "--hosts", "5", "--delay", "0.1"]
+    # Slow enough for the second node to arrive before the first has all of it: the
+    # site has a chain of 19 pages.
+    arguments = ["--urls", "150", "--hosts", "5", "--delay", "0.25"]
     first = frontier("demo", *arguments)
     second = frontier("demo", *arguments)
 

@@ -280,7 +280,7 @@ def test_a_third_signal_kills_a_node_that_hangs_and_each_says_what_it_did(
             process.send_signal(signal.SIGTERM)
             assert any(said in line for line in process.stderr)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
 
     assert process.returncode == 130, out + err
     line = "killed node-1: what was in flight there is fetched again when the crawl"

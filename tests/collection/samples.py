@@ -5,13 +5,9 @@ import io
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import zipfile
-from pathlib import Path
 from unittest import mock
-
-import warm
 
 from frontier.cli import main
 from frontier.collection.import_ import Import, ImportConfig
@@ -20,8 +16,6 @@ from frontier.collection.sources import sources
 from frontier.dedupe.digest_index import decode
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
-
-ROOT = Path(__file__).parents[2]
 
 
 def digest(text):
@@ -142,22 +136,8 @@ class Index:
                 found[short] = self("GET", name).decode()
         return found
 
-    def process(self, *arguments, cwd=None, **options):
-        """Start ``frontier collection`` on this collection."""
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "REDIS_URL": self.url}
-        env["FRONTIER_COLLECTION"] = self.name
-        return warm.Popen(
-            [sys.executable, "-m", "frontier", "collection", *map(str, arguments)],
-            env=env,
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **options,
-        )
-
     def forked(self, *arguments):
-        """The same in a process that has imported everything already."""
+        """Start ``frontier collection`` in a process forked from this one."""
 
         def child():
             code, _, err = self.run(*arguments)

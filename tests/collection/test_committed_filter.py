@@ -56,7 +56,7 @@ def crawl(old):
     crawl = Collection(store, old.name, "new", revisits=True, filter_bytes=1 << 20)
     made = crawl.committed.renew()
     if made is not None:
-        made.join(30)
+        made.join()
     assert crawl.committed.now is not None
     store.calls.clear()
     return crawl, store
@@ -111,14 +111,14 @@ def test_a_commit_that_is_half_done_is_found_as_far_as_it_is(old, crawl):
 def test_an_old_filter_is_made_anew_after_a_pause(old):
     now = [0.0]
     committed = CommittedFilter(old.store, old.keys, 1 << 20, lambda: now[0])
-    committed.renew().join(30)
+    committed.renew().join()
     first = committed.now
     add(old, "later", ["late"])
     commit(old.store, old.keys, "later")
 
     assert committed.renew() is None
     now[0] = PAUSE
-    committed.renew().join(30)
+    committed.renew().join()
 
     assert digest("late") not in first
     assert digest("late") in committed.now
@@ -130,6 +130,6 @@ def test_an_old_filter_is_made_anew_after_a_pause(old):
 def test_a_filter_that_would_be_too_large_is_not_made(old):
     committed = CommittedFilter(old.store, old.keys, 100)
 
-    committed.renew().join(30)
+    committed.renew().join()
 
     assert committed.now is None

@@ -38,7 +38,7 @@ class Limits:
 
     cpu: int = 10
     """Seconds of CPU time."""
-    wall: float = 90.0
+    wall: float = 300.0
     """Seconds until it counts as hung; much more than any takes."""
     memory_mb: int = 400
     """Largest part of it that is in memory, with 130 MB of imported modules."""

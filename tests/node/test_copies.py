@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 
 import pytest
 from redis.exceptions import ResponseError
@@ -10,6 +11,7 @@ from frontier.errors import ConfigurationError, StoreUnavailable
 from frontier.queue.push import TEST, Push
 from frontier.seeds.load_once import Seeder
 from frontier.seen.config import SeenConfig
+from frontier.store import calls
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call
 from frontier.urls.fingerprint import seen_hash
@@ -42,6 +44,10 @@ class Pair:
         )
         self.url = f"redis://127.0.0.1:{one}"
 
+    def first_replica(self):
+        """What the primary knows of its replica, if there is one."""
+        return self.primary.ask("INFO", "replication").get("slave0")
+
 
 @pytest.fixture
 def pair(binary, tmp_path):
@@ -57,6 +63,7 @@ CEILING = 90
 """Seconds for what a slow machine does at last."""
 ANY = pytest.mark.parametrize("shared_server", ["valkey-9"], indirect=True)
 """Which server other tests share makes no difference to these."""
+LACKING = "0 of 1 replicas have its last writes; waiting for it"
 
 
 @ANY
@@ -69,9 +76,8 @@ async def test_a_push_is_confirmed_when_a_replica_has_it_and_done_once(
     start(node.outbox.run())
     node.outbox.put(0, new_push(b"1"))
     flush = asyncio.ensure_future(node.outbox.flush())
-    lacking = "0 of 1 replicas have its last writes; waiting for it"
     async with asyncio.timeout(CEILING):
-        while lacking not in caplog.text:  # a slow answer may be told of first
+        while LACKING not in caplog.text:  # a slow answer may be told of first
             await node.outage_retry.retry([Call.command("PING")])
             await asyncio.sleep(0.01)
     assert not flush.done()
@@ -81,10 +87,37 @@ async def test_a_push_is_confirmed_when_a_replica_has_it_and_done_once(
 
     assert [verdict for _, verdict in node.verdicts] == ["n"]
     assert await node.items(0) == [b"01"]
-    there = pair.replica.ask(
-        "LRANGE", node.keys.partition(0).ready("0:a.example"), 0, -1
-    )
-    assert there == [b"01"]
+    ready = node.keys.partition(0).ready("0:a.example")
+    assert pair.replica.ask("LRANGE", ready, 0, -1) == [b"01"]
+
+
+@ANY
+@pytest.mark.one_server("it has a replica of its own")
+async def test_a_replica_that_has_not_loaded_what_it_was_sent_is_no_copy(
+    pair, parts_on, connect, start, new_push, until, caplog, monkeypatch
+):
+    """`WAIT` says so of one, where there was no replica at the time of the write."""
+    monkeypatch.setattr(calls, "LONGEST_MS", 1000 * CEILING)
+    node = parts_on(connect(pair))
+    node.store.copies = Copies(replicas=1)
+    ready = node.keys.partition(0).ready("0:a.example")
+    start(node.outbox.run())
+    node.outbox.put(0, new_push(b"1"))
+    flush = asyncio.ensure_future(node.outbox.flush())
+    await until(lambda: pair.primary.ask("LLEN", ready), "the push")
+
+    pair.primary.ask("CONFIG", "SET", "repl-diskless-sync-delay", 2 * CEILING)
+    pair.replica.launch()
+    await until(lambda: pair.first_replica(), "its first words")
+    pair.replica.signal(signal.SIGSTOP)
+    pair.primary.ask("CONFIG", "SET", "repl-diskless-sync-delay", 0)
+    await until(lambda: pair.first_replica()["state"] == "online", "the copying")
+    await until(lambda: flush.done() or LACKING in caplog.text, "an answer")
+    assert not flush.done()
+
+    pair.replica.signal(signal.SIGCONT)
+    await flush
+    assert pair.replica.ask("LRANGE", ready, 0, -1) == [b"01"]
 
 
 @ANY
@@ -109,14 +142,22 @@ async def test_one_wait_for_the_disk_is_enough_for_a_flight(
 @pytest.mark.parametrize("copies", [Copies(), Copies(2), Copies(2, disk=True)])
 def test_what_is_lacking_is_said(copies):
     assert not copies.after([("HGET", "key", "field")])
-    assert copies.after([("EVALSHA", "sha", 0)]) == bool(copies)
+    assert bool(copies.after([("EVALSHA", "sha", 0)])) == bool(copies)
     if not copies:
         return
-    reply = [1, 1] if copies.disk else 1
-    assert copies.lacking(reply) == "1 of 2 replicas have its last writes"
-    assert copies.lacking([0, 2] if copies.disk else 0)
-    assert not copies.lacking([1, 2] if copies.disk else 2)
-    assert copies.lacking(ResponseError("UNBLOCKED it is a replica now"))
+
+    def lacking(on_disk, replicas, offsets=(7, 7)):
+        info = {f"slave{n}": {"offset": one} for n, one in enumerate(offsets)}
+        one = [on_disk, replicas]
+        return copies.lacking([one] if copies.disk else [replicas, info])
+
+    assert lacking(1, 1) == "1 of 2 replicas have its last writes"
+    assert lacking(0, 2 * copies.disk)
+    assert not lacking(1, 2)
+    if not copies.disk:
+        assert lacking(1, 2, (7, 0)) == lacking(1, 2, (7,)) == lacking(1, 1)
+    error = ResponseError("UNBLOCKED it is a replica now")
+    assert copies.lacking([error, {}][: 2 - copies.disk])
 
 
 async def test_a_node_waits_for_what_it_is_told_to(new_node, own_server):

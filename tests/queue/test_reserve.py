@@ -390,6 +390,58 @@ def test_a_host_that_another_lease_asked_is_left_alone_until_its_delay_is_over(
     assert len(node.reserve(second, 2)) == 2
 
 
+def test_more_is_reserved_at_once_than_one_command_takes(client, grant):
+    node, lease, count = client(), grant(), 1_203
+    node.push_urls(numbers(count))
+
+    made = node.reserve(lease, 5_000)
+
+    assert urls_of(made) == numbers(count)
+    assert [one.id for one in made] == list(range(1, count + 1))
+    stored = node.store.call(p.list_reserved(node.keys))
+    assert sorted(map(int, stored)) == list(range(1, count + 1))
+    assert node.ack(lease, *made[:200]) == 200
+    assert node.scan().ready == 0
+
+
+def test_several_queues_have_ids_that_follow_one_another(client, grant):
+    node, lease, other = client(), grant(), "0:b.example"
+    node.push_urls(numbers(3))
+    node.push_urls(numbers(3, 10), queue=other)
+    wanted = {A: 2, "0:nobody.example": 2, other: 2}
+
+    reply = node.store.call(reserve_call(node.keys, lease, Order.BFS, wanted))
+    found, left = reserved(reply, lease, wanted)
+
+    assert [(one.id, one.queue, one.item) for one in found] == [
+        (1, A, b"00"),
+        (2, A, b"01"),
+        (3, other, b"010"),
+        (4, other, b"011"),
+    ]
+    assert left == {A: 1, "0:nobody.example": 0, other: 1}
+
+
+@pytest.mark.parametrize("taken", [(1,), (3,), (1, 2, 3), (2, 700), range(1, 1_100)])
+def test_a_reservation_is_overwritten_by_none_though_the_counter_went_back(
+    client, grant, taken
+):
+    """As when a damaged `counts` was counted again, or a failover lost the last."""
+    node, lease = client(), grant()
+    node.push_urls(numbers(8))
+    before = {b"%d" % n: b"1\n%s\n0old" % A.encode() for n in taken}
+    for n, value in before.items():
+        node.store.call(Call.command("HSET", node.keys.reserved, n, value))
+
+    made = node.reserve(lease, 5)
+    more = node.reserve(lease, 3)
+
+    assert urls_of(made + more) == numbers(8)
+    stored = node.store.call(p.list_reserved(node.keys))
+    assert before.items() <= stored.items()
+    assert {b"%d" % one.id for one in made + more} == stored.keys() - before.keys()
+
+
 def test_notes_of_hosts_go_by_themselves(client, grant):
     node = client()
     node.store.call(sent_call(node.keys, grant().token, {"a.example": 60.0}))

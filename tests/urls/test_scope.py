@@ -95,9 +95,9 @@ def test_the_registered_domain_of_a_host(host, domain):
 
 def test_many_prefixes_cost_a_url_no_more_than_few():
     scope = Scope("prefix", (f"http://a.org/{n}/" for n in range(50_000)))
-    begin = time.process_time()
+    begin = time.thread_time()
     for n in range(1_000):
         assert scope.allows(f"http://a.org/{n}/x")
         assert not scope.allows(f"http://a.org/x{n}/")
     assert not scope.allows("http://a.org" + "/" * 60_000)
-    assert time.process_time() - begin < 10
+    assert time.thread_time() - begin < 10

@@ -146,7 +146,7 @@ def test_what_the_threads_that_copy_meet_is_told(tmp_path, write_warc):
 
 def test_copying_ends_with_its_block(tmp_path, write_warc):
     (path,) = write_warc("c-1", PAGES).iterdir()
-    jobs = [(path, 0, path.stat().st_size)] * 1_000
+    jobs = [(path, 0, path.stat().st_size)] * 1_000_000  # minutes of it
     begun, go_on, copied = threading.Event(), threading.Event(), []
 
     def told(size):

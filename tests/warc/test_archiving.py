@@ -72,7 +72,7 @@ def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path
         archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
         for number, body in enumerate(bodies):
             archive.submit(an_exchange(number, body))
-            await asyncio.wait_for(archive.durable(), 60)
+            await asyncio.wait_for(archive.durable(), 300)
         await archive.close()
 
     asyncio.run(crawl())

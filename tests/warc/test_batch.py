@@ -317,11 +317,13 @@ def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
 
 
 def test_other_nodes_files_count_within_seconds(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     room = Room(tmp_path, max_bytes=1_000)
     room.claim(400)
     (tmp_path / "theirs").write_bytes(bytes(700))
     room.claim(400)  # not looked at again yet
-    monkeypatch.setattr(time, "monotonic", lambda m=time.monotonic: m() + 6)
+    now[0] += 6
     with pytest.raises(OSError, match="700 bytes") as caught:
         room.claim(400)
     assert caught.value.errno == errno.EDQUOT
@@ -332,11 +334,11 @@ def test_a_directory_that_is_gone_has_room():
 
 
 def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):
-    free = shutil.disk_usage(tmp_path).free
-    new_batches(room=Room(tmp_path, min_free=free // 2)).write([an_exchange()])
+    disk = shutil.disk_usage(tmp_path)
+    new_batches(room=Room(tmp_path, min_free=disk.free // 2)).write([an_exchange()])
     stopping.set()
     with pytest.raises(WriterStopped, match="FRONTIER_WARC_MIN_FREE_BYTES"):
-        new_batches(room=Room(tmp_path, min_free=2 * free)).write([an_exchange()])
+        new_batches(room=Room(tmp_path, min_free=2 * disk.total)).write([an_exchange()])
 
 
 def test_an_index_that_is_away_gets_to_know_later_and_is_not_waited_for(

@@ -7,7 +7,6 @@ import gzip
 import json
 import logging
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
@@ -288,16 +287,16 @@ def test_a_server_that_says_nothing_is_waited_for_once_and_then_left_alone(
     api.answer = lambda handler: release.wait(60)
     servers = cdx(timeout=0.2)
     batch = [wanted(f"{URL}{number}") for number in range(64)]
-    began = time.monotonic()
+    # On a machine that stands still a look-up may be over before its requests are.
+    while "is not asked for 60 s" not in caplog.text:
+        assert servers.lookup(batch) == {}
+    looked_up = servers.asked.asked
     assert servers.lookup(batch) == {}
-    asked = len(api.asked)
-    assert servers.lookup(batch) == {}
-    waited = time.monotonic() - began
     release.set()
 
-    assert servers.asked.failed == 64
-    assert len(api.asked) == asked < 64  # not even all of the first batch
-    assert waited < 30
+    assert servers.asked.failed == servers.asked.asked == looked_up
+    # Of the first batch not even all: what failed, and what was under way meanwhile.
+    assert len(api.asked) < cdxserver.FAILURES + remote.WORKERS < 64
     assert caplog.text.count("is not asked for 60 s") == 1
 
 

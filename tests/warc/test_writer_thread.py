@@ -4,6 +4,7 @@ import queue
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import warm
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Outlinks
+from frontier.warc import batch, writer_thread
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
 from tests.warc.judges import assert_sound, read_warcio
@@ -20,7 +22,7 @@ from tests.warc.samples import DictIndex, an_exchange, names
 ROOT = Path(__file__).parents[2]
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
 DIGEST = sha256_hex(an_exchange().response_body)
-SOON = 20  # seconds; how long a test waits for what happens at once
+SOON = 120  # seconds; how long a test waits for what happens at once
 
 
 @pytest.fixture
@@ -29,6 +31,12 @@ def archive(writer, index):
     yield archive
     index.down.clear()
     archive.close()
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """The archive waits for its index for as long as the test lasts."""
+    monkeypatch.setattr(batch, "INDEX_PATIENCE", 3600.0)
 
 
 class Gate:
@@ -68,13 +76,12 @@ def test_a_barrier_completes_after_what_it_waits_for_is_indexed(archive, index):
     assert gate.reached.wait(SOON)
     assert not barrier.done()
     assert not future.done()
-    seen = []
-    barrier.add_done_callback(lambda _: seen.append((future.done(), *index.originals)))
+    seen = queue.SimpleQueue()  # callbacks come after `result` may have returned
+    barrier.add_done_callback(lambda _: seen.put((future.done(), *index.originals)))
 
     gate.opened.set()
-    barrier.result(SOON)
 
-    assert seen == [(True, DIGEST)]
+    assert seen.get(timeout=SOON) == (True, DIGEST)
 
 
 def test_a_barrier_waits_for_the_links_of_a_page(archive, index, tmp_path):
@@ -154,7 +161,9 @@ def test_many_threads_may_submit(archive, index, tmp_path):
     assert_sound(tmp_path / NAME)
 
 
-def test_nothing_is_acknowledged_while_the_index_is_down(archive, index, caplog):
+def test_nothing_is_acknowledged_while_the_index_is_waited_for(
+    patient, archive, index, caplog
+):
     caplog.set_level(logging.INFO)
     index.down.set()
     sequence, future = archive.submit(an_exchange())
@@ -174,7 +183,9 @@ def test_nothing_is_acknowledged_while_the_index_is_down(archive, index, caplog)
     assert "answers again" in messages[1]
 
 
-def test_an_index_that_goes_down_before_the_addition_is_waited_for(archive, index):
+def test_an_index_that_goes_down_before_the_addition_is_waited_for(
+    patient, archive, index
+):
     real = index.lookup
 
     def lookup(digests):
@@ -328,14 +339,14 @@ archive = ArchiveThread(writer, DictIndex(directory))
 futures = [
     archive.submit(an_exchange(n, noise.randbytes(3000)))[1] for n in range(20)
 ]
-assert full.wait(20)
+assert full.wait(120)
 assert not all(future.done() for future in futures)
 (path,) = directory.iterdir()
 if sys.argv[2] == "recovers":
     resource.setrlimit(
         resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     )
-    archive.durable(20).result(20)
+    archive.durable(20).result(120)
     archive.close()
     assert len({future.result().offset for future in futures}) == 20
 else:
@@ -353,7 +364,6 @@ def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, endin
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
     )
 
@@ -376,10 +386,71 @@ def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
     writer.on_closed.append(closed.put)
     archive = ArchiveThread(writer, DictIndex(tmp_path))
     try:
-        archive.submit(an_exchange())[1].result(10)
-        path = closed.get(timeout=10)
+        archive.submit(an_exchange())[1].result(SOON)
+        path = closed.get(timeout=SOON)
 
         assert path.suffix == ".gz"
         assert names(tmp_path) == [path.name]
     finally:
         archive.close()
+
+
+def test_submit_does_not_wait_for_an_old_file_that_is_closed(tmp_path):
+    closing, opened = threading.Event(), threading.Event()
+    writer = WarcWriter(
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
+    )
+
+    def slow(path):
+        closing.set()
+        assert opened.wait(2 * SOON)
+
+    writer.before_closing.append(slow)
+    archive = ArchiveThread(writer, DictIndex(tmp_path))
+    try:
+        archive.submit(an_exchange())[1].result(SOON)
+        assert closing.wait(SOON)
+        reactor = threading.Thread(target=archive.submit, args=(an_exchange(1),))
+        reactor.start()
+        reactor.join(SOON)
+        waits = reactor.is_alive()
+        opened.set()
+        reactor.join()
+        assert not waits
+    finally:
+        opened.set()
+        archive.close()
+
+
+def test_an_old_file_that_cannot_be_closed_is_tried_now_and_then_and_named_once(
+    tmp_path, monkeypatch, caplog
+):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(writer_thread, "LONGEST_DELAY", 0.05)
+    closed, tries = queue.SimpleQueue(), []
+    writer = WarcWriter(
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
+    )
+    writer.on_closed.append(closed.put)
+    close = writer.close
+
+    def fails_at_first():
+        tries.append(time.monotonic())
+        if len(tries) < 4:
+            raise OSError(28, "No space left on device")
+        close()
+
+    writer.close = fails_at_first
+    archive = ArchiveThread(writer, DictIndex(tmp_path))
+    try:
+        archive.submit(an_exchange())[1].result(SOON)
+        path = closed.get(timeout=SOON)
+    finally:
+        archive.close()
+
+    assert names(tmp_path) == [path.name]
+    pauses = [after - before for before, after in pairwise(tries[:4])]
+    assert min(pauses) >= 0.05
+    said = [m for m in caplog.messages if "closed" in m]
+    assert len(said) == 2, said
+    assert "No space left on device" in said[0]

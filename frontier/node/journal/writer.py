@@ -2,14 +2,14 @@
 
 What always holds:
 
-1.  `pushed`, `acked` and `durable` never wait for the disk.
-2.  A future of `durable` completes when everything that was put before it is on
-    disk, or fails with `WriterStopped`.
-3.  A file that is being written is locked and called ``.open``. One that lost its
+1.  `pushed`, `acked` and `durable` never wait for the disk, and a future of `durable`
+    completes when everything that was put before it is on disk, or fails with
+    `WriterStopped` (see `GroupCommit`).
+2.  A file that is being written is locked and called ``.open``. One that lost its
     writer is cut back to its last whole entry and closed by the next node that starts
     on the directory; one of that node's crawl only when somebody has compared it with
     the store (see `Left`).
-4.  What an `OSError` leaves half done is cut off and written again, until it
+3.  What an `OSError` leaves half done is cut off and written again, until it
     works or the journal is closed.
 
 The journal of one node, if it has one: what a node's parts tell it.
@@ -24,9 +24,7 @@ import fcntl
 import logging
 import os
 import re
-import threading
 import time
-from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -45,6 +43,7 @@ from frontier.node.journal.entries import (
 )
 from frontier.queue.push import CLAIM, GONE, TEST, new_pusher
 from frontier.store.outage_retry import pauses
+from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,8 +62,11 @@ LINGER = 0.05
 MAX_BATCH = 10_000
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
+_Entry = Pushed | tuple[int, str, bytes]
+"""The tuple is what `Acked` is made of, later and not on the reactor."""
 
-class Journal:
+
+class Journal(GroupCommit[_Entry]):
     """Appends what a node pushes and acks to a series of files in *directory*.
 
     Raises:
@@ -80,6 +82,7 @@ class Journal:
         clock: Callable[[], float] = time.time,
         mode: int = FILE_MODE,
     ) -> None:
+        super().__init__("journal", "the journal is closed")
         self._mode = mode
         self._directory = directory
         self._header = header
@@ -97,16 +100,6 @@ class Journal:
             raise ArchiveError(
                 f"FRONTIER_JOURNAL_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        self._changed = threading.Condition()  # guards all that follows
-        self._queue: list[Pushed | tuple[int, str, bytes]] = []
-        self._barriers: list[tuple[int, Future[None]]] = []
-        self._put = 0
-        self._durable = 0
-        self._stopping = threading.Event()
-        self._ended = False
-        self._thread = threading.Thread(
-            target=self._run, name="frontier-journal", daemon=True
-        )
         self._thread.start()
 
     def pushed(self, entry: Pushed) -> None:
@@ -117,78 +110,11 @@ class Journal:
         """Note that the request *item* of *queue* is done."""
         self._add((partition, queue, item))
 
-    def durable(self) -> Future[None]:
-        """A future that completes when all that was put so far is on disk."""
-        future: Future[None] = Future()
-        future.set_running_or_notify_cancel()
-        with self._changed:
-            if not self._ended and self._durable < self._put:
-                self._barriers.append((self._put, future))
-                self._changed.notify()
-                return future
-            reached = self._durable >= self._put
-        if reached:
-            future.set_result(None)
-        else:
-            future.set_exception(self._stopped())
-        return future
-
-    def close(self) -> None:
-        """Write what is left, close the file, end the thread."""
-        self._stopping.set()
-        with self._changed:
-            self._changed.notify()
-        self._thread.join()
-
-    def _add(self, entry: Pushed | tuple[int, str, bytes]) -> None:
-        with self._changed:
-            if self._ended:
-                raise self._stopped()
-            self._queue.append(entry)
-            self._put += 1
-            if len(self._queue) == 1:
-                self._changed.notify()
-
-    def _stopped(self) -> WriterStopped:
-        return WriterStopped(
-            f"the journal in {self._directory} is not written any more"
-        )
-
-    def _run(self) -> None:
-        try:
-            while batch := self._take():
-                self._write(b"".join(map(_framed, batch)))
-                self._complete(len(batch))
-            self._publish()
-        except WriterStopped as error:
-            logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
-        except BaseException:
-            logger.exception("the journal failed")
-        finally:
-            with self._changed:
-                self._ended = True
-                barriers, self._barriers = self._barriers, []
-            for _, future in barriers:
-                future.set_exception(self._stopped())
-
-    def _take(self) -> list[Pushed | tuple[int, str, bytes]]:
-        """What is written next; nothing at the end."""
-        with self._changed:
-            while not self._queue and not self._stopping.is_set():
-                self._changed.wait()
-            if not self._barriers and not self._stopping.is_set():
-                self._changed.wait(LINGER)
-            batch = self._queue[:MAX_BATCH]
-            del self._queue[:MAX_BATCH]
-            return batch
-
-    def _complete(self, count: int) -> None:
-        with self._changed:
-            self._durable += count
-            reached = [f for at, f in self._barriers if at <= self._durable]
-            self._barriers = [b for b in self._barriers if b[0] > self._durable]
-        for future in reached:
-            future.set_result(None)
+    def _work(self) -> None:
+        while batch := self._take(MAX_BATCH, linger=LINGER):
+            self._write(b"".join(map(_framed, batch)))
+            self._committed()
+        self._publish()
 
     def _write(self, data: bytes) -> None:
         waits = pauses()
@@ -209,7 +135,9 @@ class Journal:
                         error,
                     )
                 if self._stopping.is_set():
-                    raise self._stopped() from error
+                    raise WriterStopped(
+                        f"the journal in {self._directory} cannot be written: {error}"
+                    ) from error
                 self._stopping.wait(next(waits))
             else:
                 return
@@ -346,7 +274,7 @@ def mend(directory: Path, *, besides: Header | None = None) -> list[tuple[Path, 
     return mended
 
 
-def _framed(entry: Pushed | tuple[int, str, bytes]) -> bytes:
+def _framed(entry: _Entry) -> bytes:
     if isinstance(entry, Pushed):
         return frame(entry)
     partition, queue, item = entry

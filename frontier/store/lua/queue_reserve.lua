@@ -1,5 +1,5 @@
 -- queue_reserve: take ready URLs; they stay reserved until ack or requeue.
--- include: fence clock numbers next_allowed block_mark
+-- include: fence clock numbers next_allowed block_mark reservations
 --
 -- KEYS[1]  lease         hash {token, holder}
 -- KEYS[2]  counts        hash {ready, pushed, seq, acked, dead}
@@ -11,14 +11,15 @@
 -- ARGV[2]  pop           LPOP (oldest first) or RPOP (newest first)
 -- ARGV[3...]             for each list: its queue's name, and how many at most
 --
--- Returns for each list {left, id, item, id, item, ...}, or nil if the token is not the
--- current one. Or {-wait} for a list whose queue key was last asked under another token
--- and may not be asked again for so many milliseconds (see next_allowed). Fewer than
--- wanted, though some are left: the next are in a block (queue_spill).
+-- Returns for each list {left, id, item, item, ...}: the id is that of the first item,
+-- and each of the others has the next; or nil if the token is not the current one. Or
+-- {-wait} for a list whose queue key was last asked under another token and may not be
+-- asked again for so many milliseconds (see next_allowed). Fewer than wanted, though some
+-- are left: the next are in a block (queue_spill).
 
 -- While a slot is being moved, a key that has vanished counts as being at the other
 -- server: none is touched again after what may have emptied it.
-local reply, taken, emptied = {}, 0, {}
+local reply, values, emptied = {}, {}, {}
 -- What fails, fails before anything is taken: a reservation needs all of these.
 local names = {'seq', 'blocks', 'ready'}
 local counts = redis.call('HMGET', KEYS[2], 'seq', 'blocks', 'ready')
@@ -29,32 +30,31 @@ local seq, has_blocks = tonumber(counts[1] or '0'), tonumber(counts[2] or '0') >
 for i = 6, #KEYS do
   local queue = ARGV[3 + (i - 6) * 2]
   local wait = wait_for(queue)
-  local items, left = {}, -wait
+  local part, left = {}, -wait
   if wait == 0 then
     left = redis.call('LLEN', KEYS[i])
-    if left > 0 then
-      local most = tonumber(ARGV[4 + (i - 6) * 2])
-      if has_blocks then most = before_mark(KEYS[i], ARGV[2], most, left) end
-      if most > 0 then items = redis.call(ARGV[2], KEYS[i], most) or {} end
-      left = left - #items
+    local most = left > 0 and tonumber(ARGV[4 + (i - 6) * 2]) or 0
+    if most > 0 and has_blocks then most = before_mark(KEYS[i], ARGV[2], most, left) end
+    if most > 0 then
+      local head = ARGV[1] .. '\n' .. queue .. '\n'
+      part[2] = #values -- the id is this much more
+      for n, item in ipairs(redis.call(ARGV[2], KEYS[i], most) or {}) do
+        part[n + 2], values[#values + 1] = item, head .. item
+      end
+      left = left - (#values - part[2])
     end
   end
-  local part = {left}
-  for _, item in ipairs(items) do
-    local id
-    repeat -- an id that is there already: seq is not what it was
-      seq = seq + 1
-      id = string.format('%.0f', seq)
-    until redis.call('HSETNX', KEYS[4], id, ARGV[1] .. '\n' .. queue .. '\n' .. item) == 1
-    part[#part + 1], part[#part + 2] = id, item
-  end
+  part[1] = left
   if left == 0 then emptied[#emptied + 1] = queue end
-  taken = taken + #items
   reply[#reply + 1] = part
 end
 if #emptied > 0 then redis.call('ZREM', KEYS[3], unpack(emptied)) end
-if taken > 0 then
-  redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq))
-  redis.call('HINCRBY', KEYS[2], 'ready', -taken)
+if #values > 0 then
+  seq = reserve(seq, values) + 1
+  for _, part in ipairs(reply) do
+    if part[2] then part[2] = seq + part[2] end
+  end
+  redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq + #values - 1),
+    'ready', string.format('%.0f', tonumber(counts[3] or '0') - #values))
 end
 return reply

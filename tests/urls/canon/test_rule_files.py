@@ -160,9 +160,9 @@ def test_expressions_that_may_never_end_are_refused(pattern):
 )
 def test_expressions_that_end_are_taken_and_do_end(pattern):
     assert cautious(pattern) is None
-    begin = time.process_time()
+    begin = time.thread_time()
     re.search(pattern, "a" * 2_000 + "!")
-    assert time.process_time() - begin < 5
+    assert time.thread_time() - begin < 5
 
 
 HEAD = 'name = "many"\nbase = "scrapy"\n'
@@ -196,12 +196,12 @@ def test_rules_of_other_sites_cost_nothing(written):
 def test_a_url_for_which_the_rules_take_too_long_is_refused_before_they_are_tried():
     slow = {"strip": "x*x*y"}
     url = "http://a.example/" + "x" * 200
-    begin = time.process_time()
+    begin = time.thread_time()
     assert Rules([slow])(url) == url
     with pytest.raises(InvalidURL, match="too long for its length"):
         Rules([slow] * MAX_RULES)(url)
     assert Rules([slow] * 3)(url + "y") == "http://a.example/"
-    assert time.process_time() - begin < 30
+    assert time.thread_time() - begin < 30
 
 
 def test_rules_may_not_make_a_url_longer_and_longer():
@@ -229,9 +229,9 @@ def test_steps_are_no_fewer_than_what_python_takes(pattern, text):
     """In the time that a step of the slowest kind takes, on a slow machine."""
     compiled, size = re.compile(pattern), 400
     url = text * (size // len(text))
-    begin = time.process_time()
+    begin = time.thread_time()
     compiled.search(url)
-    assert time.process_time() - begin < 0.05 + 100e-9 * steps(pattern, len(url))
+    assert time.thread_time() - begin < 0.05 + 100e-9 * steps(pattern, len(url))
 
 
 def test_each_match_of_a_rule_counts():
@@ -246,7 +246,7 @@ def test_each_match_of_a_rule_counts():
 def test_an_escape_of_many_groups_takes_time_in_proportion():
     rule = {"transcode": "(a)", "source": "UTF-8", "target": "UTF-8"}
     url = "a" * 20_000
-    begin = time.process_time()
+    begin = time.thread_time()
 
     assert Rules([rule])(url) == url
-    assert time.process_time() - begin < 5
+    assert time.thread_time() - begin < 5

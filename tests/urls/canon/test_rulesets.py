@@ -178,13 +178,13 @@ def test_what_no_vector_has_is_as_in_the_originals_source(rules, url, form):
 
 
 def test_no_url_takes_exponential_time():
-    begin = time.process_time()
+    begin = time.thread_time()
     for host in ("x" * 64 + "%", "a-" * 500 + "!", "é" * 70, "a." * 900 + "_"):
         form_of(usable, f"http://{host}/")
     for text in ("%" + "25" * 30_000, "/.." * 20_000, "&a" * 30_000):
         form_of(named("surt").apply, f"http://a.example/?{text}")
         form_of(named("surt").apply, f"http://a.example/{text}")
-    assert time.process_time() - begin < 5
+    assert time.thread_time() - begin < 5
 
 
 @pytest.mark.parametrize("rules", NAMED)

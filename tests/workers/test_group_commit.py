@@ -1,0 +1,131 @@
+import queue
+import threading
+
+import pytest
+
+from frontier.errors import WriterStopped
+from frontier.workers.group_commit import GroupCommit
+
+SOON = 120  # seconds; how long a test waits for what happens at once
+
+
+class Groups(GroupCommit[str]):
+    """Notes what it takes; goes on with a group when the test lets it."""
+
+    def __init__(self, *, linger=0.0, idle=None):
+        super().__init__("test", "the test is closed")
+        self.taken = queue.SimpleQueue()
+        self.go_on = threading.Semaphore(0)
+        self.fails = False
+        self.given_up = []
+        self._options = {"linger": linger, "idle": idle}
+        self._thread.start()
+
+    def add(self, job, size=0):
+        return self._add(job, size)
+
+    def _work(self):
+        while (jobs := self._take(2, **self._options)) is not None:
+            self.taken.put(jobs)
+            if jobs:
+                assert self.go_on.acquire(timeout=SOON)
+                if self.fails:
+                    raise LookupError("a bug")
+                self._committed()
+
+    def _give_up(self, job):
+        self.given_up.append(job)
+
+
+@pytest.fixture
+def groups():
+    made = []
+
+    def groups(**options):
+        made.append(Groups(**options))
+        return made[-1]
+
+    yield groups
+    for one in made:
+        one.go_on.release(100)
+        one.close()
+
+
+def test_jobs_are_taken_in_order_and_durable_with_their_group(groups):
+    one = groups()
+    first = one.add("a", 1)
+    assert one.taken.get(timeout=SOON) == ["a"]
+    numbers = [one.add(job, 10) for job in "bcd"]
+    barriers = [one.durable(number) for number in numbers]
+    assert (first, numbers) == (1, [2, 3, 4])
+    assert (one.pending, one.pending_bytes) == (4, 31)
+
+    one.go_on.release()
+    assert one.taken.get(timeout=SOON) == ["b", "c"]
+    assert one.durable(1).done()
+    assert not barriers[0].done()
+    assert (one.pending, one.pending_bytes) == (3, 30)
+
+    one.go_on.release()
+    assert one.taken.get(timeout=SOON) == ["d"]
+    assert [barrier.done() for barrier in barriers] == [True, True, False]
+
+    one.go_on.release()
+    assert one.durable().result(SOON) is None
+    assert (one.pending, one.pending_bytes) == (0, 0)
+
+
+def test_more_may_come_until_somebody_waits(groups):
+    one = groups(linger=15 * SOON)
+    one.add("a")
+    one.add("b")
+    assert one.taken.empty()
+
+    barrier = one.durable()
+    assert one.taken.get(timeout=SOON) == ["a", "b"]
+    one.go_on.release()
+    assert barrier.result(SOON) is None
+
+
+def test_without_jobs_the_thread_may_do_something_else(groups):
+    one = groups(idle=0.01)
+    assert one.taken.get(timeout=SOON) == []
+    assert one.taken.get(timeout=SOON) == []
+
+
+def test_close_takes_what_waits_and_nothing_more(groups):
+    one = groups()
+    barrier = one.durable([one.add(job) for job in "abc"][-1])
+    assert one.taken.get(timeout=SOON)[0] == "a"
+    one.go_on.release(3)
+    one.close()
+
+    assert barrier.result(0) is None
+    assert one.given_up == []
+    with pytest.raises(WriterStopped, match="the test is closed: as asked"):
+        one.add("d")
+    assert isinstance(one.durable(4).exception(0), WriterStopped)
+    assert one.durable().result(0) is None
+
+
+def test_what_a_failure_leaves_is_given_up_in_order(groups, caplog):
+    one = groups()
+    one.add("a", 7)
+    assert one.taken.get(timeout=SOON) == ["a"]
+    one.add("b")
+    one.add("c")
+    barriers = [one.durable(number) for number in (1, 3)]
+    assert not barriers[0].cancel()
+    one.fails = True
+    one.go_on.release()
+
+    for barrier in barriers:
+        error = barrier.exception(SOON)
+        assert isinstance(error, WriterStopped)
+        assert error.__cause__ is one.failure
+    assert isinstance(one.failure, LookupError)
+    assert one.given_up == ["a", "b", "c"]
+    assert (one.pending, one.pending_bytes) == (0, 0)
+    assert "the test thread failed" in caplog.text
+    with pytest.raises(WriterStopped, match="a bug"):
+        one.add("d")
