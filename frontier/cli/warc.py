@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = Commands("List, show and repair what is in WARC files.")
+app = Commands("List, show, repair and deduplicate what is in WARC files.")
 
 
 Url = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,7 +70,7 @@ class Which:
         """As a plan takes it.
 
         Raises:
-            ConfigurationError: A status is none.
+            ConfigurationError: A status is invalid.
         """
         from frontier.postcrawl.plan import Policy
 
@@ -79,10 +80,24 @@ class Which:
         return Policy(tuple(map(int, words)), self.min_bytes)
 
 
+def _require_extra() -> None:
+    """Say which packages are missing.
+
+    Raises:
+        ConfigurationError: One is.
+    """
+    if not (find_spec("duckdb") and find_spec("pyarrow")):
+        raise ConfigurationError(
+            "this needs duckdb and pyarrow; install them with: "
+            "pip install 'frontier-crawl[postcrawl]'"
+        )
+
+
 class _Trouble:
     """What could not be used, told at once; at the end it is the exit code."""
 
     def __init__(self) -> None:
+        _require_extra()
         self.files: list[str] = []
         self.records: list[str] = []
 

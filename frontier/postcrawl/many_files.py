@@ -87,7 +87,7 @@ def verified(
 ) -> Verified:
     """Compare all records of the files *before* with those *after*.
 
-    *failed* is told of files that cannot be read.
+    *failed* gets why a file cannot be read.
     """
     places: dict[str, list[Path]] = {"before": [], "after": []}
     for side, paths in (("before", before), ("after", after)):

@@ -67,7 +67,7 @@ _REVISITS = frozenset(
         REPLACES.lower(),
     }
 )
-"""Headers that only a revisit has, or that are made anew."""
+"""Headers that only a revisit has, or that are made again."""
 _IN_MEMORY = 1 << 24
 """Bytes of a body that are held in memory; a larger one is on disk."""
 
