@@ -47,7 +47,7 @@ class RawSite:
                 ).start()
 
     def _serve(self, connection):
-        connection.settimeout(30)
+        connection.settimeout(240)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.enter_context(connection)
             if self._tls:
@@ -79,13 +79,17 @@ class RawSite:
                 connection.unwrap()
 
 
+SLOW = "127.0.0.66"
+"""The address of a site that `Impatient` does not wait for long."""
+
+
 @takes_no_spider
 class Impatient:
-    """A downloader middleware that waits for one page alone not long."""
+    """A downloader middleware that waits for one page, or one site, alone not long."""
 
     def process_request(self, request):
-        if request.url.endswith("/slow"):
-            request.meta["download_timeout"] = 2.0
+        if request.url.endswith("/slow") or f"//{SLOW}:" in request.url:
+            request.meta["download_timeout"] = 5.0
 
 
 def tls_context(directory):

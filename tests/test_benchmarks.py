@@ -124,7 +124,7 @@ RATIOS = {
         "one_page_store_ms_64",
     },
     "warc": {"vs_warcio", "size_vs_warcio", "vs_bare_loop", "vs_fastwarc"}
-    | {"no_block_digest_vs_bare_loop"},
+    | {"no_block_digest_vs_bare_loop", "vs_digest_loop"},
     "wacz": {"frontier_vs_copy", "read_vs_copy", "strict_vs_copy"},
 }
 
@@ -133,7 +133,7 @@ RATIOS = {
 def measure(name):
     words = [sys.executable, "-m", "benchmarks", name, "--quick", "--json"]
     done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False
+        words, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -272,9 +272,12 @@ def test_the_proxy_delays_a_round_trip_and_ends_with_its_block(server):
     with delayed(server, 0.02) as url:
         client = redis.Redis.from_url(url)
         client.ping()
-        start = time.perf_counter()
-        client.ping()
-        assert 0.02 <= time.perf_counter() - start < 0.2
+        took = []
+        for _ in range(20):  # of which some meet nothing that keeps the machine busy
+            start = time.perf_counter()
+            client.ping()
+            took.append(time.perf_counter() - start)
+        assert 0.02 <= min(took) < 0.2
         client.close()
         socket = Path(url.removeprefix("unix://"))
         assert socket.exists()

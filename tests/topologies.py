@@ -12,11 +12,15 @@ Real processes, for tests and for `tests.chaos`.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,11 +35,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 SLOTS = 16384
 SERVICE = "frontier"
 HOST = "127.0.0.1"
 MIGRATE_MS = 5000
+NODE_TIMEOUT_MS = 15_000
+"""For how long the servers of a cluster wait for each other, for the same reason as
+with `PATIENCE_MS`."""
 PATIENCE_MS = 10_000
 """For how long a Sentinel waits for an answer, so that nothing fails over but what
 is meant to, however busy the machine."""
@@ -54,13 +61,35 @@ def until(condition: Callable[[], T], what: str, deadline: float = DEADLINE) -> 
     return value
 
 
+LOWEST = 10_000
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_given: set[int] = set()
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Ports that nobody listens on, and that nobody else gets until they are used.
+
+    The system gives none of them to who asks for any port, or connects somewhere; and
+    each is locked, so that no other process is given it here while this one lives.
+    """
+    end = int(EPHEMERAL.read_text().split()[0]) if EPHEMERAL.exists() else 32768
+    found: list[int] = []
+    tried = iter(random.sample(sorted({*range(LOWEST, end)} - _given), 2000))
+    while len(found) < count:
+        port = next(tried)
+        with contextlib.suppress(OSError), socket.socket() as one:
+            fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            one.bind((HOST, port))
+            found.append(port)
+            _given.add(port)
+    return found
+
+
+@cache
+def _locks() -> int:
+    """A file of which a process locks a byte for each port; it stays open."""
+    path = Path(tempfile.gettempdir(), f"frontier-ports-{os.getuid()}")
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 class Process:
@@ -215,7 +244,7 @@ class ClusterServers(Topology):
                 ports[number],
                 *("--cluster-enabled", "yes"),
                 *("--cluster-port", str(ports[count + number])),
-                *("--cluster-node-timeout", "5000"),
+                *("--cluster-node-timeout", str(NODE_TIMEOUT_MS)),
                 *options,
             )
             server.bus = ports[count + number]
@@ -384,12 +413,15 @@ sentinel failover-timeout {SERVICE} 3000
         found = self.sentinel.ask("SENTINEL", "MASTER", SERVICE)
         return int(found[b"port"])
 
-    def fail_over(self) -> None:
-        """Kill the primary, and return when the replica is one."""
-        quick = ("down-after-milliseconds", 500)
-        self.sentinel.ask("SENTINEL", "SET", SERVICE, *quick)
-        self.primary.kill()
+    def promote(self) -> None:
+        """Return when the replica is the primary; the other one does not answer."""
+        self._wait_for_answers(500)
         until(lambda: self.primary_port() == self.replica.shown, "a failover")
+        self._wait_for_answers(PATIENCE_MS)
+
+    def _wait_for_answers(self, milliseconds: int) -> None:
+        patience = ("down-after-milliseconds", milliseconds)
+        self.sentinel.ask("SENTINEL", "SET", SERVICE, *patience)
 
 
 def slot_of(key: str) -> int:

@@ -16,7 +16,13 @@ from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import Match, Policy, Rules
 from frontier.dedupe.url_history import History, MatchedIndex, Minters
-from frontier.errors import ArchiveError, ConfigurationError, KeyDamaged, StoreError
+from frontier.errors import (
+    ArchiveError,
+    ConfigurationError,
+    KeyDamaged,
+    StoreError,
+    StoreUnavailable,
+)
 from frontier.files import make_directory, mode_of
 from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
@@ -37,7 +43,7 @@ from frontier.warc.upload import Uploader
 from frontier.warc.writer_thread import ArchiveThread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -51,6 +57,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+PAUSE = 0.5
+"""Seconds between tries of what a store does not answer as an archive begins."""
 BACKLOG = 256 * 1024 * 1024
 """Bytes of exchanges in memory above which the node waits for its disk."""
 
@@ -295,18 +303,22 @@ class Archive:
             writer.on_closed.append(self._uploader.add)
 
     def _open_index(self, listing: Listing | None) -> ArchiveThread:
-        """Begin the crawl in the collection, and the thread that asks its index."""
+        """Begin the crawl in the collection, and the thread that asks its index.
+
+        Raises:
+            StoreUnavailable: A store has not answered for as long as the settings say.
+        """
         config, writer = self._config, self._writer
-        self._collection.begin()
+        self._answered(self._collection.begin)
         index = matched_index(config, self._indexed, self._crawl_id, self._collection)
-        index.begin()
+        self._answered(index.begin)
         remembered = None
         if config.revisit_enabled and config.revisit_conditional_get:
             remembered, self.history = (
                 History(self._indexed, config.collection, self._crawl_id)
                 for _ in range(2)
             )
-        self._commit_finished()
+        self._answered(self._commit_finished)
         return ArchiveThread(
             writer,
             index,
@@ -325,6 +337,25 @@ class Archive:
                 log=self._log(writer) if config.warc_log else None,
             ),
         )
+
+    def _answered(self, ask: Callable[[], None]) -> None:
+        """Do *ask*, which may be done twice, as often as it takes."""
+        limit, told = time.monotonic() + self._config.store_wait, False
+        while True:
+            try:
+                return ask()
+            except StoreUnavailable as error:
+                left = limit - time.monotonic()
+                if left <= 0:
+                    raise
+                if not told:
+                    logger.warning(
+                        "%s; this node waits for it for %.0f s (FRONTIER_STORE_WAIT)",
+                        error,
+                        left,
+                    )
+                told = True
+                time.sleep(min(PAUSE, left))
 
     def _log(self, writer: WarcWriter) -> CrawlLog:
         """The crawl log beside the files of *writer*."""

@@ -178,8 +178,9 @@ class Node:
             lambda: self._store.call(Call.command("INFO", "memory"))
         )
         check_server(memory, self._store.where)
-        await self._require_copies()
-        self.config = settled(self.config, server_has_filters=await self._has_filters())
+        await self._reach(self._require_copies)
+        has_filters = await self._reach(self._has_filters)
+        self.config = settled(self.config, server_has_filters=has_filters)
         revive = self._server.revive if self._server.embedded else None
         self._outage_retry = OutageRetry(self._store, revive)
         self._opened.callback(self._outage_retry.stop)
@@ -207,7 +208,7 @@ class Node:
         self.fetched = parts.fetched
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
-        await parts.heartbeat.beat()
+        await self._reach(parts.heartbeat.beat)
         if parts.watchdog is not None:
             await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse):
@@ -481,7 +482,9 @@ class Node:
             if left == 0:
                 if self.archive is not None:
                     archive = self.archive
-                    await (archive.cancel() if self._canceled else archive.commit())
+                    await self._answered(
+                        archive.cancel if self._canceled else archive.commit
+                    )
                 self._was_last = True
 
     async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:

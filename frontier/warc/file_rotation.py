@@ -12,6 +12,7 @@ What always holds:
     follows it. The records of one exchange are neighbours in one file.
 5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
     last `flush` or `sync` left it; nothing is appended before that has worked.
+    Until one of them the last of what was appended may wait in memory.
 6.  `WarcWriter.before_closing` is called for each file when its last byte is on
     disk and before it gets its final name, again if that name fails; then, once,
     `WarcWriter.on_closed`. What they raise is logged and changes nothing.
@@ -52,6 +53,8 @@ COMPRESSION_LEVEL = 2
 """Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""
 _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
+_WAITING = 1 << 17
+"""Bytes from which on they are written: more do not stay in the CPU's cache."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _NAME_LIMIT = 100
 _NAME_DIGITS = 17  # to the millisecond
@@ -86,6 +89,8 @@ class WarcFile:
         """Whether the file has its final name; nothing may be added to it."""
         self._final = directory / name
         self._path = directory / f"{name}{OPEN}"
+        self._waiting: list[bytes] = []
+        self._waiting_size = 0
         self._file = FileIO(self._path, "x+", opener=creating(mode))
         try:
             self._claim()
@@ -94,27 +99,33 @@ class WarcFile:
             raise
 
     def write(self, record: Record) -> int:
-        """Append *record* as one gzip member and return the member's length."""
+        """Append *record* as one gzip member and return the member's length.
+
+        It may wait in memory until the next `flush` or `sync`.
+        """
         start = self.size
         for block in compress(record):
-            view = memoryview(block)
-            while view:
-                written = self._file.write(view) or 0
-                self.size += written
-                view = view[written:]
+            self._waiting.append(block)
+            self._waiting_size += len(block)
+            self.size += len(block)
+            if self._waiting_size >= _WAITING:
+                self._hand_over()
         return self.size - start
 
     def flush(self) -> None:
         """Hand everything to the operating system; `rollback` spares it now."""
-        self.kept = self.size  # the file has no buffer of its own
+        self._hand_over()
+        self.kept = self.size
 
     def sync(self) -> None:
         """Wait until everything is on disk."""
+        self._hand_over()
         os.fsync(self._file.fileno())
-        self.flush()
+        self.kept = self.size
 
     def rollback(self) -> None:
-        """Cut off what was written since the last `flush` or `sync`."""
+        """Undo what was written since the last `flush` or `sync`."""
+        self._waiting, self._waiting_size = [], 0
         os.ftruncate(self._file.fileno(), self.kept)
         self._file.seek(self.kept)
         self.size = self.kept
@@ -140,6 +151,16 @@ class WarcFile:
         """Delete the file."""
         self._path.unlink(missing_ok=True)
         self._file.close()
+
+    def _hand_over(self) -> None:
+        """Write what waits; if that fails, what is left goes on waiting."""
+        view = memoryview(b"".join(self._waiting))
+        try:
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        finally:
+            self._waiting = [bytes(view)] if view else []
+            self._waiting_size = len(view)
 
     def _claim(self) -> None:
         try:
@@ -390,16 +411,20 @@ def tell(listeners: Iterable[Callable[[Path], None]], path: Path) -> None:
             logger.exception("%s is whole, but what belongs to it failed", path)
 
 
-def compress(record: Record) -> Iterator[bytes]:
-    """Yield *record* as one gzip member, in blocks of bounded size.
+def compress(record: Record) -> Iterable[bytes]:
+    """Return *record* as one gzip member, in blocks of bounded size.
 
     One member per record is what WARC 1.1 (annex D.2) recommends, so that a
     reader can start at any record.
     """
+    if sum(map(len, record.parts)) > _WRITE_SIZE:
+        return _in_pieces(record)
     compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
-    if sum(map(len, record.parts)) <= _WRITE_SIZE:  # one call instead of four
-        yield compressor.compress(b"".join(record.parts)) + compressor.flush()
-        return
+    return compressor.compress(b"".join(record.parts)), compressor.flush()
+
+
+def _in_pieces(record: Record) -> Iterator[bytes]:
+    compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
     ready: list[bytes] = []
     size = 0
     for part in record.parts:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
@@ -32,6 +32,7 @@ CONFORMS_TO = (
 )
 NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
 """Of all record ids. To change it is to break every WARC-Refers-To."""
+_NAMESPACE = NAMESPACE.bytes
 
 RULES_URN = "urn:frontier:canonicalization"
 """WARC-Target-URI of the record of the canonicalization rules."""
@@ -51,7 +52,6 @@ _MAX_VALUE = 500
 
 _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refused
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
-_URI = re.compile(r"[\x21-\x7e]+")
 _NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -61,8 +61,15 @@ _CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+_EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
+_ASKED_AGAIN = 256
+"""Dates and URLs that are kept as they were made: writer, index, log and listing ask
+for those of an exchange, of which a batch has 64."""
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""The digit that tells the variant of a UUID, by that of the hash."""
+
+
+class Record(NamedTuple):
     """One WARC record, ready to be compressed."""
 
     record_id: str
@@ -81,6 +88,7 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
     return _identify("response", escaped(url), date, digest_hex)
 
 
+@lru_cache(_ASKED_AGAIN)
 def target_uri(url: str) -> str:
     """Return *url* as records and indexes have it: escaped, without a fragment.
 
@@ -92,7 +100,9 @@ def target_uri(url: str) -> str:
     Heritrix, warcprox and Browsertrix record none. To apply it twice is to apply
     it once.
     """
-    return escaped(_NO_PATH.sub(r"\1/", url.partition("#")[0]))
+    url = url.partition("#")[0]
+    host = _NO_PATH.match(url)
+    return escaped(url if host is None else f"{host[1]}/{url[host.end() :]}")
 
 
 def escaped(url: str) -> str:
@@ -103,7 +113,9 @@ def escaped(url: str) -> str:
     tools, and this one before 0.6, have recorded fragments, and a revisit names
     its original as that is named.
     """
-    return url if _URI.fullmatch(url) else quote(url, _URI_SAFE, "utf-8", _SURROGATES)
+    if url.isascii() and url.isprintable() and " " not in url:
+        return url
+    return quote(url, _URI_SAFE, "utf-8", _SURROGATES)
 
 
 def is_too_long(url: str) -> bool:
@@ -112,14 +124,14 @@ def is_too_long(url: str) -> bool:
     return len(url) * 12 > MAX_URL and len(target_uri(url)) > MAX_URL
 
 
+@lru_cache(_ASKED_AGAIN)
 def warc_date(seconds: float) -> str:
     """Return *seconds* since the Unix epoch as a WARC-Date in microseconds.
 
     WARC 1.1 (section 5.4) allows one to nine digits of a fraction.
     """
-    whole, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
-    moment = datetime.fromtimestamp(whole, UTC).isoformat()[:19]
-    return f"{moment}.{microseconds:06}Z"
+    moment = _EPOCH + timedelta(microseconds=round(seconds * 1_000_000))
+    return f"{moment.isoformat(timespec='microseconds')}Z"
 
 
 def crawl_urn(crawl_id: str) -> str:
@@ -143,11 +155,11 @@ def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
         f"{name}: {text.translate(_LINE_BREAKS)}\r\n" for name, text in lines.items()
     ).encode("utf-8", "backslashreplace")
     identifier = _identify("warcinfo", file_name, date)
-    headers = [
+    headers = _fields(
         ("WARC-Date", date),
         ("WARC-Filename", file_name),
         ("Content-Type", "application/warc-fields"),
-    ]
+    )
     return _record("warcinfo", identifier, headers, block)
 
 
@@ -159,13 +171,13 @@ def rules(warcinfo_id: str, date: str, text: str) -> Record:
     line with the key ``-`` of a metadata record without a target, and fail at it.
     """
     identifier = _identify("rules", warcinfo_id)
-    headers = [
+    headers = _fields(
         ("WARC-Date", date),
         ("WARC-Target-URI", RULES_URN),
         ("WARC-Refers-To", warcinfo_id),
         ("WARC-Warcinfo-ID", warcinfo_id),
         ("Content-Type", "application/json"),
-    ]
+    )
     return _record("metadata", identifier, headers, text.encode("utf-8"))
 
 
@@ -203,25 +215,23 @@ def capture(
         kind, of = "resource", resource_type(exchange)
     identifier = _identify(kind, url, date, digest_hex)
     common = _connection(exchange, date, url, warcinfo_id)
-    headers = [
-        *common,
-        ("WARC-Payload-Digest", labelled(digest_hex)),
-        *_completeness(exchange, digest_hex, crawl_id, original),
-        *([(FRAMING, exchange.framing)] if exchange.framing else []),
-        *([(MADE_BY, exchange.made.by)] if exchange.made else []),
-        ("Content-Type", of),
-    ]
+    further = _completeness(exchange, digest_hex, crawl_id, original)
+    if exchange.framing:
+        further.append((FRAMING, exchange.framing))
+    if exchange.made is not None:
+        further.append((MADE_BY, exchange.made.by))
+    headers = (
+        f"{common}WARC-Payload-Digest: {_one_line(labelled(digest_hex))}\r\n"
+        f"{_fields(*further) if further else ''}Content-Type: {of}\r\n"
+    )
     has_head = exchange.unmodified is None and exchange.made is None
     block: list[Body] = [exchange.response_head] if has_head else []
     block.append(exchange.response_body if original is None else b"")
     answer = _record(kind, identifier, headers, *block, digested=block_digest)
     if exchange.made is not None:
         return (answer,)
-    headers = [
-        *common,
-        ("WARC-Concurrent-To", identifier),
-        ("Content-Type", _http("request", exchange.request_head)),
-    ]
+    of = _http("request", exchange.request_head)
+    headers = f"{common}WARC-Concurrent-To: {identifier}\r\nContent-Type: {of}\r\n"
     identifier = _identify("request", url, date, digest_hex)
     asked = (exchange.request_head, exchange.request_body)
     return answer, _record(
@@ -229,18 +239,16 @@ def capture(
     )
 
 
-def _connection(
-    exchange: Exchange, date: str, url: str, warcinfo_id: str
-) -> list[tuple[str, str]]:
+def _connection(exchange: Exchange, date: str, url: str, warcinfo_id: str) -> str:
     """The headers that request and response share: when, what, from whom and how."""
-    headers = [("WARC-Date", date), ("WARC-Target-URI", url)]
+    headers = f"WARC-Date: {date}\r\nWARC-Target-URI: {url}\r\n"
     if exchange.ip:
-        headers.append(("WARC-IP-Address", exchange.ip))
-    headers += [("WARC-Protocol", protocol) for protocol in exchange.protocols]
+        headers += f"WARC-IP-Address: {_one_line(exchange.ip)}\r\n"
+    for protocol in exchange.protocols:
+        headers += f"WARC-Protocol: {_one_line(protocol)}\r\n"
     if exchange.cipher_suite:
-        headers.append(("WARC-Cipher-Suite", exchange.cipher_suite))
-    headers.append(("WARC-Warcinfo-ID", warcinfo_id))
-    return headers
+        headers += f"WARC-Cipher-Suite: {_one_line(exchange.cipher_suite)}\r\n"
+    return f"{headers}WARC-Warcinfo-ID: {warcinfo_id}\r\n"
 
 
 def is_resource(exchange: Exchange) -> bool:
@@ -285,13 +293,13 @@ def metadata(
     if not lines:
         return None
     date, url = warc_date(exchange.started), target_uri(exchange.url)
-    headers = [
+    headers = _fields(
         ("WARC-Date", date),
         ("WARC-Target-URI", url),
         ("WARC-Concurrent-To", response),
         ("WARC-Warcinfo-ID", warcinfo_id),
         ("Content-Type", "application/warc-fields"),
-    ]
+    )
     block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
     identifier = _identify("metadata", url, date, digest_hex)
     return _record("metadata", identifier, headers, block, digested=block_digest)
@@ -337,18 +345,19 @@ def outlinks(
     ]
     if found.left_out:
         lines.append(f"outlinksLeftOut: {found.left_out}")
-    headers = [
+    headers = _fields(
         ("WARC-Date", page.date),
         ("WARC-Target-URI", page.url),
         ("WARC-Concurrent-To", page.record_id),
         ("WARC-Warcinfo-ID", warcinfo_id),
         ("Content-Type", "application/warc-fields"),
-    ]
+    )
     block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
     identifier = _identify("outlinks", page.record_id)
     return _record("metadata", identifier, headers, block, digested=block_digest)
 
 
+@cache
 def software() -> str:
     """Return this package's name, and its version where it is installed."""
     try:
@@ -393,24 +402,23 @@ def _http(kind: str, head: bytes) -> str:
     return OCTETS if len(head) > MAX_HEAD else f"application/http; msgtype={kind}"
 
 
+def _fields(*named: tuple[str, str]) -> str:
+    """The header lines of *named*, whose values may be anything."""
+    return "".join([f"{name}: {_one_line(value)}\r\n" for name, value in named])
+
+
 def _record(
-    kind: str,
-    identifier: str,
-    headers: list[tuple[str, str]],
-    *block: Body,
-    digested: bool = True,
+    kind: str, identifier: str, headers: str, *block: Body, digested: bool = True
 ) -> Record:
     if digested:
-        digest = hashlib.sha256()
-        for part in block:
+        first, *others = block
+        digest = hashlib.sha256(first)
+        for part in others:
             digest.update(part)
-        headers.append(("WARC-Block-Digest", labelled(digest.hexdigest())))
-    size = sum(map(len, block))
-    lines = [f"{name}: {_one_line(value)}\r\n" for name, value in headers]
+        headers += f"WARC-Block-Digest: sha256:{digest.hexdigest()}\r\n"
     head = (
-        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n"
-        f"{''.join(lines)}"
-        f"Content-Length: {size}\r\n\r\n"
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n{headers}"
+        f"Content-Length: {sum(map(len, block))}\r\n\r\n"
     )
     parts = (head.encode(), *(part for part in block if part), b"\r\n\r\n")
     return Record(identifier, parts)
@@ -422,9 +430,7 @@ def _one_line(value: str) -> str:
 
 def _identify(*facts: str) -> str:
     """A UUID of version 5 (RFC 9562, section 5.5), made without the objects."""
-    name = NAMESPACE.bytes + " ".join(facts).encode("utf-8")
-    made = bytearray(hashlib.sha1(name, usedforsecurity=False).digest()[:16])
-    made[6] = made[6] & 0x0F | 0x50
-    made[8] = made[8] & 0x3F | 0x80
-    x = made.hex()
-    return f"<urn:uuid:{x[:8]}-{x[8:12]}-{x[12:16]}-{x[16:20]}-{x[20:]}>"
+    name = _NAMESPACE + " ".join(facts).encode("utf-8")
+    x = hashlib.sha1(name, usedforsecurity=False).hexdigest()
+    clock = f"{_VARIANT[x[16]]}{x[17:20]}"
+    return f"<urn:uuid:{x[:8]}-{x[8:12]}-5{x[13:16]}-{clock}-{x[20:32]}>"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from frontier.store.keys import CrawlKeys
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds that a server has to answer."""
 Command = tuple[Any, ...]
 

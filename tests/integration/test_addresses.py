@@ -50,7 +50,7 @@ def crawls(tmp_path_factory):
         env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

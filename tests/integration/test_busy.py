@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import until
+from conftest import DEADLINE, until
 
 from frontier.queue.dead_letters import counted, letters
 from frontier.store.keys import CrawlKeys
 from tests.rawsite import RawSite
 
-TTL = 2.0
+TTL = 3.0
 PAGES = 12
 HOSTS = 8
 NODES = ("node-1", "node-2")
@@ -111,9 +111,9 @@ class Site(RawSite):
         if host == self.hosts[0]:
             paths.insert(2, self.special)
         if path == "/":
-            self.open.wait(90)
+            self.open.wait(DEADLINE)
         elif path != self.special and host == self.hosts[0]:
-            self.neighbours.wait(90)
+            self.neighbours.wait(DEADLINE)
         elif path == self.special and not self.neighbours.is_set():
             until(lambda: self._beside(host), "its neighbours")
         links = "".join(f'<a href="{path}">' for path in paths)
@@ -248,7 +248,7 @@ def test_a_node_that_hangs_for_good_ends_at_one_signal(crawl, cluster):
 
 def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
     run = crawl("/poison")
-    run.start_both(2 * 4 + 1, FRONTIER_LEASE_TTL=4)  # a busy machine may be late
+    run.start_both(2 * 6 + 1, FRONTIER_LEASE_TTL=6)  # a busy machine may be late
 
     assert cluster.wait() == [0, 0]
     assert dict(run.site.counts) == dict.fromkeys(run.site.every, 1)
@@ -343,7 +343,7 @@ def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
     run.site.neighbours.clear()
     for number in range(1, 4):
         node = run.start(f"node-{number}", CONCURRENT_REQUESTS_PER_DOMAIN="16")
-        assert node.wait(90) == -signal.SIGKILL
+        assert node.wait(DEADLINE) == -signal.SIGKILL
         until(
             partial(has_ended, cluster, f"node-{number}"),
             "what its watchdog says once it has noted what ran",

@@ -118,9 +118,12 @@ def test_nodes_whose_seeds_overlap_fetch_each_once_and_follow_its_redirect(
     frontier("export", str(tmp_path / "one.seen"), cwd=project)
     frontier("import", str(tmp_path / "one.seen"), "--new", "two", cwd=project)
     chosen = {"FRONTIER_CRAWL_ID": "two"}
+    server.delay = HELD
     # One that is started with fewer seeds has another list, and loads it too.
     start("b", first, links, **chosen)
     start("c", f"{one}/old,{other}/chunked,{other}/empty", links, **chosen)
+    cluster.join("b", "c")
+    server.delay = 0
 
     assert cluster.wait("b", "c") == [0, 0]
     found = fetched(server, before)

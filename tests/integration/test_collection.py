@@ -1,6 +1,6 @@
 """What becomes of a crawl's payloads when it ends."""
 
-from conftest import until
+from conftest import after, until
 
 from frontier.collection.check import Check
 from frontier.collection.commit import Canceled, cancel
@@ -10,7 +10,7 @@ from frontier.store.keys import collection_keys
 
 
 def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cluster):
-    server = serve(urls=70, hosts=2, delay=0.05)
+    server = serve(urls=70, hosts=2, delay=0.05, until=after(30))
     seeds = f"seeds={','.join(server.seeds)}"
     cluster.start("a1", "-a", seeds)
     until(lambda: cluster.has_store, "a store")
@@ -21,6 +21,7 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     assert runs(store, "frontier", "site-1")
     assert cancel(store, keys, "site-1", running=True) is Canceled.WHEN_IT_ENDS
     assert [crawl.state for crawl in look(store, keys).crawls] == ["canceled"]
+    server.go_on()
 
     assert cluster.wait("a1") == [0]
     seen = look(store, keys)

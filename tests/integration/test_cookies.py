@@ -6,13 +6,14 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import SHORT, Cluster, home_of, owned, until
+from conftest import DEADLINE, SHORT, Cluster, home_of, owned, until
 
 from frontier.status.snapshot import snapshot
 
 SITES = 12
 """So many that a login of one node is for another."""
 PAGES = 25
+ALL = 10**6
 SPIDER = """
 import asyncio
 from pathlib import Path
@@ -63,7 +64,7 @@ class Members(BaseHTTPRequestHandler):
             domain = self.headers["Host"].partition(":")[0].partition(".")[2]
             cookie = f"session={self.path[7:]}; Domain={domain}; Path=/"
         else:
-            self.server.open.wait()
+            self.server.let_in()
         sent = self.headers["Cookie"]
         node = self.headers["X-Frontier-Node"]
         self.server.asked.append((node, self.headers["Host"], self.path, sent))
@@ -77,6 +78,30 @@ class Members(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         """Say nothing."""
+
+
+class Site(ThreadingHTTPServer):
+    """Answers as many requests for pages as a test allows."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Members)
+        self.asked = []
+        self._change = threading.Condition()
+        self._allowed = self._answered = 0
+
+    def allow(self, count):
+        """Answer up to so many, of those that wait and those that come."""
+        with self._change:
+            self._allowed = count
+            self._change.notify_all()
+
+    def let_in(self):
+        with self._change:
+            is_allowed = lambda: self._answered < self._allowed  # noqa: E731
+            assert self._change.wait_for(is_allowed, DEADLINE)
+            self._answered += 1
 
 
 class Login:
@@ -134,17 +159,14 @@ def is_divided(port):
 @pytest.fixture
 def login(tmp_path, cluster):
     with contextlib.ExitStack() as others:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Members)
+        server = Site()
         while not is_divided(server.server_port):
             others.callback(server.server_close)
-            server = ThreadingHTTPServer(("127.0.0.1", 0), Members)
-    server.daemon_threads = True
-    server.asked = []
-    server.open = threading.Event()
+            server = Site()
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield Login(server, tmp_path / "project", cluster)
-    server.open.set()
+    server.allow(ALL)
     server.shutdown()
     thread.join()
     server.server_close()
@@ -152,14 +174,13 @@ def login(tmp_path, cluster):
 
 def test_a_node_that_joins_is_logged_in_where_the_first_has_logged_in(login, cluster):
     login.project([(None, "alice")], PAGES, DOWNLOAD_DELAY=0.25)
-    login.server.open.set()
+    login.server.allow(3 * SITES)
     login.go()
     login.start("node-1", DOWNLOAD_DELAY="0.25")
     until(lambda: len(login.pages()) >= 3 * SITES, "pages")
-    login.server.open.clear()
     login.start("node-2", DOWNLOAD_DELAY="0.25")
     login.share()
-    login.server.open.set()
+    login.server.allow(ALL)
 
     assert cluster.wait() == [0, 0]
     assert login.logged_out() == []
@@ -173,13 +194,14 @@ def test_a_node_that_joins_is_logged_in_where_the_first_has_logged_in(login, clu
 def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster):
     login.project([("a", "alice"), (2, "bob")], 2)
     for node in ("node-1", "node-2"):
-        login.start(node, **SHORT)
+        login.start(node)
     login.share()
     login.go()
     until(lambda: acked(cluster) == 2 * SITES, "acks of the logins")
     by = {host: node for node, host, path, _ in login.server.asked if "/login" in path}
     cluster.kill("node-1")
-    login.server.open.set()
+    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    login.server.allow(ALL)
 
     assert cluster.wait("node-2") == [0]
     assert login.logged_out() == []
@@ -200,26 +222,25 @@ def test_a_store_that_is_frozen_and_one_that_starts_again_lose_no_login(
 ):
     nodes = login.cluster = Cluster(tmp_path, url=own_server.url)
     login.project([(None, "alice")], 8, DOWNLOAD_DELAY=0.25)
-    login.server.open.set()
 
-    def more_pages():
-        before = len(login.pages())
-        until(lambda: len(login.pages()) > before + SITES // 2, "more pages")
+    def fetch(count):
+        login.server.allow(count)
+        until(lambda: len(login.pages()) >= count, "pages")
 
     try:
         for node in ("node-1", "node-2"):
             login.start(node, DOWNLOAD_DELAY="0.25", **SHORT)
         login.share()
         login.go()
-        more_pages()
+        fetch(2 * SITES)
         own_server.pause()
         for node in nodes.nodes:
             until(lambda n=node: "waiting for it" in nodes.text_of(n), "a complaint")
         own_server.resume()
-        more_pages()
-        assert len(login.pages()) < SITES * 8, "the crawl is not at its middle"
+        fetch(4 * SITES)  # of twice as many
         own_server.kill()
         own_server.start()
+        login.server.allow(ALL)
 
         assert nodes.wait() == [0, 0]
     finally:

@@ -10,7 +10,7 @@ import random
 import re
 
 import pytest
-from conftest import DEADLINE, HELD, until
+from conftest import DEADLINE, HELD, after, until
 
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys, CrawlKeys, RegistryKeys
@@ -24,15 +24,20 @@ SETTINGS = {
 
 
 def served(site, count):
-    return lambda: (log := site.requests()) and len(log.entries) >= count
+    return lambda: len(site.answered) >= count
 
 
 @pytest.fixture
 def crawling(cluster, serve):
-    """Begin a crawl with two nodes, and return its site and what starts a node."""
+    """Begin a crawl with two nodes, and return its site and what starts a node.
+
+    The site waits after some pages until it is told to go on.
+    """
 
     def crawling(pages=40, **settings):
-        site = serve(urls=300, hosts=8, calendar_months=6, delay=HELD)
+        site = serve(
+            urls=300, hosts=8, calendar_months=6, delay=HELD, until=after(pages)
+        )
         seeds = ",".join(site.seeds)
 
         def start(*node_ids):
@@ -77,6 +82,7 @@ def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
     else:
         cluster.store.call(Call.command("SET", part.fence, "abc"))
         cluster.store.call(Call.command("DEL", part.lease))
+    site.go_on()
 
     assert cluster.wait() == [1, 1]
     for node in ("node-1", "node-2"):
@@ -106,7 +112,7 @@ def test_a_damaged_partition_is_set_aside_and_whole_after_its_repair(
 def test_crawl_run_says_what_is_set_aside_and_is_whole_after_the_repair(
     cluster, serve, tmp_path
 ):
-    site = serve(urls=120, hosts=4, calendar_months=2, delay=0.03)
+    site = serve(urls=120, hosts=4, calendar_months=2, delay=0.03, until=after(20))
     (tmp_path / "seeds").write_text("\n".join(site.seeds))
     words = ["crawl", "run", "--nodes", "1", "--seeds", str(tmp_path / "seeds")]
     words += ["--warc-dir", str(tmp_path / "w")]
@@ -117,6 +123,7 @@ def test_crawl_run_says_what_is_set_aside_and_is_whole_after_the_repair(
     keys, number = keys_of(cluster)
     counts = keys.partition(number).counts
     cluster.store.call(Call.command("HSET", counts, "ready", "abc"))
+    site.go_on()
     out, err = running.communicate(timeout=DEADLINE)
 
     assert running.returncode == 6, err
@@ -174,6 +181,7 @@ def test_a_damaged_key_that_outlives_crawls_is_told_and_hides_nothing(
         write = {b"hash": ("HSET", "x"), b"set": ("SADD",), b"string": ("SET",)}
         word, *field = write.get(found, ("RPUSH",))
         cluster.store.call(Call.command(word, name, *field, b"\xff\xfe 9"))
+    site.go_on()
 
     codes = cluster.wait()
     texts = [cluster.text_of(node) for node in ("node-1", "node-2")]

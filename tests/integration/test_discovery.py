@@ -75,8 +75,9 @@ PAGES = {
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory):
     directory = tmp_path_factory.mktemp("found")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        refused = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    closed = socket.socket()  # it is bound, so that nobody listens there meanwhile
+    closed.bind(("127.0.0.1", 0))
+    refused = f"http://127.0.0.1:{closed.getsockname()[1]}"
     site = RawSite(PAGES)
     cluster = Cluster(directory)
     (directory / "found.py").write_text(PROJECT)
@@ -96,6 +97,7 @@ def crawled(tmp_path_factory):
     run += ["-a", f"origin={site.origin}", "-a", f"refused={refused}"]
     done = warm.run(run, cwd=directory, capture_output=True, text=True, check=False)
     site.close()
+    closed.close()
     assert done.returncode == 0, done.stderr
     (log,) = cluster.warc_dir.glob("*.crawl.log")
     return site.origin, refused, cluster.warc_dir, log, directory / "waczs"

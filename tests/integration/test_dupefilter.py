@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 import warm
-from conftest import DEADLINE, ROOT, until
+from conftest import DEADLINE, ROOT, after, until
 
 from frontier.store.embedded import EmbeddedStore
 
@@ -172,11 +172,13 @@ def test_two_processes_fetch_a_url_once(run, serve):
 
 
 def test_what_was_seen_outlives_the_process_as_with_jobdir(run, serve, tmp_path):
-    server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05)
+    server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05, until=after(30))
     settings = {**OURS, "JOBDIR": tmp_path / "job"}
     first = run("first", server, **settings)
-    until(lambda: (log := server.requests()) and len(log.entries) > 30, "some pages")
+    until(lambda: len(server.answered) >= 30, "some pages")
     first.process.send_signal(signal.SIGTERM)
+    until(lambda: "Closing spider (shutdown)" in first.text, "its end")
+    server.go_on()
     assert first.wait() == 0
     assert "Spider closed (shutdown)" in first.text
     assert not EmbeddedStore.status(tmp_path / "store").running

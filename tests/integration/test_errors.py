@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from conftest import HELD, SHORT, until
+from conftest import HELD, SHORT, after, until
 
 from frontier.store.client import Call
 
@@ -112,7 +112,7 @@ class BrokenSpider(scrapy.Spider):
 def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
     serve, cluster, tmp_path
 ):
-    server = serve(urls=130, hosts=2, calendar_months=12, delay=0.3)
+    server = serve(urls=130, hosts=2, calendar_months=12, until=after(1))
     base = server.seeds[0].rstrip("/")
     project = tmp_path / "project"
     (project / "spiders").mkdir(parents=True)
@@ -125,17 +125,14 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
     (project / "spiders" / "__init__.py").write_text("")
     start = {"spider": "broken", "cwd": project, **SHORT}
     cluster.start("node-1", "-a", f"base={base}", **start)
-    until(
-        lambda: (log := server.requests()) and len(log.entries) >= 1,
-        "the page with the links",
-    )
-    until(lambda: cluster.reserved("broken-1"), "a reservation")
+    until(lambda: server.answered, "the page with the links")
     until(
         lambda: any("gzip" in url for url in cluster.reserved("broken-1")),
         "the reservation of the second link",
     )
+    until(lambda: "meta['hook']" in cluster.text_of("node-1"), "what is said of it")
     cluster.kill("node-1")
-    assert "meta['hook']" in cluster.text_of("node-1")
+    server.go_on()
     spider.write_text(
         BROKEN.replace("self.gone", "self.parse").replace("gone", "other")
     )
@@ -153,15 +150,18 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
 
 @pytest.mark.one_server("it is the embedded one that nodes start again")
 def test_the_store_may_die_and_come_back(serve, cluster):
-    server = serve(urls=200, hosts=3, calendar_months=12, delay=HELD)
+    server = serve(urls=200, hosts=3, calendar_months=12, delay=HELD, until=after(40))
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")
     cluster.join()  # one that is still starting would rightly give up
     server.delay = 0.03
-    until(lambda: (log := server.requests()) and len(log.entries) > 40, "some pages")
+    until(lambda: len(server.answered) >= 40, "some pages")
     (info,) = cluster.store.run([Call.command("INFO", "server")])
     subprocess.run(["kill", "-9", str(info["process_id"])], check=True)
+    for node in cluster.nodes:
+        until(lambda n=node: "does not answer" in cluster.text_of(n), "a complaint")
+    server.go_on()
 
     assert cluster.wait() == [0, 0]
     log = server.requests()

@@ -64,7 +64,8 @@ def going_on(site, homes, port, since):
 
 @pytest.mark.compat
 def test_the_hosts_of_the_other_primaries_keep_their_rate(serve, tmp_path):
-    servers = ClusterServers(3, 0, "--cluster-require-full-coverage", "no")
+    options = ("--cluster-require-full-coverage", "no")
+    servers = ClusterServers(3, 0, *options, "--cluster-node-timeout", "5000")
     servers.start()
     nodes = Cluster(tmp_path, servers)
     try:

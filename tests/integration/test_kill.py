@@ -3,23 +3,11 @@
 import json
 
 import pytest
-from conftest import until
+from conftest import HELD, after, until
 
 
-def served(server, count):
-    def enough():
-        log = server.requests()
-        return log is not None and len(log.entries) >= count
-
-    return enough
-
-
-def hub_served(server):
-    def some():
-        log = server.requests()
-        return log is not None and any(e.url.endswith("/hub") for e in log.entries)
-
-    return some
+def hub_served(answered, _):
+    return any(target == "/hub" for _, target in answered)
 
 
 @pytest.mark.parametrize(
@@ -28,24 +16,25 @@ def hub_served(server):
 def test_a_killed_node_costs_only_what_it_had_in_flight(
     serve, cluster, moment, tmp_path
 ):
-    server = serve(urls=300, hosts=4, calendar_months=12, delay=0.02)
+    moments = {"early": after(10), "hub": hub_served, "late": after(200)}
+    server = serve(
+        urls=300, hosts=4, calendar_months=12, delay=HELD, until=moments[moment]
+    )
     seeds = ",".join(server.seeds)
     # A live node must not lose its lease, however busy the machine is.
     lease = {"FRONTIER_LEASE_TTL": "8" if moment == "early" else "60"}
     for node in ("node-1", "node-2"):
         feed = tmp_path / f"{node}.jsonl"
         cluster.start(node, "-a", f"seeds={seeds}", "-o", str(feed), **lease)
-    condition = {
-        "early": served(server, 10),
-        "hub": hub_served(server),
-        "late": served(server, 200),
-    }[moment]
-    until(condition, moment)
+    cluster.join()
+    server.delay = 0.02
+    until(lambda: moments[moment](server.answered, None), moment)
     cluster.kill("node-1")
     in_flight = set(cluster.reserved("site-1"))
     if moment != "early":
         done = cluster.ask("node", "remove", "node-1", "--force")
         assert done.returncode == 0, done.stderr
+    server.go_on()
 
     assert cluster.wait("node-2") == [0]
     log = server.requests()

@@ -3,7 +3,7 @@
 from collections import Counter
 from urllib.parse import urlsplit
 
-from conftest import FAST, HELD, SHORT, until
+from conftest import FAST, HELD, after, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -57,14 +57,16 @@ def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
 
 
 def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
-    limit = {"CLOSESPIDER_PAGECOUNT": "100", **SHORT}
+    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD, until=after(40))
+    limit = {"CLOSESPIDER_PAGECOUNT": "100"}
     start(cluster, server, "node-1", "node-2", **limit)
     cluster.join()
     server.delay = 0.05
-    until(lambda: server.requests() and spent(cluster) > 20, "pages")
+    until(lambda: len(server.answered) >= 40 and spent(cluster) > 20, "pages")
     cluster.kill("node-1")
     cluster.nodes["node-2"].terminate()
+    until(lambda: "Closing spider (shutdown)" in cluster.text_of("node-2"), "its end")
+    server.go_on()
     assert cluster.wait("node-2") == [0]
     assert look(cluster).state == "open"
     before, counted = pages(server), spent(cluster)
@@ -72,7 +74,11 @@ def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
     assert before - 2 * int(FAST["CONCURRENT_REQUESTS_PER_DOMAIN"]) * 5 <= counted
     assert counted <= before < 100
 
+    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    server.delay = HELD
     start(cluster, server, "node-3", "node-4", "node-5", **limit)
+    cluster.join("node-3", "node-4", "node-5")
+    server.delay = 0.05
     assert cluster.wait("node-3", "node-4", "node-5") == [0, 0, 0]
     assert look(cluster).limit == "pages"
     assert pages(server) == 100 + before - counted
@@ -111,14 +117,18 @@ def test_three_nodes_of_one_command_end_at_its_limit_and_say_so(serve, cluster):
 
 
 def test_hosts_have_their_quotas_over_nodes_kills_and_hand_overs(serve, cluster):
-    server = serve(urls=300, hosts=3, calendar_months=12, delay=0.05)
+    server = serve(urls=300, hosts=3, calendar_months=12, delay=HELD, until=after(20))
     quota = {"FRONTIER_HOST_MAX_PAGES": "30", "CONCURRENT_REQUESTS_PER_DOMAIN": "2"}
-    quota |= SHORT
     start(cluster, server, "node-1", "node-2", **quota)
-    until(lambda: server.requests() and len(server.requests().entries) > 20, "pages")
+    cluster.join()
+    server.delay = 0.05
+    until(lambda: len(server.answered) >= 20, "pages")
     cluster.kill("node-1")
     in_flight = len(cluster.reserved("site-1"))
     start(cluster, server, "node-3", **quota)
+    cluster.join("node-3")
+    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    server.go_on()
 
     assert cluster.wait("node-2", "node-3") == [0, 0]
     log = server.requests()

@@ -3,16 +3,12 @@
 import json
 
 import pytest
-from conftest import HELD, Cluster, until
+from conftest import HELD, Cluster, after, until
 
 from frontier.store.client import Call
 from tests.topologies import ClusterServers, slot_of
 
 SETTINGS = {"FRONTIER_LEASE_TTL": "4", "CONCURRENT_REQUESTS": "4"}
-
-
-def served(site, count):
-    return lambda: (log := site.requests()) and len(log.entries) >= count
 
 
 def says_lost(text):
@@ -26,7 +22,7 @@ def says_lost(text):
 
 @pytest.mark.one_server("the embedded one is emptied")
 def test_an_emptied_store_ends_the_nodes_with_1(serve, cluster, tmp_path):
-    site = serve(urls=300, hosts=4, calendar_months=6, delay=HELD)
+    site = serve(urls=300, hosts=4, calendar_months=6, delay=HELD, until=after(60))
     seeds = ",".join(site.seeds)
     journals = tmp_path / "journals"
     given = {**SETTINGS, "FRONTIER_JOURNAL_DIR": journals}
@@ -34,8 +30,9 @@ def test_an_emptied_store_ends_the_nodes_with_1(serve, cluster, tmp_path):
         cluster.start(node, "-a", f"seeds={seeds}", **given)
     cluster.join()
     site.delay = 0.05
-    until(served(site, 60), "some pages")
+    until(lambda: len(site.answered) >= 60, "some pages")
     cluster.store.call(Call.command("FLUSHALL"))
+    site.go_on()
 
     assert cluster.wait() == [1, 1]
     for node in ("node-1", "node-2"):
@@ -61,7 +58,7 @@ def test_an_emptied_primary_of_a_cluster_ends_the_nodes_with_1(serve, tmp_path):
     try:
         servers.start()
         nodes = Cluster(tmp_path, servers)
-        site = serve(urls=300, hosts=12, calendar_months=6, delay=HELD)
+        site = serve(urls=300, hosts=12, calendar_months=6, delay=HELD, until=after(60))
         seeds = ",".join(site.seeds)
         journals = tmp_path / "journals"
         given = {**SETTINGS, "FRONTIER_JOURNAL_DIR": journals}
@@ -69,10 +66,11 @@ def test_an_emptied_primary_of_a_cluster_ends_the_nodes_with_1(serve, tmp_path):
             nodes.start(node, "-a", f"seeds={seeds}", **given)
         nodes.join()
         site.delay = 0.05
-        until(served(site, 60), "some pages")
+        until(lambda: len(site.answered) >= 60, "some pages")
         home = servers.owner(slot_of("{frontier:site-1}:meta"))
         emptied = next(one for one in servers.primaries if one is not home)
         emptied.ask("FLUSHALL")
+        site.go_on()
 
         assert nodes.wait() == [1, 1]
         for node in ("node-1", "node-2"):

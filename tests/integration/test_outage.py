@@ -5,7 +5,7 @@ import time
 
 import pytest
 import redis
-from conftest import Cluster, until
+from conftest import Cluster, after, until
 
 from tests.chaos.wire import Wire
 
@@ -16,7 +16,7 @@ NEVER = 1e6
 
 @pytest.mark.one_server("a wire leads to one")
 def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp_path):
-    site = serve(urls=150, hosts=3, calendar_months=3, delay=0.15)
+    site = serve(urls=150, hosts=3, calendar_months=3, delay=0.15, until=after(15))
     client = redis.Redis(unix_socket_path=str(own_server.socket))
     allowed = ["on", f">{SECRET}", "~*", "&*", "+@all"]
     client.execute_command("ACL", "SETUSER", "crawler", *allowed)
@@ -25,8 +25,7 @@ def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp
     nodes = Cluster(tmp_path, url=wire.url.replace("//", f"//crawler:{SECRET}@"))
 
     def pages():
-        log = site.requests()
-        return len(log.entries) if log else 0
+        return len(site.answered)
 
     def silent():
         return nodes.text_of("node-1").count("does not answer")
@@ -43,14 +42,16 @@ def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp
             FRONTIER_LEASE_TTL="2",
             CONCURRENT_REQUESTS="4",
         )
-        until(lambda: pages() > 15, "some pages")
+        until(lambda: pages() >= 15, "some pages")
         wire.delay = 0.25  # 500 ms there and back
-        slow = pages()
-        until(lambda: pages() > slow + 20, "more pages")
+        site.until = after(40)
+        until(lambda: pages() >= 40, "more pages")
         silences = silent()
         wire.delay = NEVER
+        site.go_on()
         # It is said when there was no answer for longer than a lease lasts.
         until(lambda: silent() > silences, "the complaint")
+        until(lambda: not any(site.waiting.values()), "the answers to what was sent")
         sent = pages()
         time.sleep(1.0)
         assert pages() == sent, "a node without a lease sends nothing"

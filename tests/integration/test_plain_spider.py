@@ -122,7 +122,6 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
         env={**os.environ, "PYTHONPATH": str(project)},
         check=True,
         capture_output=True,
-        timeout=60,
     )
 
     with (project / "shop" / "settings.py").open("a") as settings:

@@ -4,8 +4,7 @@ import json
 import signal
 
 import pytest
-from conftest import HELD, SHORT, until
-from test_kill import served
+from conftest import HELD, after, until
 
 from frontier.cli.output import ExitCode
 from frontier.node.journal.entries import Acked, read
@@ -22,7 +21,9 @@ def rebuild(cluster, *journals, **options):
 
 @pytest.mark.parametrize("count", [40, pytest.param(150, marks=pytest.mark.chaos)])
 def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
-    server = serve(urls=300, hosts=4, calendar_months=12, delay=HELD)
+    server = serve(
+        urls=300, hosts=4, calendar_months=12, delay=HELD, until=after(count)
+    )
     seeds = ",".join(server.seeds)
     journals = [tmp_path / "j1", tmp_path / "j2"]
     for node, journal in zip(("node-1", "node-2"), journals, strict=True):
@@ -31,10 +32,11 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
         cluster.start(node, "-a", f"seeds={seeds}", **given)
     cluster.join()
     server.delay = 0.02
-    until(served(server, count), "the middle of the crawl")
+    until(lambda: len(server.answered) >= count, "the middle of the crawl")
     # The last acks are not in the journal yet: their pages are fetched again.
     known = until(lambda: acked(*journals, least=count // 3), "acks in the journals")
     lose_everything(cluster)
+    server.go_on()
 
     outcome = rebuild(cluster, *journals)
     assert outcome["bad"] == [] or all(b["reason"] for b in outcome["bad"])
@@ -57,26 +59,28 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path, count):
 
 
 def test_a_node_that_was_killed_before_leaves_nothing_out(serve, cluster, tmp_path):
-    server = serve(urls=300, hosts=4, calendar_months=12, delay=HELD)
+    server = serve(urls=300, hosts=4, calendar_months=12, delay=HELD, until=after(60))
     seeds = ",".join(server.seeds)
     journal = tmp_path / "j"  # of all nodes of this machine
     for node in ("node-1", "node-2"):
-        cluster.start(
-            node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **SHORT
-        )
+        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
     cluster.join()
     server.delay = 0.02
-    until(served(server, 60), "a beginning")
+    until(lambda: len(server.answered) >= 60, "a beginning")
     cluster.kill("node-1")
-    until(served(server, 160), "the middle of the crawl")
+    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    server.until = after(160)
+    until(lambda: len(server.answered) >= 160, "the middle of the crawl")
     lose_everything(cluster)
+    server.delay = HELD
+    server.go_on()
 
     outcome = rebuild(cluster, journal)
     assert outcome["nodes"] == 2
     for node in ("node-3", "node-4"):
-        cluster.start(
-            node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **SHORT
-        )
+        cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
+    cluster.join("node-3", "node-4")
+    server.delay = 0.02
     assert cluster.wait("node-3", "node-4") == [0, 0]
     log = server.requests()
     assert log.missing(server.expected) == set()

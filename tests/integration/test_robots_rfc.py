@@ -9,10 +9,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import FAST, until
+from conftest import DEADLINE, FAST, until
 
 from frontier.urls.robots import LIMIT
-from tests.rawsite import RawSite
+from tests.rawsite import SLOW, RawSite
 
 PAGES = ("/no", "/yes")
 release = threading.Event()
@@ -47,7 +47,7 @@ class Endless:
 
 
 def hang(connection):
-    release.wait(60)
+    release.wait(DEADLINE)
 
 
 def bomb():
@@ -71,7 +71,8 @@ def sites():
     links = "".join(f"<a href='{path}'>x</a>" for path in PAGES)
 
     def add(name, robots):
-        site = RawSite({"/": page(links), "/no": page(), "/yes": page()})
+        pages = {"/": page(links), "/no": page(), "/yes": page()}
+        site = RawSite(pages, address=SLOW if robots is hang else "127.0.0.1")
         if robots is not None:
             site.pages["/robots.txt"] = robots
         made[name] = site
@@ -107,9 +108,12 @@ def sites():
         site.close()
 
 
+@pytest.fixture
 def closed_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A port that is bound, so that nobody listens there meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def peak_of(process):
@@ -122,15 +126,18 @@ OPEN = ("missing", "forbidden", "loop")
 SHUT = ("broken", "busy", "hanging", "inside")
 
 
-def test_what_robots_txt_says_or_does_not_say_is_kept(cluster, sites, tmp_path):
-    absent = f"http://127.0.0.1:{closed_port()}/"
+def test_what_robots_txt_says_or_does_not_say_is_kept(
+    cluster, sites, closed_port, tmp_path
+):
+    absent = f"http://127.0.0.1:{closed_port}/"
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("\n".join([*(s.url("/") for s in sites.values()), absent]))
     node = cluster.start(
         "a",
         "-a",
         f"seeds={seeds}",
-        **{**FAST, "DOWNLOAD_TIMEOUT": "8", "RETRY_TIMES": "0"},
+        **{**FAST, "RETRY_TIMES": "0"},
+        DOWNLOADER_MIDDLEWARES='{"tests.rawsite.Impatient": 100}',
         FRONTIER_KEEP_ALIVE="True",
     )
 

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from conftest import until
+from conftest import after, until
 
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
@@ -48,7 +49,7 @@ class OrderSpider(scrapy.Spider):
         yield {"url": response.url}
         if response.url.endswith("/about"):
             # A node has two requests of this host at most: the others wait in the
-            # store, all of them, until the first has been answered.
+            # store, all of them, as the first is answered only then.
             yield response.follow("/slow", priority=1000)
             yield response.follow("/empty", priority=900)
             for number, priority in ((0, 100), (1, 50), (2, 200), (3, 50)):
@@ -83,7 +84,7 @@ def scraped(ask, spider="fed"):
 
 
 def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, serve):
-    site = serve(urls=130, hosts=3, calendar_months=12)
+    site = serve(urls=130, hosts=3, calendar_months=12, until=after(60))
     ask("ZADD", "fed:requests", 1, "pickled")
     ask("SADD", "fed:dupefilter", "a", "b")
     for seed in site.seeds:
@@ -94,6 +95,10 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     until(lambda: len(scraped(ask)) > 20, "the first pages")
     for node in ("node-1", "node-2"):
         cluster.nodes[node].terminate()
+    for node in ("node-1", "node-2"):
+        line = "Closing spider (shutdown)"
+        until(lambda n=node, line=line: line in cluster.text_of(n), "its end")
+    site.go_on()
     assert cluster.wait() == [0, 0]
     before = len(scraped(ask))
     assert ask("LLEN", KEY) == 0
@@ -118,13 +123,15 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
 
 
 def test_a_node_without_work_stays_for_what_a_dead_one_had(cluster, start, ask, serve):
-    site = serve(urls=130, hosts=3, calendar_months=12)
+    site = serve(urls=130, hosts=3, calendar_months=12, until=after(20))
     for seed in site.seeds:
         ask("LPUSH", KEY, seed)
-    start("node-1", DOWNLOAD_DELAY="0.05")
+    lease = {"FRONTIER_LEASE_TTL": "15"}  # the other node starts while it lasts
+    start("node-1", DOWNLOAD_DELAY="0.05", **lease)
     until(lambda: len(scraped(ask)) > 5, "the first pages")
     cluster.kill("node-1")
-    start("node-2", MAX_IDLE_TIME_BEFORE_CLOSE="1")
+    site.go_on()
+    start("node-2", MAX_IDLE_TIME_BEFORE_CLOSE="1", **lease)
     assert cluster.wait("node-2") == [0]
 
     robots = {f"{seed}robots.txt" for seed in site.seeds}
@@ -132,6 +139,10 @@ def test_a_node_without_work_stays_for_what_a_dead_one_had(cluster, start, ask, 
     text = cluster.text_of("node-2")
     assert text.count("this node has nothing to do, and stays") == 1
     assert "no start URL came for long enough" in text
+
+
+def pushed(cluster):
+    return snapshot(cluster.store, "frontier", "order-1").queue.pushed
 
 
 @pytest.mark.parametrize(
@@ -145,7 +156,7 @@ def test_a_node_without_work_stays_for_what_a_dead_one_had(cluster, start, ask, 
 def test_requests_come_in_the_order_of_the_queue(
     cluster, start, ask, serve, tmp_path, queue, order
 ):
-    site = serve(urls=130, hosts=1, calendar_months=12, slow_seconds=2)
+    site = serve(urls=130, hosts=1, calendar_months=12, until=after(1))
     (tmp_path / "project" / "spiders.py").write_text(
         SPIDERS + f'    start_urls = ["{site.seeds[0]}about"]\n'
     )
@@ -156,6 +167,9 @@ def test_requests_come_in_the_order_of_the_queue(
         CONCURRENT_REQUESTS_PER_DOMAIN="1",
         FRONTIER_SEEN_TIERS="set",
     )
+    cluster.join()
+    until(lambda: pushed(cluster) == 1 + 2 + 4, "all links in the store")
+    site.go_on()
     assert cluster.wait() == [0]
 
     urls = scraped(ask, "order")

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from conftest import until
+from conftest import DEADLINE, until
 
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import crawl_settings
@@ -16,6 +16,8 @@ from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
 
 KEYS = CrawlKeys("frontier", "site-1")
+RENEWAL = 150.0
+"""Less than the seconds after which a node looks by itself at what was put in."""
 
 
 @pytest.fixture
@@ -135,12 +137,10 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     first.kill()
     first.communicate()
     before = counts(cluster).pushed
-    began = time.monotonic()
     code, result, messages = said("crawl", "seed", str(seeds))
 
     assert code == 0
     assert "another command loads this list" in messages, "its lock has yet to end"
-    assert time.monotonic() - began < 60
     assert 10_000 <= result["done_before"] <= before < total
     assert counts(cluster).pushed == total
     assert result["queued"] == total - before
@@ -166,7 +166,7 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said)
             node,
             *("-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix"),
             FRONTIER_KEEP_ALIVE="True",
-            FRONTIER_LEASE_TTL="600",  # else a renewal would find them
+            FRONTIER_LEASE_TTL=4 * RENEWAL,  # else one would find them
         )
 
     def fetched(path):
@@ -180,13 +180,10 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said)
     until(lambda: shared(cluster), "the second node")
     pages = "".join(f"{seed}/empty\n" for seed in seeds)
     code, result, _ = said("crawl", "seed", "-", given=pages)
-    began = time.monotonic()
-    until(lambda: fetched("/empty"), "the seeds")
-    waited = time.monotonic() - began
+    until(lambda: fetched("/empty"), "the seeds", RENEWAL)
 
     assert code == 0
     assert result["queued"] >= 3  # a page may lead to one of them
-    assert waited < 30
     assert all(process.poll() is None for process in cluster.nodes.values())
     for process in cluster.nodes.values():
         process.terminate()
@@ -214,7 +211,7 @@ def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, an_open_crawl):
 
     assert cluster.nodes["node-1"].poll() is None
     loading.stdin.write(f"{seeds[1]}/empty\n")
-    loading.communicate(timeout=60)
+    loading.communicate(timeout=DEADLINE)
     assert loading.returncode == 0
     assert cluster.wait("node-1") == [0]
     assert f"{seeds[1]}/empty" in server.requests().fetched()
@@ -230,7 +227,7 @@ def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
         "node-1",
         *("-a", f"seeds={seed}/about", "-a", "scope=prefix"),
         FRONTIER_KEEP_ALIVE="True",
-        FRONTIER_LEASE_TTL="600",
+        FRONTIER_LEASE_TTL=4 * RENEWAL,
     )
     until(lambda: server.requests() and server.requests().entries, "the first page")
     until(lambda: counts(cluster).acked and not counts(cluster).reserved, "its ack")
@@ -258,9 +255,9 @@ def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(
     code, result, messages = said("crawl", "requeue", f"{seed}/post/1", f"{seed}/nope")
     assert (code, result["requeued"], result["left"]) == (6, 1, 2)
     assert f"{seed}/nope" in messages
-    until(lambda: f"{seed}/post/1" in server.requests().fetched(), "the page", 30)
+    until(lambda: f"{seed}/post/1" in server.requests().fetched(), "the page", RENEWAL)
     assert said("crawl", "requeue", "--all")[1]["requeued"] == 1
-    until(lambda: f"{seed}/post/0" in server.requests().fetched(), "the other", 30)
+    until(lambda: f"{seed}/post/0" in server.requests().fetched(), "the other", RENEWAL)
     assert counts(cluster).dead == 1
     cluster.nodes["node-1"].terminate()
     assert cluster.wait() == [0]

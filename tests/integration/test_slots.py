@@ -5,7 +5,7 @@ import itertools
 SPIDER = """
 import scrapy
 
-DELAYS = {"fast": 0.2, "slow": 1.0}
+DELAYS = {"fast": 0.5, "slow": 2.0}
 
 
 class SlotsSpider(scrapy.Spider):
@@ -17,13 +17,13 @@ class SlotsSpider(scrapy.Spider):
     }
 
     async def start(self):
-        for number in range(5):
+        for number in range(4):
             for slot in (*DELAYS, None):
                 yield scrapy.Request(
                     f"{self.base}/missing/{slot}/{number}", meta={"download_slot": slot}
                 )
 """
-SLACK = 0.15
+SLACK = 0.4
 """Seconds that requests take longer or shorter from the node to the log."""
 
 
@@ -38,19 +38,19 @@ def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
     (root / "spiders" / "__init__.py").write_text(SPIDER)
     base = server.seeds[0].rstrip("/")
     words = ("-a", f"base={base}")
-    cluster.start("node-1", *words, spider="slots", cwd=root, DOWNLOAD_DELAY="0.5")
+    cluster.start("node-1", *words, spider="slots", cwd=root, DOWNLOAD_DELAY="1")
 
     assert cluster.wait() == [0]
     starts = {}
     for entry in server.requests().entries:
         starts.setdefault(entry.url.split("/")[-2], []).append(entry.start)
     assert {slot: len(times) for slot, times in starts.items()} == {
-        "fast": 5,
-        "slow": 5,
-        "None": 5,
+        "fast": 4,
+        "slow": 4,
+        "None": 4,
     }
-    for slot, delay in {"fast": 0.2, "None": 0.5, "slow": 1.0}.items():
+    for slot, delay in {"fast": 0.5, "None": 1.0, "slow": 2.0}.items():
         gaps = [b - a for a, b in itertools.pairwise(sorted(starts[slot]))]
-        assert min(gaps) >= delay - SLACK
+        assert min(gaps) >= delay - SLACK - server.late
     assert max(starts["fast"]) < sorted(starts["slow"])[2]
     assert max(starts["None"]) < sorted(starts["slow"])[3]

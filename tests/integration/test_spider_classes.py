@@ -17,9 +17,8 @@ from collections import Counter
 
 import pytest
 import warm
-from conftest import SHORT, Cluster, home_of, owned, until
+from conftest import DEADLINE, Cluster, has_shares, home_of, owned, until
 
-from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.testing.oracle import RequestLog
@@ -369,7 +368,7 @@ class Crawls:
     def run(self, *, alone=(), together=(), then=lambda: None):
         """Run both to their ends, with further words for ``scrapy crawl``.
 
-        *then* is called when the nodes have started.
+        *then* is called when the nodes have their shares, before their spiders start.
         """
         for node in NODES:
             output = str(self.directory / f"{node}.jsonl")
@@ -383,10 +382,9 @@ class Crawls:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self.open(len(NODES))
-        then()
+        self.open(NODES, then)
         assert self.cluster.wait() == [0, 0]
-        assert plain.wait(90) == 0, (self.directory / "plain.log").read_text()
+        assert plain.wait(DEADLINE) == 0, (self.directory / "plain.log").read_text()
 
     def start(self, node, *words, **settings):
         """Start a node, with further words for ``scrapy crawl``."""
@@ -395,15 +393,15 @@ class Crawls:
         words = (*self._bases, *words)
         self.cluster.start(node, *words, spider="shop", cwd=self.root, **chosen)
 
-    def open(self, count):
-        """Have spiders start when so many nodes have their shares."""
-        until(lambda: self.shared(count), "the nodes")
+    def open(self, nodes, then=lambda: None):
+        """Have spiders start when *nodes* have their shares, and *then* was called."""
+        self.share(nodes)
+        then()
         (self.root / "go").touch()
 
-    def shared(self, count):
-        """Whether so many nodes hold all partitions."""
-        held = self.cluster.held("shop-1").values()
-        return len(held) == count and sum(held) == Config().partitions and all(held)
+    def share(self, nodes):
+        """Return when *nodes*, and no others, hold what they are to hold."""
+        until(lambda: has_shares(self.cluster.held("shop-1"), nodes), "the shares")
 
     @property
     def _bases(self):
@@ -496,17 +494,21 @@ def test_a_crawl_spider_with_kills_and_a_stop_fetches_each_page_once(
     shop, crawls, cluster
 ):
     made = crawls(SPIDERS["CrawlSpider"], cluster)
-    settings = {"DOWNLOAD_DELAY": DELAY, "DOWNLOAD_DELAY_JITTER": 0, **SHORT}
-    for number in (1, 2, 3):
-        made.start(f"node-{number}", **settings)
-    made.open(3)
+    settings = {"DOWNLOAD_DELAY": DELAY, "DOWNLOAD_DELAY_JITTER": 0}
+    nodes = ["node-1", "node-2", "node-3"]
+    for node in nodes:
+        made.start(node, **settings)
+    made.open(nodes)
     again = set()
     for number in (1, 2):
         wait_for_more(shop, 60)
         cluster.kill(f"node-{number}")
         again |= set(cluster.reserved("shop-1"))
-        made.start(f"node-{number + 3}", **settings)
-        until(lambda: made.shared(3), "the killed node's removal")
+        done = cluster.ask("node", "remove", nodes.pop(0), "--force")
+        assert done.returncode == 0, done.stderr
+        nodes.append(f"node-{number + 3}")
+        made.start(nodes[-1], **settings)
+        made.share(nodes)
     wait_for_more(shop, 60)
     cluster.nodes["node-3"].send_signal(signal.SIGTERM)
     assert cluster.wait("node-3") == [0]

@@ -127,7 +127,7 @@ def crawl(serve, tmp_path):
         script.write_text(SCRIPT)
         words = [sys.executable, script, base, kind]
         done = warm.run(
-            [*words, json.dumps(settings)], capture_output=True, timeout=60, check=False
+            [*words, json.dumps(settings)], capture_output=True, check=False
         )
         assert done.returncode == 0, done.stderr.decode()
         return json.loads(done.stdout)

@@ -19,16 +19,13 @@ def endless(connection):
 
 
 def anonymous_memory(process):
-    """Bytes that are the process's own: not what it maps of files."""
-    with Path(f"/proc/{process.pid}/status").open() as lines:
-        return max(
-            (
-                int(line.split()[1]) << 10
-                for line in lines
-                if line.startswith("RssAnon")
-            ),
-            default=0,
-        )
+    """Bytes that are the process's own: not what it maps of files; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = [line.split()[1] for line in lines if line.startswith("RssAnon")]
+    return max((int(kilobytes) << 10 for kilobytes in found), default=0)
 
 
 def test_a_body_without_end_is_cut_and_never_in_memory(cluster):

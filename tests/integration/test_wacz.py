@@ -30,6 +30,7 @@ from frontier.wacz.create import create
 from frontier.wacz.requires import index_lines
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests import foreign
+from tests.topologies import free_ports
 from tests.warc.samples import an_exchange
 
 SCRIPTS = Path(sys.executable).parent
@@ -194,8 +195,7 @@ def replay(directory, *waczs):
     for path in waczs:
         command = [manager, "add", "--unpack-wacz", "c", path]
         subprocess.run(command, cwd=directory, check=True, capture_output=True)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    (port,) = free_ports(1)
     wayback = subprocess.Popen(
         [tools / "wayback", "-b", "127.0.0.1", "-p", str(port)],
         cwd=directory,

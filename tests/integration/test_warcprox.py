@@ -21,6 +21,7 @@ from test_wire import PAGES as WIRE_PAGES
 
 from tests import foreign
 from tests.rawsite import RawSite
+from tests.topologies import free_ports
 from tests.warc.samples import members, warc_headers
 
 pytestmark = pytest.mark.compat
@@ -58,17 +59,12 @@ def responses(directory):
     return found
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def test_heads_and_bodies_are_those_that_warcprox_records(tmp_path):
     warcprox = foreign.python("warcprox==2.13.1") / "warcprox"
     site = RawSite(PAGES, address="127.0.0.2")  # warcprox refuses 127.0.0.1
     theirs_dir = tmp_path / "theirs"
     theirs_dir.mkdir()
-    port = free_port()
+    (port,) = free_ports(1)
     log = (tmp_path / "warcprox.log").open("wb")
     proxy = subprocess.Popen(
         [warcprox, "-p", str(port), "-d", theirs_dir, "-z", "-j", "/dev/null"],

@@ -42,7 +42,7 @@ def half(connection):
 
 def slow(connection):
     connection.sendall(PLAIN % 100 + b"so far")
-    release.wait(20)
+    release.wait(240)
 
 
 def large(connection):

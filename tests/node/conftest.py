@@ -34,7 +34,7 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.fingerprint import seen_hash
 
-TTL = 60.0
+TTL = 600.0
 SHAPE = SeenConfig(has_bloom=True, has_set=True, capacity=1000, error_rate=0.001)
 
 
@@ -56,9 +56,15 @@ class Clock:
     """This process's monotonic clock, and what the test adds to it."""
 
     ahead = 0.0
+    stopped = None
+    """When it stopped, if it goes on only as the test has it."""
+
+    def stop(self):
+        self.stopped = time.monotonic()
 
     def __call__(self):
-        return time.monotonic() + self.ahead
+        now = time.monotonic() if self.stopped is None else self.stopped
+        return now + self.ahead
 
 
 class Allowance(NamedTuple):
@@ -299,12 +305,9 @@ def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
 
     def new_node(server, node_id, redis=None, limits=None, **settings):
-        config = Config(
-            namespace=unique,
-            node_id=node_id,
-            warc_enabled=False,
-            **{"partitions": 16, "lease_ttl": 60.0, "store_wait": 0.0, **settings},
-        )
+        usual = {"partitions": 16, "lease_ttl": TTL, "store_wait": TTL}
+        usual["warc_enabled"] = False
+        config = Config(namespace=unique, node_id=node_id, **{**usual, **settings})
         found = redis or {"REDIS_URL": server.url}
         few = Concurrency(requests=8, per_host=4)
         return Node(

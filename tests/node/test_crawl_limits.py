@@ -6,11 +6,13 @@ from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node.context import NodeContext
-from frontier.node.crawl_limits import Limits, Spending, described, reason_of
+from frontier.node.crawl_limits import Limits, Portions, Spending, described, reason_of
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
+from frontier.urls.traps import Group
 
 TTL = 60.0
+GROUP = Group("query", "a.example", "http://a.example/search")
 
 
 @pytest.fixture
@@ -193,3 +195,14 @@ def test_limits_are_told_as_people_set_them():
     assert described("") == described("what 7") == "one that another node has set"
     assert reason_of("bytes 10") == "frontier_limit_bytes"
     assert reason_of("") == "frontier_limit"
+
+
+async def test_urls_of_a_group_are_counted_over_all_nodes(store, crawl):
+    told = []
+    for count in (3, 4):
+        one = Portions(OutageRetry(store), crawl, partitions=4)
+        one.on_total = lambda group, total: told.append((group, total))
+        one.add(GROUP, count)
+        await one.flush()
+
+    assert told == [(GROUP, 3), (GROUP, 7)]

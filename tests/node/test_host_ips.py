@@ -6,7 +6,7 @@ from frontier.errors import CrawlLost, StoreRefused
 from frontier.node import host_ips as addresses
 from frontier.node.host_ips import Addresses, BlockingAddresses, least
 from frontier.queue.push import TEST, Push
-from frontier.store.client import BlockingStore, Call
+from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 
 
@@ -24,14 +24,14 @@ def looked_up(monkeypatch):
 
 
 async def test_of_a_crawl_that_is_not_there_nothing_is_noted(
-    store, crawl, server, looked_up
+    store, crawl, blocking, looked_up
 ):
     await store.call(Call.command("DEL", crawl.meta()))
-    blocking = BlockingStore.from_settings({"REDIS_URL": server.url})
+    command = BlockingAddresses(blocking(), crawl)
     with pytest.raises(CrawlLost):
         await Addresses(OutageRetry(store), crawl).find("a.example")
     with pytest.raises(CrawlLost):
-        await asyncio.to_thread(BlockingAddresses(blocking, crawl).find, "a.example")
+        await asyncio.to_thread(command.find, "a.example")
 
     assert not await store.call(Call.command("EXISTS", crawl.addresses()))
 
@@ -63,9 +63,8 @@ async def test_a_node_keeps_no_more_addresses_than_it_may(
     assert len(looked_up) == 4, "what was noted is read again"
 
 
-async def test_a_command_notes_and_reads_the_same(store, crawl, server, looked_up):
-    blocking = BlockingStore.from_settings({"REDIS_URL": server.url})
-    command = BlockingAddresses(blocking, crawl)
+async def test_a_command_notes_and_reads_the_same(store, crawl, blocking, looked_up):
+    command = BlockingAddresses(blocking(), crawl)
     assert await asyncio.to_thread(command.noted, "a.example") is None
     assert await asyncio.to_thread(command.find, "a.example") == "192.0.2.1"
 
@@ -142,7 +141,6 @@ async def test_a_push_that_cannot_be_placed_fails_the_node_and_every_flush(
     with pytest.raises(StoreRefused):
         await node.outbox.flush()
     with pytest.raises(StoreRefused):
-        async with asyncio.timeout(5):
-            await running
+        await running
     with pytest.raises(StoreRefused):  # nothing is acked after it either
         await node.outbox.flush()

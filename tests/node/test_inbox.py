@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -356,3 +357,23 @@ async def test_a_server_that_is_away_is_waited_for(
     own_server.start()
 
     await until(lambda: len(node.inbox) == 3)
+
+
+async def test_a_host_that_another_node_has_asked_is_left_for_its_delay(
+    parts, start, new_push, until
+):
+    node = parts("a")
+    start(node.outbox.run())
+    await node.push(0, new_push(b"1"))
+    await node.leases.acquire([0])
+    keys, (lease,) = node.keys.partition(0), node.leases.held.values()
+    ((seconds, _),) = await node.store.run([Call.command("TIME")])
+    note = b"%d %d 600000" % (lease.token + 1, (int(seconds) + 600) * 1000)
+    await node.store.run([Call.command("HSET", keys.next_allowed, "a.example", note)])
+    await node.inbox.load_queues([0])
+    began = time.monotonic()
+    start(node.inbox.run())
+    await until(lambda: node.inbox._not_before)
+
+    assert began < node.inbox._not_before["a.example"] <= time.monotonic() + 600
+    assert not len(node.inbox)

@@ -3,7 +3,7 @@
 import pytest
 
 from frontier.cluster.lease import Acquired
-from frontier.node.lending import GRACE, SLICE
+from frontier.node.lending import GRACE, MAX_ASKED, SLICE
 from frontier.queue.claims import Origin, claim_of
 from frontier.queue.item import decode, encode
 from frontier.queue.priority import queue_name
@@ -32,6 +32,7 @@ def pair(parts, start):
     async def pair(**options):
         nodes = [parts(name, partitions=16, **options) for name in ("a", "b")]
         for node in nodes:
+            node.clock.stop()  # a slow machine takes longer than a slice
             start(node.outbox.run(), node.inbox.run(), node.acks.run())
         await settle(*nodes)
         return nodes
@@ -322,3 +323,32 @@ async def test_a_claim_to_which_nothing_leads_goes_to_the_dead_letter(pair, gone
 
     scan = await a.scan(first)
     assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
+
+
+def keep(node, partition):
+    """Have *node* keep a request that it alone has; return its claim."""
+    request = Request(f"https://{partition}.example/")
+    return request, node.claims.make(
+        request, request.copy, request.url, (partition, "0:a"), (), (), ""
+    )
+
+
+def test_who_has_claims_in_many_partitions_asks_for_all_of_them_in_turn(parts):
+    node = parts("a", partitions=256)
+    for partition in range(100):
+        request, _ = keep(node, partition)
+        node.claims.stored(request)
+
+    asked = [node.lending.chosen(set()) for _ in range(2)]
+
+    assert [len(some) for some in asked] == [MAX_ASKED] * 2
+    assert set.union(*asked) == set(range(100))
+
+
+def test_a_request_that_is_forgotten_is_not_waited_for(parts):
+    node = parts("a")
+    _, made = keep(node, 0)
+    assert node.claims.waiting
+
+    node.claims.forget(made.number)
+    assert not node.claims.waiting

@@ -7,7 +7,8 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.cluster.crawls import cancel_call
+from frontier.cluster.crawls import LIMIT, cancel_call
+from frontier.cluster.shared_settings import FILTER_PROBE
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
@@ -16,9 +17,12 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
+from frontier.node import node as node_module
 from frontier.node.remove_frontier import remove_frontier
-from frontier.store.client import BlockingStore, Call
-from frontier.store.scripts import LEASE_ACQUIRE
+from frontier.store.address import address_of
+from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.keys import collection_keys
+from frontier.store.scripts import LEASE_ACQUIRE, NODE_BEAT
 
 
 def tree(url):
@@ -140,14 +144,14 @@ async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_serve
     own_server.kill()
 
     with pytest.raises(StoreUnavailable):
-        await new_node(own_server, "a").open()
+        await new_node(own_server, "a", store_wait=0.0).open()
 
 
 async def test_a_node_waits_for_a_store_that_is_yet_to_come(
     new_node, own_server, caplog, until
 ):
     own_server.kill()
-    node = new_node(own_server, "a", store_wait=50.0)
+    node = new_node(own_server, "a")
     opening = asyncio.create_task(node.open())
     await until(lambda: "FRONTIER_STORE_WAIT" in caplog.text, "a line")
     assert not opening.done()
@@ -156,6 +160,56 @@ async def test_a_node_waits_for_a_store_that_is_yet_to_come(
     await opening
     await until(lambda: node.partitions_held == 16, "its partitions")
     await node.close()
+
+
+@pytest.mark.parametrize("what", [FILTER_PROBE.name, NODE_BEAT.name])
+async def test_a_node_that_is_not_answered_while_it_starts_asks_again(
+    new_node, servers, monkeypatch, until, what
+):
+    run, lost = Store.run, []
+
+    async def once(self, calls, **options):
+        names = {call.script.name if call.script else call.name for call in calls}
+        if what in names and not lost:
+            lost.append(what)
+            raise StoreUnavailable(self.where, "it is slow")
+        return await run(self, calls, **options)
+
+    monkeypatch.setattr(Store, "run", once)
+    node = new_node(servers("any"), "a")
+    await node.open()
+
+    assert lost
+    await until(lambda: node.partitions_held == 16, "its partitions")
+    await node.close()
+
+
+async def test_the_last_node_commits_once_the_store_answers(
+    new_node, servers, unique, tmp_path, monkeypatch
+):
+    where = {"collection": unique, "warc_dir": tmp_path}
+    node = new_node(servers("any"), "a", warc_enabled=True, **where)
+    await node.open()
+    commit, lost = node.archive.commit, []
+
+    async def late():
+        if not lost:
+            lost.append("reply")
+            raise StoreUnavailable("here", "it is slow")
+        await commit()
+
+    monkeypatch.setattr(node.archive, "commit", late)
+    await node._owner.finished.wait()
+    await node.close()
+
+    assert lost
+    store = BlockingStore.from_settings({"REDIS_URL": servers("any").url})
+    names = collection_keys(store, unique)
+    asked = [
+        Call.command("SMEMBERS", n) for n in (names.uncommitted(), names.committed())
+    ]
+    assert list(map(len, store.run(asked))) == [0, 1]
+    store.close()
 
 
 async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
@@ -175,7 +229,10 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     await a.close()
 
 
-async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, until):
+async def test_a_loop_that_fails_stops_the_node_loudly(
+    new_node, server, db, until, monkeypatch
+):
+    monkeypatch.setattr(node_module, "CLOSE_TIMEOUT", 3_600.0)
     a = new_node(server, "a")
     await a.open()
     db("SET", a.keys.nodes(), "not a hash")
@@ -183,8 +240,7 @@ async def test_a_loop_that_fails_stops_the_node_loudly(new_node, server, db, unt
     await until(lambda: a._owner.failures, "the failure")
     assert isinstance(a._owner.failures[0], KeyDamaged)
     assert a.keys.nodes() in str(a._owner.failures[0])
-    async with asyncio.timeout(5):  # and nobody waits for what it will not do
-        await a.close()
+    await a.close()  # and nobody waits for what it will not do
 
 
 async def test_a_damaged_key_ends_a_node_once(new_node, server):
@@ -357,8 +413,9 @@ async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(
 @pytest.mark.parametrize("mutual", ["TLSv1.2", "TLSv1.3"], indirect=True)
 async def test_who_has_no_certificate_is_told_that_one_may_be_wanted(new_node, mutual):
     mutual.client = {}
-    redis = {"REDIS_URL": mutual.url()}
-    node, store = new_node(None, "a", redis), BlockingStore.from_settings(redis, 1.0)
+    redis = {"REDIS_URL": mutual.url(), "REDIS_PARAMS": {"socket_timeout": 60.0}}
+    node = new_node(None, "a", redis, store_wait=0.0)
+    store = BlockingStore.at(address_of(redis, None), repeats=False)
 
     with pytest.raises(StoreUnavailable, match=" ssl_certfile and ssl_keyfile in "):
         await node.open()
@@ -434,7 +491,8 @@ async def test_who_may_not_enter_is_told_why_without_the_password(
     new_node, secured, tmp_path, wrong, said
 ):
     given = {"secret": "an0ther", "authority": certify(tmp_path)}[wrong]
-    node = new_node(None, "a", {"REDIS_URL": secured.url(**{wrong: given})})
+    url = {"REDIS_URL": secured.url(**{wrong: given})}
+    node = new_node(None, "a", url, store_wait=0.0)
 
     with pytest.raises(StoreError, match=said) as caught:
         await node.open()
@@ -444,3 +502,15 @@ async def test_who_may_not_enter_is_told_why_without_the_password(
     gc.collect()
     assert "an0ther" not in told
     assert "s3cr" not in told
+
+
+async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
+    new_node, server
+):
+    node = new_node(server, "a")
+    await node.open()
+    node.on_order(LIMIT)
+
+    assert node._owner.limit == ""
+    assert node.inbox.stopped
+    await node.close()

@@ -135,3 +135,10 @@ def test_counts_of_another_type_begin_anew_and_are_told(damaged, db):
     assert [key for key, _ in said["removed"]] == ["0:counts"]
     assert len(said["anew"]) == 1
     assert (damaged.scan().pushed, damaged.scan().ready) == (2, 1)
+
+
+def test_a_layout_that_cannot_be_read_is_made_of_what_is_there(damaged):
+    damaged.db("HSET", damaged.part.seen, "buckets", "abc")
+    assert damaged.repair().exit_code in {ExitCode.OK, ExitCode.INCOMPLETE}
+
+    assert damaged.db("HGET", damaged.part.seen, "buckets") != b"abc"

@@ -107,13 +107,16 @@ async def test_blocks_go_to_files_and_come_back_in_order(
 
 
 async def test_a_file_that_was_changed_becomes_a_dead_letter(
-    filled, until, start, tmp_path
+    filled, until, start, tmp_path, db, crawl
 ):
     node = await filled(order=Order.DFS, queue_max_bytes=1_000, spill_dir=tmp_path)
     await node.spilling.look()
-    paths = sorted(tmp_path.glob("*/*"), key=lambda path: path.stat().st_mtime_ns)
-    changed = paths[-1].read_bytes()
-    paths[-1].write_bytes(changed[:-1] + bytes([changed[-1] ^ 1]))
+    blocks = db("LRANGE", crawl.partition(0).spilled(A), 0, -1)
+    last = [block for block in blocks if is_address(block)][-1]
+    paths = list(tmp_path.glob("*/*"))
+    (path,) = (path for path in paths if last.endswith(path.name.encode()))
+    changed = path.read_bytes()
+    path.write_bytes(changed[:-1] + bytes([changed[-1] ^ 1]))
     start(node.inbox.run(), node.spilling.run())
     found = await fetch_all(node, until, MANY - BLOCK)
 
@@ -191,3 +194,28 @@ async def test_a_lease_that_is_gone_already_is_not_lost_again(filled):
 
     assert node.leases.held == {0: held}
     assert node.inbox.knows(0)
+
+
+async def test_a_block_that_was_taken_meanwhile_goes_to_no_file(
+    filled, tmp_path, monkeypatch
+):
+    node = await filled(queue_max_bytes=1_000, spill_dir=tmp_path)
+    files = node.spilling._shelving
+    shelve, first, spared = files.shelve, files._first, []
+
+    async def late(name):
+        index, block = await first(name)
+        return index + 1, block  # where another one is by now
+
+    async def noted(lease, queue):
+        spared.append(await shelve(lease, queue))
+        return spared[-1]
+
+    monkeypatch.setattr(files, "_first", late)
+    monkeypatch.setattr(files, "shelve", noted)
+    await node.spilling.look()
+
+    assert spared == [0]
+    scan = await node.scan(0)
+    assert scan.spilled > 0
+    assert scan.shelved_bytes == 0

@@ -34,7 +34,7 @@ ERROR = 0.02
 QUEUE = "0:a.example"
 TRIES = 200
 """Each LayoutStale means that others have pushed, and they end some time."""
-PATIENCE = 30.0
+PATIENCE = 240.0
 
 
 @cache
@@ -338,16 +338,21 @@ def test_a_kill_while_eight_clients_push_loses_nothing(durable, careful, tiers):
     lists, crawl, shape = shares(count, seed=7), new_crawl(), shape_of(tiers)
     clients = [Client(store, crawl, shape, QUEUE) for store in careful]
     half = threading.Semaphore(0)
+    dead, refused = threading.Event(), threading.Event()
 
     def work(number, client):
         new, again = [], []
-        for batch in cut(lists[number], seed=number):
+        every = list(cut(lists[number], seed=number))
+        for batch in every:
+            if batch is every[-1]:  # also on a machine that is slow to kill
+                assert dead.wait(PATIENCE)
             limit = time.monotonic() + PATIENCE
             while True:
                 try:
                     verdicts = client.push(batch)
                 except StoreUnavailable:
                     assert time.monotonic() < limit
+                    refused.set()
                     again += batch
                     time.sleep(0.005)
                 else:
@@ -359,7 +364,10 @@ def test_a_kill_while_eight_clients_push_loses_nothing(durable, careful, tiers):
     def kill():
         for _ in range(25):
             assert half.acquire(timeout=PATIENCE)
-        restart(durable)
+        durable.kill()
+        dead.set()
+        assert refused.wait(PATIENCE)
+        durable.start()
 
     killer = ThreadPoolExecutor(1)
     with killer:

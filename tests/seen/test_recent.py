@@ -44,3 +44,14 @@ def test_what_is_asked_for_again_and_again_stays():
     for n in range(1_000):
         recent.add(n)
         assert recent.add("home")
+
+
+def test_a_key_that_is_asked_for_is_used():
+    recent = Recent(10)
+    recent.add("home")
+    assert "home" in recent
+    for n in range(1_000):
+        recent.add(n)
+        assert "home" in recent
+
+    assert "away" not in recent

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.one_server("the embedded store itself")
 
 ROOT = Path(__file__).parents[2]
 STOPPED = StoreStatus(running=False, pid=None, socket=None)
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 NODE = """
 import os, signal, sys
@@ -467,7 +467,7 @@ def test_a_join_waits_until_the_data_is_loaded(
             time.sleep(0.01)
     store.leave()
     options, facts, seen = embedded._options, embedded._facts, []
-    delay = ["--key-load-delay", "2000"]  # microseconds
+    delay = ["--key-load-delay", "5000"]  # microseconds
 
     def watched(socket: Path) -> object:
         found = facts(socket)

@@ -269,7 +269,7 @@ async def patiently(store, call):
 async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
     connect, stack, unique
 ):
-    servers = ClusterServers(3, 1, "--cluster-node-timeout", "400")
+    servers = ClusterServers(3, 1)
     stack.callback(servers.remove)
     await asyncio.to_thread(servers.start)
     store = connect(servers)
@@ -285,6 +285,9 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
 
     with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{owner.port}"):
         await store.call(Call.command("GET", unique))
+    for one in servers.processes:  # soon they miss it
+        if one is not owner:
+            one.ask("CONFIG", "SET", "cluster-node-timeout", 1000)
     assert await patiently(store, Call.command("GET", unique)) == b"x"
     assert await patiently(store, Call.to(CRAWL_ALLOT, [unique + "s"], ["s"])) == b"s-1"
 
@@ -328,7 +331,7 @@ async def test_slots_that_move_are_no_change_of_servers(cluster, primaries, uniq
 
 
 async def test_sentinels_new_primary_is_found(connect, stack, unique):
-    servers = SentinelServers(down_after_ms=500)
+    servers = SentinelServers()
     stack.callback(servers.remove)
     await asyncio.to_thread(servers.start)
     store = connect(servers, socket_timeout=300)
@@ -346,9 +349,11 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
     assert thread.call(Call.command("GET", unique)) == b"x"
     assert servers.primary.ask("WAIT", 1, 5000) == 1
     servers.primary.signal(signal.SIGSTOP)  # which ends no connection
+    waiting = asyncio.create_task(store.call(Call.command("GET", unique)))
+    await asyncio.to_thread(servers.promote)
 
     with pytest.raises(StoreUnavailable):
-        await store.call(Call.command("GET", unique))
+        await waiting
     assert await patiently(store, Call.command("GET", unique)) == b"x"
     servers.primary.signal(signal.SIGCONT)
     assert thread.call(Call.command("GET", unique)) == b"x"

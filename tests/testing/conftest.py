@@ -18,7 +18,7 @@ def get(server):
     connections = []
 
     def get(target, host=0, method="GET", body=None, headers=None):
-        connection = http.client.HTTPConnection(server.hosts[host], timeout=10)
+        connection = http.client.HTTPConnection(server.hosts[host], timeout=120)
         connections.append(connection)
         connection.request(method, target, body, headers or {})
         response = connection.getresponse()

@@ -22,7 +22,7 @@ def test_it_serves_until_a_signal_comes(tmp_path, number):
     ) as process:
         try:
             ready = json.loads(process.stdout.readline())
-            urlopen(ready["seeds"][1], timeout=10).close()
+            urlopen(ready["seeds"][1], timeout=120).close()
         finally:
             process.send_signal(number)
         rest = process.stdout.read()
@@ -46,7 +46,7 @@ def test_a_parent_can_compute_what_to_expect():
             ready = json.loads(process.stdout.readline())
             site = Site(urls=100, hosts=2, calendar_months=0)
             site = site.served_at(f"http://{host}" for host in ready["hosts"])
-            with urlopen(f"http://{ready['hosts'][0]}/hub", timeout=10) as response:
+            with urlopen(f"http://{ready['hosts'][0]}/hub", timeout=120) as response:
                 hub = response.read()
         finally:
             process.terminate()
@@ -61,7 +61,7 @@ def test_a_parent_can_compute_what_to_expect():
 )
 def test_wrong_arguments_are_said_to_be_so(arguments):
     process = warm.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False
     )
 
     assert process.returncode == 2

@@ -12,6 +12,7 @@ from frontier.errors import ConfigurationError
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.topologies import free_ports
 
 SMALL = {"urls": 60, "hosts": 2, "calendar_months": 0, "slow_seconds": 0.0}
 
@@ -19,7 +20,7 @@ SMALL = {"urls": 60, "hosts": 2, "calendar_months": 0, "slow_seconds": 0.0}
 def exchange(host, data):
     """Send *data*, and return all that comes until the server closes."""
     address, port = host.split(":")
-    with socket.create_connection((address, int(port)), timeout=10) as sock:
+    with socket.create_connection((address, int(port)), timeout=120) as sock:
         sock.sendall(data)
         received = b""
         while data := sock.recv(65536):
@@ -27,10 +28,18 @@ def exchange(host, data):
     return received
 
 
+def wait_for(condition):
+    """Return when *condition* holds."""
+    limit = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
 def leave(host, data):
     """Send *data* and close the connection."""
     address, port = host.split(":")
-    with socket.create_connection((address, int(port)), timeout=10) as sock:
+    with socket.create_connection((address, int(port)), timeout=120) as sock:
         sock.sendall(data)
 
 
@@ -38,13 +47,13 @@ def test_seeds_are_the_homes_of_all_hosts(server):
     assert server.seeds == [f"http://{host}/" for host in server.hosts]
     assert len(set(server.hosts)) == 5
     for number, seed in enumerate(server.seeds):
-        with urlopen(seed, timeout=10) as response:
+        with urlopen(seed, timeout=120) as response:
             assert b"<title>Home of host %d</title>" % number in response.read()
 
 
 def test_every_expected_url_is_served_as_the_site_says(server, get):
     hosts = {host: number for number, host in enumerate(server.hosts)}
-    connections = {h: http.client.HTTPConnection(h, timeout=10) for h in server.hosts}
+    connections = {h: http.client.HTTPConnection(h, timeout=120) for h in server.hosts}
     expected = expected_urls(server.site)
 
     assert len(expected) == 400
@@ -60,7 +69,7 @@ def test_every_expected_url_is_served_as_the_site_says(server, get):
 
 def test_two_servers_answer_alike_but_for_links_and_date(get):
     def body(server):
-        connection = http.client.HTTPConnection(server.hosts[0], timeout=10)
+        connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
         connection.request("GET", "/gzip")
         response = connection.getresponse()
         text = gzip.decompress(response.read()).decode()
@@ -178,7 +187,7 @@ def test_head_has_the_headers_only(get):
 
 
 def test_a_connection_serves_many_requests(server):
-    connection = http.client.HTTPConnection(server.hosts[0], timeout=10)
+    connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
     connection.connect()
     port = connection.sock.getsockname()
     for path in ("/", "/chunked", "/missing", "/empty", "/old"):
@@ -218,20 +227,22 @@ def test_what_is_no_request_is_refused(server, data, status):
 
 def test_the_slow_page_is_slow_and_holds_up_nobody(tmp_path):
     log = tmp_path / "requests.jsonl"
-    site = Site(**{**SMALL, "slow_seconds": 0.5})
-    with SiteServer(site, log=log) as server:
-        slow = threading.Thread(
-            target=lambda: urlopen(server.seeds[0] + "slow", timeout=10).close()
-        )
-        slow.start()
-        while slow.is_alive():
-            urlopen(server.seeds[0], timeout=10).close()
-        slow.join()
+    with SiteServer(Site(**{**SMALL, "slow_seconds": 3600.0}), log=log) as server:
+        connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
+        connection.request("GET", "/slow")
+        wait_for(lambda: server.waiting[None])
+        urlopen(server.seeds[0], timeout=120).close()
+        assert server.waiting[None] == 1
+    connection.close()
+    first, last = RequestLog.read(log).entries
+    assert (first.url, first.aborted) == (server.seeds[0], False)
+    assert (last.url, last.aborted) == (f"{server.seeds[0]}slow", True)
 
-    *others, last = RequestLog.read(log).entries
-    first = next(e for e in (*others, last) if e.url.endswith("/slow"))
-    assert first.end - first.start >= 0.5
-    assert any(first.start < e.start and e.end < first.end for e in (*others, last))
+    with SiteServer(Site(**{**SMALL, "slow_seconds": 0.2}), log=log) as server:
+        urlopen(server.seeds[0] + "slow", timeout=120).close()
+    *_, slow = RequestLog.read(log).entries
+    assert slow.end - slow.start >= 0.2
+    assert not slow.aborted
 
 
 def test_requests_are_logged(tmp_path):
@@ -239,7 +250,7 @@ def test_requests_are_logged(tmp_path):
     before = time.time()
     with SiteServer(Site(**SMALL), log=log) as server:
         host = server.hosts[1]
-        connection = http.client.HTTPConnection(host, timeout=10)
+        connection = http.client.HTTPConnection(host, timeout=120)
         headers = {"X-Frontier-Node": "a", "User-Agent": "test", "Host": "elsewhere"}
         connection.request("GET", "/about?x=1#no", headers=headers)
         connection.getresponse().read()
@@ -260,25 +271,23 @@ def test_requests_are_logged(tmp_path):
 
 def test_a_client_that_leaves_is_logged_as_aborted(tmp_path):
     log = tmp_path / "requests.jsonl"
-    with SiteServer(Site(**SMALL), log=log, delay=30) as server:
+    with SiteServer(Site(**SMALL), log=log, delay=3600) as server:
         leave(server.hosts[0], b"GET /about HTTP/1.1\r\n\r\n")
-        deadline = time.monotonic() + 10
-        while not log.stat().st_size:
-            assert time.monotonic() < deadline
+        wait_for(lambda: log.stat().st_size)
     (entry,) = RequestLog.read(log).entries
 
     assert entry.aborted
     assert entry.bytes == 0
-    assert entry.end - entry.start < 10
+    assert entry.end - entry.start < 3600
 
 
 def test_a_server_that_stops_logs_what_it_cut(tmp_path):
     log = tmp_path / "requests.jsonl"
-    server = SiteServer(Site(**SMALL), log=log, host_delays={0: 30})
+    server = SiteServer(Site(**SMALL), log=log, host_delays={0: 3600})
     server.start()
-    connection = http.client.HTTPConnection(server.hosts[0], timeout=10)
+    connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
     connection.request("GET", "/about")
-    urlopen(server.seeds[1], timeout=10).close()  # the other host is not delayed
+    urlopen(server.seeds[1], timeout=120).close()  # the other host is not delayed
     server.stop()
     with pytest.raises(ConnectionError):
         connection.getresponse()
@@ -296,7 +305,7 @@ def test_the_delay_is_for_every_request(tmp_path):
         Site(**SMALL), log=log, delay=0.02, host_delays={1: 0.03}
     ) as server:
         for seed in server.seeds:
-            urlopen(seed, timeout=10).close()
+            urlopen(seed, timeout=120).close()
     one, two = RequestLog.read(log).entries
 
     assert one.end - one.start >= 0.02
@@ -321,10 +330,12 @@ def test_requests_one_after_the_other_do_not_overlap(tmp_path):
 
 def test_requests_at_the_same_time_overlap(tmp_path):
     log = tmp_path / "requests.jsonl"
-    with SiteServer(Site(**SMALL), log=log, delay=0.3) as server:
+    with SiteServer(Site(**SMALL), log=log, delay=3600) as server:
         connections = [http.client.HTTPConnection(server.hosts[0]) for _ in "ab"]
         for node, connection in zip("ab", connections, strict=True):
             connection.request("GET", "/", headers={"X-Frontier-Node": node})
+        wait_for(lambda: server.waiting["a"] and server.waiting["b"])
+        server.delay = 0
         for connection in connections:
             connection.getresponse().read()
             connection.close()
@@ -333,10 +344,10 @@ def test_requests_at_the_same_time_overlap(tmp_path):
 
 
 def test_a_server_can_have_the_port_of_the_one_before():
-    with SiteServer(Site(**SMALL)) as one:
-        urlopen(one.seeds[0], timeout=10).close()
+    (port,) = free_ports(1)
+    with SiteServer(Site(**SMALL), port=port) as one:
+        urlopen(one.seeds[0], timeout=120).close()
         hosts = one.hosts
-    port = int(hosts[0].partition(":")[2])
     with SiteServer(Site(**SMALL), port=port) as two:
         assert two.hosts[0] == hosts[0]
         with pytest.raises(ConfigurationError):
@@ -359,7 +370,7 @@ def test_many_clients_are_served_at_once(server):
 
     def fetch():
         barrier.wait()
-        connection = http.client.HTTPConnection(server.hosts[0], timeout=30)
+        connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
         for _ in range(20):
             connection.request("GET", "/about")
             bodies.append(connection.getresponse().read())

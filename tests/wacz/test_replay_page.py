@@ -13,6 +13,7 @@ import pytest
 
 from frontier.cdx.lines import parse
 from tests import foreign
+from tests.topologies import free_ports
 
 PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
 SCRIPTS = Path(sys.executable).parent
@@ -46,8 +47,7 @@ def is_up(port):
 @pytest.mark.compat
 def test_each_command_of_the_page_does_what_it_says(tmp_path, write_warc):
     write_warc("c-1", BODIES)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    (port,) = free_ports(1)
     path = f"{SCRIPTS}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     said, served = {}, None

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -55,6 +57,28 @@ def test_collections_may_be_on_a_server_of_their_own(
     assert ask("SMEMBERS", keys.committed()) == {b"one"}
     assert ask("HLEN", keys.alldupes()) == 1
     assert not db("KEYS", f"{unique}*")
+
+
+def test_an_archive_waits_for_a_store_that_does_not_answer_as_it_begins(
+    own_server, unique, tmp_path, caplog
+):
+    settings = {
+        "FRONTIER_NAMESPACE": unique,
+        "FRONTIER_COLLECTION": unique,
+        "FRONTIER_STORE_WAIT": 3600,
+        "FRONTIER_WARC_DIR": str(tmp_path),
+    }
+    config = Config.from_settings(settings)
+    store = BlockingStore.from_settings({"REDIS_URL": own_server.url}, 0.1)
+    own_server.pause()
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(Archive, config, store, "one", settings)
+        while "FRONTIER_STORE_WAIT" not in caplog.text and not opening.done():
+            time.sleep(0.01)
+        own_server.resume()
+        archive = opening.result()
+    asyncio.run(archive.close())
+    store.close()
 
 
 def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path):

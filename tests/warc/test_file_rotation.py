@@ -308,6 +308,62 @@ def test_short_writes_are_continued(writer, tmp_path, monkeypatch):
     assert len(members((tmp_path / NAME).read_bytes())) == 7
 
 
+def test_a_batch_of_small_records_is_one_write(writer, tmp_path, monkeypatch):
+    sizes = []
+
+    class Counted(module.FileIO):
+        def write(self, data):
+            sizes.append(len(data))
+            return super().write(data)
+
+    monkeypatch.setattr(module, "FileIO", Counted)
+    append(writer, an_exchange())
+    writer.sync()
+    sizes.clear()
+    for number in range(1, 20):
+        append(writer, an_exchange(number))
+    assert sizes == []
+    writer.sync()
+
+    assert sizes == [writer.tally.bytes - sum_of_first(tmp_path, 3)]
+    assert len(members((tmp_path / f"{NAME}.open").read_bytes())) == 1 + 2 * 20
+
+
+def sum_of_first(directory, count):
+    found = members((directory / f"{NAME}.open").read_bytes())
+    return sum(length for _, length, _ in found[:count])
+
+
+def test_little_waits_in_memory(writer, tmp_path):
+    stored = [append(writer, an_exchange(n, os.urandom(30_000))) for n in range(22)]
+
+    end = stored[-1].offset + stored[-1].length
+    on_disk = (tmp_path / f"{NAME}.open").stat().st_size
+    assert 0 < end - on_disk < 200_000 < on_disk
+
+
+def test_what_a_failed_write_left_is_written_by_the_next(writer, tmp_path, monkeypatch):
+    failures = []
+
+    class Fails(module.FileIO):
+        def write(self, data):
+            if failures and len(data) <= 1000:
+                raise failures.pop()
+            return super().write(bytes(data[:1000]))
+
+    monkeypatch.setattr(module, "FileIO", Fails)
+    append(writer, an_exchange())
+    writer.sync()
+    append(writer, an_exchange(1, os.urandom(5000)))
+    failures.append(OSError("no space for a moment"))
+    with pytest.raises(OSError, match="for a moment"):
+        writer.close()
+    writer.close()
+
+    assert len(members((tmp_path / NAME).read_bytes())) == 5
+    assert_sound(tmp_path / NAME)
+
+
 def test_the_same_exchanges_make_the_same_file(new_writer, tmp_path):
     contents = []
     for directory in (tmp_path / "a", tmp_path / "b"):

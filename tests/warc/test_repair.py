@@ -25,6 +25,7 @@ def leave_open(writer, count=2):
     """Write exchanges, and die."""
     for number in range(count):
         append(writer, an_exchange(number))
+    writer.flush()
     writer.abandon()
 
 
@@ -122,6 +123,7 @@ def test_a_file_of_a_live_process_is_left_alone(tmp_path):
         "w = WarcWriter(config, lambda: NOON)\n"
         "x = an_exchange()\n"
         "w.append(x, sha256_hex(x.response_body))\n"
+        "w.flush()\n"
         "print('written', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -217,8 +219,10 @@ def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
     writer, tmp_path, monkeypatch
 ):
     append(writer, an_exchange())
+    writer.flush()
     kept = (tmp_path / f"{NAME}.open").stat().st_size
     append(writer, an_exchange(1))
+    writer.flush()
     writer.abandon()
     os.truncate(tmp_path / f"{NAME}.open", kept + 10)
     synced, real = [], os.fsync
@@ -242,6 +246,7 @@ def test_there_may_be_no_directory_yet(tmp_path):
 def test_a_record_larger_than_memory_should_be_is_streamed(writer, tmp_path):
     append(writer, an_exchange(body=bytes(64 << 20)))  # shrinks a thousandfold
     append(writer, an_exchange(body=os.urandom(8 << 20)))
+    writer.flush()
     writer.abandon()
 
     tracemalloc.start()

@@ -5,10 +5,16 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import CannotCarry, ConfigurationError, SeenFileMismatch
+from frontier.errors import (
+    CannotCarry,
+    ConfigurationError,
+    KeyDamaged,
+    SeenFileMismatch,
+)
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
-from frontier.seen.export.file import Header, SeenFileWriter
+from frontier.seen.export import transfer
+from frontier.seen.export.file import Header, SeenFile, SeenFileWriter
 from frontier.seen.export.transfer import Import, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
@@ -222,3 +228,37 @@ def test_a_crawl_is_made_only_under_a_name_of_one(make, blocking, tmp_path, name
         pytest.raises(ConfigurationError, match="cannot be the id of a crawl"),
     ):
         source.create(blocking(), "test", name)
+
+
+def test_a_partition_that_cannot_have_the_mark_of_a_new_crawl_is_named(
+    make, blocking, db, unique, tmp_path
+):
+    old = make("old", "set")
+    old.push(0, 10)
+    old.export(tmp_path / "f")
+    counts = CrawlKeys("test", f"{unique}-new").partition(1).counts
+    db("SET", counts, "abc")
+
+    with (
+        Import(tmp_path / "f", FINGERPRINTER) as source,
+        pytest.raises(KeyDamaged, match="counts"),
+    ):
+        source.create(blocking(), "test", f"{unique}-new")
+
+
+def test_a_file_that_is_refused_is_closed(make, tmp_path, monkeypatch):
+    old = make("old", "set")
+    old.push(0, 10)
+    old.export(tmp_path / "f")
+    closed = []
+
+    class Noted(SeenFile):
+        def close(self):
+            super().close()
+            closed.append(self)
+
+    monkeypatch.setattr(transfer, "SeenFile", Noted)
+    with pytest.raises(SeenFileMismatch, match="fingerprinter"):
+        Import(tmp_path / "f", "of.another.Fingerprinter")
+
+    assert len(closed) == 1
