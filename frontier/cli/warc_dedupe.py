@@ -205,9 +205,9 @@ def verify(
         work = running.work(Path(scratch), progress)
         done = verified(sides[0], sides[1], work, trouble.file)
     line = (
-        f"{done.records:,} records: {done.identical + done.anew:,} as they were, "
-        f"{done.revisits:,} are revisits of the same bytes "
-        f"({done.payload_bytes:,} bytes), {done.faults:,} faults"
+        f"{done.records:,} records: {done.identical + done.anew:,} as before, "
+        f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
+        f"{done.faults:,} faults"
     )
     for fault in done.named:
         complain(fault)
