@@ -104,7 +104,7 @@ def run(server: Server, options: Options) -> Report:
     ratios["bytes_per_host"] = rounded(_bytes_per_host(server))
     if options.plot is not None:
         cost = Panel("store, us CPU per new URL", curves[CPU], across_log=True)
-        size = Panel("bytes per URL", curves[USED], logarithmic=True, across_log=True)
+        size = Panel("bytes per URL", curves[USED], across_log=True)
         lines(options.plot, "URLs", cost, size)
     return Report("growth", environment(server.info()), figures.results(), ratios)
 

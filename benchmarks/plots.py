@@ -44,9 +44,11 @@ def lines(path: Path, across: str, *panels: Panel) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
         else:
             axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter("{x:,g}")
         if panel.across_log:
             axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,g}")
+            tick = import_module("matplotlib.ticker").EngFormatter(sep="")
+            axes.xaxis.set_major_formatter(tick)
         axes.set(xlabel=across, ylabel=panel.up)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)

@@ -12,6 +12,9 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+# First: while that is imported, Scrapy looks at the sources of all that is on the stack
+# and at every module (`create_deprecated_class`), which takes 0.1 s later on.
+import scrapy.core.downloader.handlers.http11  # noqa: F401
 from scrapy.downloadermiddlewares.cookies import (
     CookiesMiddleware as ScrapysCookiesMiddleware,
 )

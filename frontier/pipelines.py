@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
 from scrapy import Request, signals
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.misc import load_object
 
 from frontier.scrapy_internals import takes_no_spider
 from frontier.session.session import session_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
     from frontier.model import Stored
 
@@ -37,15 +40,22 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
 class ItemOriginMiddleware:
     """Remembers which request each item came from, for `WarcPipeline`.
 
-    A spider middleware, because an item pipeline is not told.
+    A spider middleware, because an item pipeline is not told. Where no pipeline of that
+    class is named it is left out: it would cost each item as much as Scrapy's own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        if not _names_warc_pipeline(crawler.settings):
+            raise NotConfigured
         self._origins = origins_of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*'s node."""
+        """Build the middleware of *crawler*'s node.
+
+        Raises:
+            NotConfigured: Nobody asks where items come from.
+        """
         return cls(crawler)
 
     async def process_spider_output(
@@ -70,7 +80,13 @@ class WarcPipeline:
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
         self._origins = origins_of(crawler)
-        self._origins.wanted = True
+        self._origins.want()
+        if not _names_warc_pipeline(crawler.settings):
+            logger.warning(
+                "items are not told where their responses are archived: name "
+                "frontier.pipelines.WarcPipeline, or a class derived from it, in "
+                "ITEM_PIPELINES"
+            )
         self._field = self._session.config.warc_item_field
 
     @classmethod
@@ -127,15 +143,21 @@ class Origins:
     """The request that each item under way came from, by the item's identity."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self.wanted = False
-        """Whether anybody takes what is noted."""
+        self._crawler = crawler
+        self._wanted = False
         self._noted: dict[int, tuple[Any, Request]] = {}
+
+    def want(self) -> None:
+        """From now on somebody takes what is noted."""
+        if self._wanted:
+            return
+        self._wanted = True
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
-            crawler.signals.connect(self._forget, signal=signal)
+            self._crawler.signals.connect(self._forget, signal=signal)
 
     def note(self, item: Any, request: Request | None) -> None:
         """Remember that *item* came from *request*'s response."""
-        if self.wanted and request is not None:
+        if self._wanted and request is not None:
             # The item is kept with it, so that its identity is not used again.
             self._noted[id(item)] = (item, request)
 
@@ -145,6 +167,13 @@ class Origins:
 
     def _forget(self, item: Any) -> None:
         self._noted.pop(id(item), None)
+
+
+def _names_warc_pipeline(settings: BaseSettings) -> bool:
+    """Whether a `WarcPipeline` is among the item pipelines that are on."""
+    chosen = settings.getwithbase("ITEM_PIPELINES")
+    on = [load_object(cls) for cls, place in chosen.items() if place is not None]
+    return any(isinstance(cls, type) and issubclass(cls, WarcPipeline) for cls in on)
 
 
 def origins_of(crawler: Crawler) -> Origins:

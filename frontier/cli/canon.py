@@ -307,9 +307,9 @@ def explain(
 
 def _keys(url: str, rules: str) -> dict[str, str]:
     """Under which keys an index and the queues have *url*."""
-    from frontier.requests.stored_request import origin_of, queue_key
     from frontier.urls.canon.rulesets import host_of_origin
     from frontier.urls.canon.surt import key_of
+    from frontier.urls.partition import origin_of, queue_key
 
     try:
         surt = key_of(url)

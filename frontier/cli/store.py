@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 app = Commands("Look at the store that the nodes share, or stop it.")
 
+LIBC = "libc"
+"""How a server says that it was built without jemalloc."""
 SERVER_FACTS = (
     "server_name",
     "redis_version",
     "valkey_version",
     "used_memory",
+    "mem_allocator",
     "maxmemory_policy",
     "connected_clients",
     "aof_enabled",
@@ -104,6 +107,12 @@ def _info(url: str) -> dict[str, Any]:
         if name in info:
             value = info[name]
             facts[name] = value if isinstance(value, int) else printable(str(value))
+    if facts.get("mem_allocator") == LIBC:
+        complain(
+            "the store's server allocates memory with libc: in a crawl of millions of "
+            "URLs a new one costs it more CPU time than with jemalloc, which the "
+            "servers of Debian and of the Redis and Valkey images have"
+        )
     return facts
 
 

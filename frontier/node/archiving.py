@@ -30,7 +30,6 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
 from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
-from frontier.wacz.create import Options, create, warc_files
 from frontier.warc.batch import ArchiveConfig
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.crawl_log import CrawlLog, logs_of, repair_logs
@@ -502,6 +501,9 @@ class Archive:
             )
 
     def _make_wacz(self, directory: Path) -> Made:
+        # Few nodes make one, and none before its end.
+        from frontier.wacz.create import Options, create, warc_files
+
         out = directory / f"{safe_name(self._crawl_id)}.wacz"
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
         warcs = warc_files([self._config.warc_dir], crawl_id=self._crawl_id)

@@ -3,11 +3,15 @@
 A request stays reserved until its links are in the store, so a crawl has
 nothing left to do when two successive scans of all partitions find nothing
 ready and nothing reserved, with the same number of URLs ever queued. One scan is
-not enough: a child can land in a partition that was already looked at.
+not enough: a child can land in a partition that was already looked at. The second
+follows at once, as the time between them proves nothing: that number only grows, so
+no partition was pushed to from when the first had looked at it until the second did,
+and when the first had ended all of them had nothing.
 
 Any node may find the end, but if all of them looked as often, the scans of a
-thousand idle ones would keep the server busy. The first by name looks every half
-second, and the others the less often the more come before them.
+thousand idle ones would keep the server busy. The first by name looks as soon as it
+has nothing to do, and every half second from then on; the others wait before, and
+look the less often, the more come before them.
 
 Partitions that are set aside do not count. Where there are some, the crawl ends as
 incomplete instead of finished.
@@ -20,6 +24,7 @@ of each is in the store before its request is acked.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
@@ -39,7 +44,9 @@ if TYPE_CHECKING:
 INTERVAL = 0.5
 """Seconds between scans while the first of the nodes is idle; of one before which
 there are r others, (r + 1)^2 times as many. All together they scan 3.3 times a
-second, however many they are."""
+second, however many they are; once more when nothing is left."""
+LOOK = 0.05
+"""Seconds between questions to this node whether it is idle, which cost no call."""
 LOOKS = 3
 """Scans in a row that find a partition unchanged, not done, before it is doubted."""
 BATCH = 128
@@ -82,20 +89,26 @@ class EndOfCrawl:
     async def run(self) -> None:
         """Scan until the crawl has ended or this is cancelled."""
         pushed: tuple[int, frozenset[int]] | None = None
-        waited = 0
+        scanned = idle_since = time.monotonic()
         while True:
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(LOOK)
+            now = time.monotonic()
             if not self._idle():
-                pushed = None
+                pushed, idle_since = None, now
                 continue
-            waited += 1
-            if waited < (self._rank() + 1) ** 2:  # the others go, and it has its turn
+            rank = self._rank()  # the others go, and it has its turn
+            since = max(scanned, idle_since) if rank else scanned
+            if now < since + INTERVAL * (rank + 1) ** 2:
                 continue
-            waited = 0
+            scanned = now
             try:
-                total = await self._scan()
-                if total is None or total != pushed:
-                    pushed = total
+                before, pushed = pushed, await self._scan()
+                if pushed is not None and pushed != before:
+                    if not self._idle():
+                        pushed = None
+                        continue
+                    before, pushed = pushed, await self._scan()
+                if pushed is None or pushed != before:
                     continue
                 if self._last_look is not None and await self._last_look():
                     pushed = None

@@ -26,10 +26,9 @@ from frontier.queue.priority import process_of, queue_name
 from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
 from frontier.requests.seen_mode import ONCE
 from frontier.requests.spider_output import PARENT
-from frontier.requests.stored_request import host_of
 from frontier.scrapy_internals import started
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.partition import DOWNLOAD_SLOT, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -109,7 +109,7 @@ class Marks:
             doing = start()
         finally:
             self._watchdog.leave(before)
-        return self.awaited(doing, request) if iscoroutine(doing) else doing
+        return self._watchdog.awaited(record, doing) if iscoroutine(doing) else doing
 
 
 class SpiderOutput:

@@ -16,18 +16,15 @@ store can make any, so what always holds:
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 from scrapy.utils.request import request_from_dict
 
 from frontier.errors import CodecError, NotSerializable
-from frontier.urls.scope import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,8 +67,6 @@ HOOKS = frozenset({"closed", "start_requests"})
 FIRST = ("response", "failure")
 """What the first parameter of a callback in a library's spider class is called."""
 LIBRARIES = ("scrapy", "scrapy_redis")
-MAX_HOST = 255
-"""Longest host name of DNS, in characters; what is longer is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,42 +260,3 @@ def _class_of(name: Any) -> type[Request] | None:
     module, _, attribute = str(name).rpartition(".")
     cls = getattr(sys.modules.get(module), attribute, None)
     return cls if isinstance(cls, type) and issubclass(cls, Request) else None
-
-
-def host_of(url: str) -> str:
-    """The host of *url*, without its port; empty if it has none."""
-    return (urlsplit(origin_of(url)).hostname or "").rstrip(".")[:MAX_HOST]
-
-
-def origin_of(url: str) -> str:
-    """The part of *url* before its path: scheme, user, host and port."""
-    # Scrapy's URLs have no bare "?" or "#" before the path, but may lack one.
-    end = url.find("/", url.find("//") + 2)
-    return url if end < 0 else url[:end]
-
-
-@functools.lru_cache(maxsize=10_000)
-def _key_of_origin(origin: str, kind: str) -> str:
-    parts = urlsplit(origin)
-    host = host_of(origin)
-    if kind == "domain":
-        return domain_of(host)
-    port = _port(parts.netloc)
-    if port in ("", "80" if parts.scheme == "http" else "443"):
-        return host
-    return f"{host}:{port}"
-
-
-def queue_key(url: str, kind: str) -> str:
-    """What *url* is queued under: its ``host`` and port, ``domain``, or ``url``.
-
-    A default port is left out, so that both spellings share one queue.
-    """
-    if kind == "url":
-        return url
-    return _key_of_origin(origin_of(url), kind)
-
-
-def _port(netloc: str) -> str:
-    port = netloc.rpartition("@")[2].rpartition("]")[2].rpartition(":")[2]
-    return port if port.isdecimal() else ""

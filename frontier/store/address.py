@@ -47,6 +47,9 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\],]+)(?::([0-9]{1,5}))?")
 _SECRET = re.compile(r"(://).*@")
 _SECRET_OPTION = re.compile(r"([?&](?:\w*password|username)=)[^&]*")
 
+DEFAULTS = {"socket_timeout": 30, "socket_connect_timeout": 30, "encoding": "utf-8"}
+"""Parameters of connections where `REDIS_PARAMS` has none: those of scrapy-redis."""
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -89,9 +92,7 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
     Raises:
         ConfigurationError: They name no store.
     """
-    from scrapy_redis.defaults import REDIS_PARAMS  # not where there are no settings
-
-    own = dict(REDIS_PARAMS)
+    own = dict(DEFAULTS)
     if timeout:
         own |= dict.fromkeys(("socket_timeout", "socket_connect_timeout"), timeout)
     params = {**own, **_params(settings.get("REDIS_PARAMS") or {})}

@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 import mmh3
 
 from frontier.errors import ConfigurationError
-from frontier.requests.stored_request import MAX_HOST, host_of, origin_of, queue_key
 from frontier.settings.values import QUEUE_KEYS
 from frontier.urls.canon.rulesets import SCRAPY, host_of_origin
+from frontier.urls.scope import domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 DOWNLOAD_SLOT = "download_slot"
 """Where Scrapy keeps the slot of a request, in its ``meta``."""
+MAX_HOST = 255
+"""Longest host name of DNS, in characters; what is longer is cut."""
 MAX_PLACES = 10_000
 """Origins whose places are kept in memory."""
 SPREAD = ("url", "fingerprint")
@@ -165,6 +168,45 @@ def shards_of(host: str, shards: int, partitions: int) -> Iterator[QueueAddress]
 def host_of_shard(queue_key: str) -> str:
     """The host of which *queue_key* is a shard."""
     return queue_key.rpartition("#")[0]
+
+
+def host_of(url: str) -> str:
+    """The host of *url*, without its port; empty if it has none."""
+    return (urlsplit(origin_of(url)).hostname or "").rstrip(".")[:MAX_HOST]
+
+
+def origin_of(url: str) -> str:
+    """The part of *url* before its path: scheme, user, host and port."""
+    # Scrapy's URLs have no bare "?" or "#" before the path, but may lack one.
+    end = url.find("/", url.find("//") + 2)
+    return url if end < 0 else url[:end]
+
+
+@lru_cache(maxsize=10_000)
+def _key_of_origin(origin: str, kind: str) -> str:
+    parts = urlsplit(origin)
+    host = host_of(origin)
+    if kind == "domain":
+        return domain_of(host)
+    port = _port(parts.netloc)
+    if port in ("", "80" if parts.scheme == "http" else "443"):
+        return host
+    return f"{host}:{port}"
+
+
+def queue_key(url: str, kind: str) -> str:
+    """What *url* is queued under: its ``host`` and port, ``domain``, or ``url``.
+
+    A default port is left out, so that both spellings share one queue.
+    """
+    if kind == "url":
+        return url
+    return _key_of_origin(origin_of(url), kind)
+
+
+def _port(netloc: str) -> str:
+    port = netloc.rpartition("@")[2].rpartition("]")[2].rpartition(":")[2]
+    return port if port.isdecimal() else ""
 
 
 def _load(path: str) -> Callable[[str], object]:

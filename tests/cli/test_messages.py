@@ -5,9 +5,11 @@ import socketserver
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import redis
 
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import sha256_hex
@@ -167,3 +169,18 @@ def test_a_plan_has_the_bits_that_were_asked_for():
     assert "FRONTIER_SEEN_SET_BITS = 32" in small.stdout
     assert "must be 64 or 32" in one_line(none)
     assert none.returncode == ExitCode.USAGE
+
+
+@pytest.mark.one_server("it names kinds of servers")
+@pytest.mark.parametrize("kind", ["valkey-9", "redis-7"])
+def test_a_server_without_jemalloc_is_told_of(servers, kind):
+    server = servers(kind)
+    with closing(redis.Redis.from_url(server.url)) as client:
+        allocator = client.info("memory")["mem_allocator"]
+
+    done = run("store", "status", "--redis-url", server.url)
+
+    assert done.returncode == 0
+    assert allocator in done.stdout
+    warnings = [line for line in done.stderr.splitlines() if "jemalloc" in line]
+    assert len(warnings) == (1 if allocator == "libc" else 0)

@@ -9,7 +9,6 @@ from scrapy.utils.request import fingerprint
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.requests.stored_request import queue_key
 from frontier.seen.blocking_test import BlockingSeenTest
 from frontier.seen.config import LayoutStale, SeenLayout, seen_config
 from frontier.seen.seen_set import stored_crawl
@@ -18,7 +17,7 @@ from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.store.scripts import CRAWL_OPEN
 from frontier.urls.fingerprint import of_plain_get, seen_hash
-from frontier.urls.partition import partition_of
+from frontier.urls.partition import partition_of, queue_key
 
 
 def complaint(done, code=2):

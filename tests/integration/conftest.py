@@ -22,7 +22,6 @@ from frontier.cluster.ring import Ring
 from frontier.errors import FrontierError, UnknownCrawl
 from frontier.model import Member
 from frontier.queue.item import decode
-from frontier.requests.stored_request import queue_key
 from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore, Call
@@ -31,7 +30,7 @@ from frontier.store.keys import CrawlKeys, RegistryKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
-from frontier.urls.partition import partition_of
+from frontier.urls.partition import partition_of, queue_key
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 240.0

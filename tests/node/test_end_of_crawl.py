@@ -4,9 +4,24 @@ from frontier.node import end_of_crawl as ending
 from frontier.store.client import Call
 
 
+class Clock:
+    """A clock by which an interval passes from each question to the next."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def monotonic(self):
+        self.asked += 1
+        return self.asked * ending.INTERVAL
+
+
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def clock(monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.005)
+    monkeypatch.setattr(ending, "LOOK", 0.005)
+    clock = Clock()
+    monkeypatch.setattr(ending, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -33,7 +48,9 @@ def idle_node(parts, start, db, crawl):
     return idle_node
 
 
-async def test_a_crawl_with_nothing_left_ends_after_a_second_look(idle_node, db, crawl):
+async def test_a_crawl_with_nothing_left_ends_after_a_second_look_at_once(
+    idle_node, db, crawl, clock
+):
     node = await idle_node()
     assert not node.ending.ended_here
     await node.finished.wait()
@@ -41,13 +58,25 @@ async def test_a_crawl_with_nothing_left_ends_after_a_second_look(idle_node, db,
     assert node.ending.ended_here
     assert db("HGET", crawl.meta(), "state") == b"finished"
     assert node.looks == 2
+    assert clock.asked == 2  # when it began, and once more: no interval between
+
+
+async def test_no_second_look_by_a_node_that_got_something_to_do(
+    idle_node, db, crawl, until
+):
+    node = await idle_node()
+    idle = node.is_idle
+    node.is_idle = lambda: idle() and node.looks % 2 == 1  # never before the second
+    await until(lambda: node.looks > 6, "some looks")
+
+    assert not node.finished.is_set()
 
 
 async def test_a_node_behind_others_finds_the_end_too_but_looks_less_often(idle_node):
     node = await idle_node(rank=2)
     await node.finished.wait()
 
-    assert node.looks == 2 * 9
+    assert node.looks == 9 + 1  # the second look follows the first
 
 
 @pytest.mark.parametrize("partition", [0, 150, 299])

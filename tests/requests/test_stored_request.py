@@ -10,13 +10,11 @@ from scrapy_redis.spiders import RedisCrawlSpider, RedisSpider
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue.item import decode, encode
 from frontier.requests.stored_request import (
-    MAX_HOST,
     STEERING,
     Allowed,
     Recorder,
     from_record,
     is_callback,
-    queue_key,
 )
 
 URL = "http://a.example/path?q=1"
@@ -233,50 +231,6 @@ def test_a_class_that_was_not_imported_is_not_imported(spider):
 
 def test_fields_that_no_request_has_are_left_out(spider):
     assert from_record({"url": URL, "evil": 1, "__class__": "x"}, spider).url == URL
-
-
-@pytest.mark.parametrize(
-    ("url", "host", "domain"),
-    [
-        ("http://www.a.org/x", "www.a.org", "a.org"),
-        ("https://WWW.A.org/x", "www.a.org", "a.org"),
-        ("http://a.co.uk", "a.co.uk", "a.co.uk"),
-        ("http://x.y.a.co.uk/", "x.y.a.co.uk", "a.co.uk"),
-        ("http://a.example:80/", "a.example", "a.example"),
-        ("https://a.example:443/", "a.example", "a.example"),
-        ("https://a.example:80/", "a.example:80", "a.example"),
-        ("http://a.example:8080/", "a.example:8080", "a.example"),
-        ("http://a.example./x", "a.example", "a.example"),
-        ("http://user:pw@a.example/", "a.example", "a.example"),
-        ("http://user:p@a.example:81/", "a.example:81", "a.example"),
-        ("http://127.0.0.1:8000/", "127.0.0.1:8000", "127.0.0.1"),
-        ("http://[::1]:8000/", "::1:8000", "::1"),
-        ("http://localhost/", "localhost", "localhost"),
-        ("http://a.example?x=/b/c", "a.example", "a.example"),
-        ("http://a.example", "a.example", "a.example"),
-        ("file:///etc/passwd", "", ""),
-    ],
-)
-def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
-    assert queue_key(url, "host") == host
-    assert queue_key(url, "domain") == domain
-    assert queue_key(url, "url") == url
-
-
-def test_a_host_that_cannot_be_is_cut():
-    assert len(queue_key(f"http://{'a' * 5_000}/", "host")) == MAX_HOST
-
-
-@pytest.mark.parametrize("url", ["http://a.example:99999/", "http://a.example:x/"])
-def test_a_port_that_cannot_be_is_no_error(url):
-    assert queue_key(url, "host").startswith("a.example")
-
-
-def test_both_spellings_of_a_default_port_share_a_queue():
-    for kind in ("host", "domain"):
-        assert queue_key("http://a.example:80/x", kind) == queue_key(
-            "https://a.example/y", kind
-        )
 
 
 class Mixin:

@@ -1,9 +1,10 @@
 import os
 
 import pytest
+import scrapy_redis.defaults
 
 from frontier.errors import ConfigurationError
-from frontier.store.address import address_of, redacted
+from frontier.store.address import DEFAULTS, address_of, redacted
 from frontier.store.client import BlockingStore, Store
 
 
@@ -106,3 +107,10 @@ def test_files_of_tls_are_looked_at_before_anything_waits_for_them(tmp_path, url
     with pytest.raises(ConfigurationError, match=f"{name} = .*No such file"):
         address_of({"REDIS_URL": f"{url}?{name}=/no/where"})
     assert address_of({"REDIS_URL": f"{url}?{name}={tmp_path / 'there'}"})
+
+
+def test_what_no_setting_says_of_a_connection_is_as_with_scrapy_redis():
+    theirs = dict(scrapy_redis.defaults.REDIS_PARAMS)
+    del theirs["retry_on_timeout"]  # redis warns of it; timeouts are retried
+
+    assert theirs == DEFAULTS

@@ -9,9 +9,11 @@ from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import (
+    MAX_HOST,
     QueueAddress,
     QueueAddresses,
     partition_of,
+    queue_key,
     shards_of,
 )
 
@@ -165,3 +167,47 @@ def test_a_path_that_leads_to_no_callable_is_an_error(path):
 def test_what_is_no_queue_key_is_an_error(value):
     with pytest.raises(ConfigurationError, match="host, domain, ip, url, or a module"):
         place(queue_key=value)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "domain"),
+    [
+        ("http://www.a.org/x", "www.a.org", "a.org"),
+        ("https://WWW.A.org/x", "www.a.org", "a.org"),
+        ("http://a.co.uk", "a.co.uk", "a.co.uk"),
+        ("http://x.y.a.co.uk/", "x.y.a.co.uk", "a.co.uk"),
+        ("http://a.example:80/", "a.example", "a.example"),
+        ("https://a.example:443/", "a.example", "a.example"),
+        ("https://a.example:80/", "a.example:80", "a.example"),
+        ("http://a.example:8080/", "a.example:8080", "a.example"),
+        ("http://a.example./x", "a.example", "a.example"),
+        ("http://user:pw@a.example/", "a.example", "a.example"),
+        ("http://user:p@a.example:81/", "a.example:81", "a.example"),
+        ("http://127.0.0.1:8000/", "127.0.0.1:8000", "127.0.0.1"),
+        ("http://[::1]:8000/", "::1:8000", "::1"),
+        ("http://localhost/", "localhost", "localhost"),
+        ("http://a.example?x=/b/c", "a.example", "a.example"),
+        ("http://a.example", "a.example", "a.example"),
+        ("file:///etc/passwd", "", ""),
+    ],
+)
+def test_a_queue_key_is_the_host_the_domain_or_the_url(url, host, domain):
+    assert queue_key(url, "host") == host
+    assert queue_key(url, "domain") == domain
+    assert queue_key(url, "url") == url
+
+
+def test_a_host_that_cannot_be_is_cut():
+    assert len(queue_key(f"http://{'a' * 5_000}/", "host")) == MAX_HOST
+
+
+@pytest.mark.parametrize("url", ["http://a.example:99999/", "http://a.example:x/"])
+def test_a_port_that_cannot_be_is_no_error(url):
+    assert queue_key(url, "host").startswith("a.example")
+
+
+def test_both_spellings_of_a_default_port_share_a_queue():
+    for kind in ("host", "domain"):
+        assert queue_key("http://a.example:80/x", kind) == queue_key(
+            "https://a.example/y", kind
+        )

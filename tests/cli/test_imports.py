@@ -1,0 +1,77 @@
+"""Commands that do not crawl start without Scrapy: it takes as long as all else."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from frontier.cluster.crawls import enter
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.settings.config import Config
+
+HEAVY = ("scrapy", "twisted", "lxml", "tldextract")
+RUN = f"""
+import sys
+from frontier.cli import main
+
+for line in sys.stdin.read().splitlines():
+    sys.argv[1:] = line.split()
+    try:
+        main()
+    except SystemExit as left:
+        ended = left.code or 0
+    loaded = [name for name in {HEAVY} if name in sys.modules]
+    if ended or loaded:
+        raise SystemExit(f"{{line}}: ended with {{ended}}, imported {{loaded}}")
+"""
+
+
+@pytest.fixture
+def here(server, blocking, unique):
+    """The options that lead to an open crawl, `site-1`."""
+    store = blocking()
+
+    async def run(calls):
+        return store.run(calls)
+
+    namespace = f"imports-{unique}"
+    asyncio.run(enter(run, namespace, "site", "", crawl_settings(Config())))
+    return f"--redis-url {server.url}", f"--namespace {namespace}"
+
+
+def run_all(lines, where):
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        cwd=where,
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_that_look_into_a_store_do_without_scrapy(here, tmp_path):
+    server, namespace = here
+    commands = [
+        "crawl list",
+        "crawl status --crawl site-1",
+        "crawl dead",
+        "crawl repair --crawl site-1",
+        "node list",
+        "crawl cancel --crawl site-1 --yes",
+    ]
+    lines = [f"{command} {server} {namespace}" for command in commands]
+    run_all([*lines, f"store status {server}"], tmp_path)
+
+
+def test_commands_that_need_no_store_do_without_scrapy(tmp_path):
+    commands = [
+        "--help",
+        "--version",
+        "crawl run --help",
+        "seen plan --urls 1M",
+        "canon rules",
+        "canon explain http://a.example/",
+    ]
+    run_all(commands, tmp_path)
