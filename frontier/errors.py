@@ -34,6 +34,8 @@ FrontierError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── NoManifest          there is no manifest, or no plan, to go by
+    ├── StaleManifest       a file is not the one that its manifest is of
     ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── UnknownCollection   the store has nothing of that name
