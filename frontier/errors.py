@@ -34,6 +34,8 @@ FrontierError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── NoManifest          there is no manifest, or no plan, to go by
+    ├── StaleManifest       a file is not the one that its manifest is of
     ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── UnknownCollection   the store has nothing of that name
@@ -399,6 +401,22 @@ class BadWarc(ArchiveError):
         self.file = file
         self.offset = offset
         self.reason = reason
+
+
+class NoManifest(ArchiveError):
+    """There is no manifest, or no plan, where one was to be used."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}: there is no manifest of this version, or no plan")
+        self.path = path
+
+
+class StaleManifest(ArchiveError):
+    """A file is not the one that its manifest was made of."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(f"{file} has changed since its manifest was made, or has none")
+        self.file = file
 
 
 class FileTaken(ArchiveError):

@@ -18,7 +18,15 @@ LAYERS = [
     {"store"},
     {"cdx", "cluster", "dedupe", "queue", "seen", "warc"},
     {"watchdog"},
-    {"collection", "node", "queue.spill", "seeds.load_once", "status", "wacz"},
+    {
+        "collection",
+        "node",
+        "postcrawl",
+        "queue.spill",
+        "seeds.load_once",
+        "status",
+        "wacz",
+    },
     {
         "addon",
         "download",
@@ -50,6 +58,8 @@ GUARDED = {
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads
     "lxml": {"urls.links"},
+    "duckdb": {"postcrawl"},
+    "pyarrow": {"postcrawl"},
     "fsspec": {"warc"},
     "urllib3": {"collection.open_source", "dedupe.cdx_server"},
     "uhashring": {"cluster.ring"},

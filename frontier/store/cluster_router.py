@@ -298,6 +298,8 @@ def merged(name: str, replies: list[Any]) -> Any:
             for field in ("used_memory", "connected_clients"):
                 if field in whole:
                     whole[field] += reply.get(field, 0)
+            limits = (whole.get("maxmemory", 0), reply.get("maxmemory", 0))
+            whole["maxmemory"] = sum(limits) if all(limits) else 0
             if reply.get("maxmemory_policy") != "noeviction":
                 whole |= {"maxmemory_policy": reply.get("maxmemory_policy")}
         return whole

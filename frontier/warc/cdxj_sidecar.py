@@ -32,7 +32,7 @@ from frontier.cdx.lines import REVISIT, Line, key_under, line_of, sort_key
 from frontier.cdx.methods import GET, Asked, asked, paired
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.warc.file_rotation import OPEN
-from frontier.warc.reader import records
+from frontier.warc.reader import records_in
 from frontier.warc.records import (
     escaped,
     is_resource,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from frontier.urls.canon.rulesets import RuleSet
 
 SUFFIX = ".cdxj"
-BLOCK = 1 << 20
 RUN = 20_000
 """Lines of a file that wait in memory before most of them go to disk."""
 YOUNG = 1_000
@@ -175,8 +174,7 @@ class Listing:
 
     def _read(self, path: Path, name: str) -> Iterator[bytes]:
         with open_input(path) as file:
-            blocks = iter(lambda: file.read(BLOCK), b"")
-            for found, how in paired(records(name, blocks)):
+            for found, how in paired(records_in(file, name)):
                 line = line_of(found, name, how)
                 if line is not None:
                     noted = notes.notes_of(found)

@@ -489,6 +489,21 @@ def body_of(block: Readable) -> Iterator[bytes]:
             raise ValueError("a chunk without an end")
 
 
+def stored_body(file: IO[bytes], found: Found) -> Iterator[bytes] | None:
+    """The body of the HTTP message *found* as it is stored, with its chunks.
+
+    ``None`` if there are none, so that `body_of` gives the same.
+    """
+    end = _END_OF_HEAD.search(found.block)
+    if end is None or not _CHUNKED.search(found.block, 0, end.start()):
+        return None
+    block = block_of(file, found)
+    left = end.end()
+    while left:
+        left -= len(block.read(left))
+    return iter(lambda: block.read(_PART), b"")
+
+
 class _Block:
     def __init__(self, block: Readable) -> None:
         self._block = block

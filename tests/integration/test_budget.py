@@ -34,7 +34,9 @@ def test_a_crawl_over_its_budget_loses_next_to_nothing_and_says_so(serve, cluste
     assert 1 in told  # partition 0 may have changed hands
     assert max(told) == 1
     assert any("'frontier/seen/given_up'" in log for log in logs)
-    tiers = snapshot(store, "frontier", "site-1").tiers
+    seen = snapshot(store, "frontier", "site-1")
+    assert (seen.totals.set_limit, seen.totals.set_limit_bytes) == ("1", 1)
+    tiers = seen.tiers
     assert tiers.state.given_up > 0
     assert 0 <= tiers.state.lost < 1e-3
     assert tiers.outlook is None

@@ -3,7 +3,7 @@
 import pytest
 
 from frontier.cluster.lease import Acquired
-from frontier.node.lending import GRACE, MAX_ASKED, SLICE
+from frontier.node.lending import ASK, GRACE, MAX_ASKED, SLICE
 from frontier.queue.claims import Origin, claim_of
 from frontier.queue.item import decode, encode
 from frontier.queue.priority import queue_name
@@ -352,3 +352,20 @@ def test_a_request_that_is_forgotten_is_not_waited_for(parts):
 
     node.claims.forget(made.number)
     assert not node.claims.waiting
+
+
+async def test_what_others_queue_in_a_borrowed_partition_is_found(
+    pair, until, new_push
+):
+    a, b = await pair()
+    lent = own(a)[0]
+    await claim(b, lent)
+    await a.inbox.load_queues([lent])
+    await rounds(a, b, until=lambda: lent in b.leases.held)
+    await take(b, until)  # b keeps the partition until that is done
+    await a.push(lent, new_push(b"x", "x.example"))
+
+    pass_time(b, 2 * ASK)
+    await b.lending.look()
+    found = await until(b.inbox.take, "a reservation")
+    assert found.item == b"0x"

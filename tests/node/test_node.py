@@ -19,8 +19,9 @@ from frontier.errors import (
 )
 from frontier.node import node as node_module
 from frontier.node.remove_frontier import remove_frontier
+from frontier.settings.values import Percent
 from frontier.store.address import address_of
-from frontier.store.client import BlockingStore, Call, Store
+from frontier.store.client import BlockingStore, Call, Store, max_memory
 from frontier.store.keys import collection_keys
 from frontier.store.scripts import LEASE_ACQUIRE, NODE_BEAT
 
@@ -138,6 +139,29 @@ async def test_a_server_that_may_forget_is_refused(new_node, own_server, connect
 
     with pytest.raises(StoreRefused, match="noeviction"):
         await new_node(own_server, "a").open()
+
+
+async def test_a_share_of_the_memory_of_a_server_without_a_limit_is_refused(
+    new_node, own_server, connect
+):
+    store, share = connect(own_server), Percent(60)
+    with pytest.raises(
+        ConfigurationError, match=r"'60%': the store at .* has no maxmemory"
+    ):
+        await new_node(own_server, "a", seen_set_max_bytes=share).open()
+
+    await store.call(Call.command("CONFIG", "SET", "maxmemory", 10**9))
+    node = new_node(own_server, "b", seen_set_max_bytes=share)
+    await node.open()
+    limit = node._composition.memory_limit
+    await limit.look()
+    memory = max_memory(await store.call(Call.command("INFO", "memory")))
+    report = node.report()
+    await node.close()
+
+    assert memory >= 10**9
+    assert report["set_limit"] == "60%"
+    assert report["set_limit_bytes"] == limit.max_bytes == memory * 6 // 10
 
 
 async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_server):

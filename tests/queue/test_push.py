@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from frontier.queue.push import FORCE, MARK, TEST, push_call, pushed
+from frontier.queue.push import FORCE, MARK, TEST, push_call, push_plan, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
+from frontier.seen.planner import MOST, PLAN, joined
 
 EXACT = ["set", "bloom+set", "set32", "bloom+set32"]
 TESTED = [*EXACT, "bloom"]
@@ -288,3 +289,26 @@ def test_every_key_of_a_push_is_in_its_partition(keys, shapes, new_push):
 
     assert len(names) == len(set(names)) > 3
     assert all(name.startswith(keys.tag + ":") for name in names)
+
+
+@pytest.mark.parametrize("urls", [1, 3, 10, MAX_URLS])
+def test_a_call_for_many_partitions_is_as_much_work_as_one_for_a_few(
+    crawl, shapes, new_push, urls
+):
+    plans = [
+        push_plan(
+            crawl.partition(number),
+            shapes["set"],
+            SeenLayout(),
+            [new_push(b"%d %d" % (number, n)) for n in range(urls)],
+        )
+        for number in range(200)
+    ]
+    calls = joined(plans, alone=True)
+
+    sizes = [len(call.parts) - 3 - int(call.parts[2]) for call in calls]
+    assert sum(sizes) == 200
+    assert max(sizes) == MOST // (PLAN + urls)
+    sent = [part for call in calls for part in call.parts[3 + int(call.parts[2]) :]]
+    assert sent == [plan.packed for plan in plans]
+    assert len(joined(plans, alone=False)) == 200

@@ -11,6 +11,7 @@ from frontier.errors import ConfigurationError
 from frontier.model import Order
 from frontier.node.archiving import rules_of, warcinfo_fields
 from frontier.settings.config import Config
+from frontier.settings.values import Percent
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import warcinfo
 from tests.warc.samples import an_exchange
@@ -22,6 +23,43 @@ def read(**settings):
     return Config.from_settings(
         {f"FRONTIER_{k.upper()}": v for k, v in settings.items()}
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("60%", Percent(60)),
+        (" 0.5 % ", Percent(0.5)),
+        ("1000", 1000),
+        (1000, 1000),
+        (0, 0),
+    ],
+)
+def test_a_limit_of_sets_is_bytes_or_a_share(given, expected):
+    found = read(seen_set_max_bytes=given).seen_set_max_bytes
+
+    assert found == expected
+    assert type(found) is type(expected)
+    assert str(found) == str(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("100%", "less than 100%"),
+        ("0%", "more than 0%"),
+        ("-5%", "more than 0%"),
+        ("nan%", "more than 0%"),
+        ("half%", "a number in front of its %"),
+        ("half", "a share such as 60%"),
+        (0.6, "a share such as 60%"),
+        (-1, "a share such as 60%"),
+        (None, "a share such as 60%"),
+    ],
+)
+def test_a_limit_of_sets_that_is_neither_is_refused(given, said):
+    with pytest.raises(ConfigurationError, match=f"SEEN_SET_MAX_BYTES.*{said}"):
+        read(seen_set_max_bytes=given)
 
 
 def test_every_default_is_a_value_that_can_be_given():

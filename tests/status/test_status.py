@@ -6,9 +6,11 @@ import pytest
 from rich.console import Console
 
 from frontier.cli.report import WarcFiles, report
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.queue.item import encode
 from frontier.queue.reserve import Scan
+from frontier.settings.config import Config
 from frontier.status.snapshot import (
     crawl_entered,
     list_crawls,
@@ -212,6 +214,28 @@ def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, db):
     assert text in console.file.getvalue()
     text = "12 not fetched: their host had its quota"
     assert text in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"),
+    [
+        ("60%", "of 60.0 MB at most (60% of maxmemory); error"),
+        ("60000000", "of 60.0 MB at most; error"),
+    ],
+)
+def test_the_limit_of_the_sets_is_shown_as_it_was_set_and_in_bytes(
+    crawl, create, look, db, limit, shown
+):
+    config = Config(partitions=4, bloom_native="no")
+    create(crawl, shape=json.dumps(crawl_settings(config)))
+    db("HSET", crawl.partition(0).seen, "buckets", 1, "count", 5)
+    told = {**REPORT, "set_limit": limit, "set_limit_bytes": 60_000_000}
+    db("HSET", crawl.reports(), "a", json.dumps(told), "b", json.dumps(REPORT))
+
+    console = Console(width=200, file=io.StringIO())
+    for part in report(look(crawl), WarcFiles(Path("none"), ())):
+        console.print(part)
+    assert shown in console.file.getvalue()
 
 
 def test_the_first_dead_letters_are_shown(crawl, create, look, db):

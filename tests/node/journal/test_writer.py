@@ -9,8 +9,9 @@ import pytest
 import warm
 
 from frontier.errors import ArchiveError, WriterStopped
+from frontier.node.journal import writer
 from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
-from frontier.node.journal.writer import Journal, Journaling, mend
+from frontier.node.journal.writer import Journal, Journaling, left_open, mend
 from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
 from frontier.urls.fingerprint import seen_hash
 
@@ -238,3 +239,22 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ArchiveError, match="FRONTIER_JOURNAL_DIR"):
         Journal(tmp_path / "file" / "j", HEADER)
+
+
+def test_a_journal_that_is_closed_meanwhile_hides_no_other(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        path = tmp_path / f"{name}.journal.open"
+        path.write_bytes(frame(HEADER) + frame(a_push(1)))
+    real = writer.descriptor_of
+
+    def closed_meanwhile(path, flags):
+        if path.name.startswith("a."):
+            path.unlink()
+        return real(path, flags)
+
+    monkeypatch.setattr(writer, "descriptor_of", closed_meanwhile)
+    found = list(left_open(tmp_path))
+
+    assert [left.path.name for left in found] == ["b.journal.open"]
+    for left in found:
+        left.release()

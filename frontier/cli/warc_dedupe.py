@@ -1,0 +1,375 @@
+"""``frontier warc``: deduplication of WARC files after the crawl."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
+
+from frontier.cli.options import Output
+from frontier.cli.output import ExitCode, complain, messages, say
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from frontier.postcrawl.many_files import Work
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")]
+Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How many files at a time."""
+
+    workers: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Processes (default: one for each core)."
+        ),
+    ] = 0
+
+    def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
+        """The work in *directory*."""
+        from frontier.files import mode_of_environment
+        from frontier.postcrawl.many_files import Work
+
+        workers = self.workers or len(os.sched_getaffinity(0))
+        return Work(directory, workers, mode_of_environment(), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which captures may become revisits."""
+
+    status: Annotated[
+        str, typer.Option(metavar="N,...", help="Only of these statuses.")
+    ] = "200"
+    min_bytes: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Only of payloads so long.")
+    ] = 1
+
+    def policy(self) -> Any:
+        """As a plan takes it.
+
+        Raises:
+            ConfigurationError: A status is invalid.
+        """
+        from frontier.postcrawl.plan import Policy
+
+        words = [word.strip() for word in self.status.split(",")]
+        if not all(len(word) == 3 and word.isdecimal() for word in words):
+            raise ConfigurationError(f"--status {self.status!r}: not statuses")
+        return Policy(tuple(map(int, words)), self.min_bytes)
+
+
+def _require_extra() -> None:
+    """Say which packages are missing.
+
+    Raises:
+        ConfigurationError: One is.
+    """
+    if not (find_spec("duckdb") and find_spec("pyarrow")):
+        raise ConfigurationError(
+            "this needs duckdb and pyarrow; install them with: "
+            "pip install 'frontier-crawl[postcrawl]'"
+        )
+
+
+class _Trouble:
+    """What could not be used, told at once; at the end it is the exit code."""
+
+    def __init__(self) -> None:
+        _require_extra()
+        self.files: list[str] = []
+        self.records: list[str] = []
+
+    def file(self, reason: str) -> None:
+        self.files.append(reason)
+        complain(f"left as it is: {reason}")
+
+    def record(self, reason: str) -> None:
+        self.records.append(reason)
+        complain(reason)
+
+    def exit(self) -> None:
+        if self.files or self.records:
+            raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def manifest(
+    given: Files,
+    out: Out,
+    output: Output,
+    running: Running,
+    algorithm: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the payload digests.")
+    ] = "sha256",
+) -> None:
+    """Note each record of WARC files, with its payload's digest, as Parquet.
+
+    Run it again to go on after a kill, or with more files: what is noted of a file that
+    has not changed is kept.
+    """
+    trouble = _Trouble()
+    facts = _manifests(_files(given), out, running, algorithm, trouble)
+    output.result(facts | _troubles(trouble), [Text(_noted(facts))])
+    trouble.exit()
+
+
+def plan(directory: Directory, output: Output, which: Which) -> None:
+    """Find the captures that are copies of an earlier one; change nothing."""
+    trouble = _Trouble()
+    facts = _plan(directory, which, trouble)
+    output.result(facts, [Text(_planned(facts))])
+    trouble.exit()
+
+
+def apply(
+    directory: Directory,
+    output: Output,
+    running: Running,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write here.")
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Replace each file, once it is whole.")
+    ] = False,
+) -> None:
+    """Write the files of a plan again, with revisit records in place of copies.
+
+    Each copy is compared with its original before it loses its payload.
+    """
+    if (out is None) is not in_place:
+        raise ConfigurationError("say --out DIR or --in-place")
+    trouble = _Trouble()
+    facts = _apply(directory, out, running, trouble)
+    output.result(facts | _troubles(trouble), [Text(_rewritten(facts, "revisits"))])
+    trouble.exit()
+
+
+def dedupe(
+    given: Files,
+    out: Out,
+    output: Output,
+    running: Running,
+    which: Which,
+) -> None:
+    """Deduplicate WARC files: manifest, plan and apply, into another directory."""
+    trouble, directory = _Trouble(), out / "manifests"
+    facts = _manifests(_files(given), directory, running, "sha256", trouble)
+    facts |= _plan(directory, which, trouble)
+    facts |= _apply(directory, out, running, trouble)
+    lines = [_planned(facts), _rewritten(facts, "revisits")]
+    output.result(facts | _troubles(trouble), map(Text, lines))
+    trouble.exit()
+
+
+def verify(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER")],
+    output: Output,
+    running: Running,
+) -> None:
+    """Prove that AFTER has every capture of BEFORE, byte for byte.
+
+    Reads all files of both. A record is what it was, or a revisit of the same bytes.
+    """
+    import tempfile
+
+    from frontier.postcrawl.many_files import verified
+
+    trouble = _Trouble()
+    sides = [_files([before]), _files([after])]
+    with (
+        tempfile.TemporaryDirectory(prefix="frontier-verify-") as scratch,
+        _Bar("comparing", [*sides[0], *sides[1]]) as progress,
+    ):
+        work = running.work(Path(scratch), progress)
+        done = verified(sides[0], sides[1], work, trouble.file)
+    line = (
+        f"{done.records:,} records: {done.identical + done.anew:,} as before, "
+        f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
+        f"{done.faults:,} faults"
+    )
+    for fault in done.named:
+        complain(fault)
+    output.result(done.facts() | _troubles(trouble), [Text(line)])
+    if done.faults:
+        raise typer.Exit(ExitCode.FAULTY)
+    trouble.exit()
+
+
+def restore(
+    given: Files,
+    out: Out,
+    output: Output,
+    running: Running,
+    url_prefix: Annotated[
+        str, typer.Option("--url-prefix", metavar="URL", help="Only of these URLs.")
+    ] = "",
+) -> None:
+    """Make responses of revisits again, with the payloads of their originals.
+
+    Originals are looked for in the files that are given.
+    """
+    from frontier.postcrawl.many_files import outs_of, restored
+
+    trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
+    _manifests(paths, directory, running, "sha256", trouble)
+    with _Bar("restoring", paths) as progress:
+        work = running.work(directory, progress)
+        found = restored(paths, outs_of(paths, out), work, url_prefix)
+        facts = _collected(found, trouble)
+    output.result(facts | _troubles(trouble), [Text(_rewritten(facts, "responses"))])
+    trouble.exit()
+
+
+def _manifests(
+    paths: Sequence[Path],
+    out: Path,
+    running: Running,
+    algorithm: str,
+    trouble: _Trouble,
+) -> dict[str, Any]:
+    from frontier.postcrawl.manifest import ALGORITHMS, Manifest, Options
+    from frontier.postcrawl.many_files import Failure, manifests
+
+    if algorithm not in ALGORITHMS:
+        raise ConfigurationError(f"--algorithm {algorithm!r}: one of {ALGORITHMS}")
+    files = records = size = 0
+    with _Bar("reading", paths) as progress:
+        work = running.work(out, progress)
+        for _, outcome in manifests(paths, work, Options(algorithm)):
+            if isinstance(outcome, Failure):
+                trouble.file(outcome.reason)
+            elif isinstance(outcome, Manifest):
+                files, records = files + 1, records + outcome.records
+                size += outcome.payload_bytes
+    return {"files": files, "records": records, "payload_bytes": size}
+
+
+def _plan(directory: Path, which: Which, trouble: _Trouble) -> dict[str, Any]:
+    from frontier.postcrawl.plan import Planner
+
+    made = Planner(directory).make(which.policy(), trouble.record)
+    if made.unread:
+        trouble.record(f"the payloads of {made.unread:,} records cannot be read")
+    if made.wrong:
+        say(f"{made.wrong:,} records have another payload digest than they claim")
+    return asdict(made)
+
+
+def _apply(
+    directory: Path, out: Path | None, running: Running, trouble: _Trouble
+) -> dict[str, Any]:
+    from frontier.postcrawl.many_files import applied, outs_of
+    from frontier.postcrawl.plan import files_of
+
+    paths = [Path(file) for file in files_of(directory)]
+    outs = paths if out is None else outs_of(paths, out)
+    with _Bar("writing", paths) as progress:
+        work = running.work(directory, progress)
+        return _collected(applied(paths, outs, work), trouble)
+
+
+def _collected(
+    outcomes: Iterator[tuple[Path, object]], trouble: _Trouble
+) -> dict[str, Any]:
+    from frontier.postcrawl.many_files import Failure
+    from frontier.postcrawl.rewriting import Rewritten
+
+    facts = {"written": 0, "replaced": 0, "bytes_before": 0, "bytes_after": 0}
+    for _, outcome in outcomes:
+        if isinstance(outcome, Failure):
+            trouble.file(outcome.reason)
+        elif isinstance(outcome, Rewritten):
+            facts["written"] += 1
+            facts["replaced"] += outcome.replaced
+            facts["bytes_before"] += outcome.bytes_before
+            facts["bytes_after"] += outcome.bytes_after
+            for reason in outcome.kept:
+                trouble.record(reason)
+    return facts
+
+
+def _troubles(trouble: _Trouble) -> dict[str, Any]:
+    return {"files_left": trouble.files, "records_left": trouble.records}
+
+
+def _noted(facts: dict[str, Any]) -> str:
+    return (
+        f"{facts['files']:,} files: {facts['records']:,} records with "
+        f"{facts['payload_bytes']:,} bytes of payload"
+    )
+
+
+def _planned(facts: dict[str, Any]) -> str:
+    return (
+        f"{facts['copies']:,} of {facts['records']:,} records are copies, with "
+        f"{facts['copied_bytes']:,} of {facts['payload_bytes']:,} bytes of payload"
+    )
+
+
+def _rewritten(facts: dict[str, Any], what: str) -> str:
+    return (
+        f"{facts['written']:,} files written, with {facts['replaced']:,} new {what}: "
+        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
+    )
+
+
+def _files(given: list[Path]) -> list[Path]:
+    from frontier.warc.captures import warcs_in
+
+    for path in given:
+        if not path.exists():
+            complain(f"{path}: there is no such file or directory")
+            raise typer.Exit(ExitCode.NOT_FOUND)
+    paths = warcs_in(given, lambda path: say(f"{path} is being written; left out"))
+    if not paths:
+        complain("there are no WARC files in what was given")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    return paths
+
+
+class _Bar:
+    """A bar of the bytes of *paths*, on a terminal."""
+
+    def __init__(self, what: str, paths: Sequence[Path]) -> None:
+        console = messages()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
+        total = sum(path.stat().st_size for path in paths if path.exists())
+        self._task = self._bar.add_task(what, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._bar.start()
+        return lambda done: self._bar.update(self._task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

@@ -1,0 +1,141 @@
+"""Copies in a WARC file become revisit records, each after it was compared.
+
+Before a record loses its payload, it and its original are read, and the SHA-256 of
+their stored bodies compared. One that cannot be read or differs stays as it is, and is
+named. How files are written: `frontier.postcrawl.rewriting`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from frontier.dedupe.digest import labelled
+from frontier.errors import BadWarc
+from frontier.files import FILE_MODE, open_input
+from frontier.postcrawl.manifest import stored_digest
+from frontier.postcrawl.plan import copies_of
+from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
+from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.postcrawl.plan import Copy
+    from frontier.postcrawl.rewriting import Rewritten
+    from frontier.warc.reader import Found
+
+REPLACES = "X-Frontier-Replaces"
+"""The header of a revisit that names the record whose payload it has lost."""
+_ANEW = frozenset(
+    {
+        "warc-type",
+        "warc-record-id",
+        "warc-profile",
+        "warc-truncated",
+        "warc-refers-to",
+        "warc-refers-to-target-uri",
+        "warc-refers-to-date",
+        "warc-payload-digest",
+        "warc-block-digest",
+        "content-type",
+        "content-length",
+    }
+)
+"""Headers that a revisit does not take over from the record that it was."""
+
+
+def apply(
+    path: Path,
+    directory: Path,
+    out: Path,
+    progress: Callable[[int], None] = lambda _: None,
+    mode: int = FILE_MODE,
+) -> Rewritten:
+    """Write *path* to *out* as the plan in *directory* has it.
+
+    *out* may be *path*: then the old file is there until the new one is whole.
+
+    Raises:
+        StaleManifest: The file has changed since.
+        FileTaken: *out* is another file, and there.
+        OSError: One cannot be read or written. *path* is as it was.
+    """
+    copies = copies_of(directory, str(path.absolute()))
+    compared = _Compared(directory)
+    return rewrite(Job(path, out, directory, copies, compared.revisit), progress, mode)
+
+
+class _Compared:
+    """Makes revisits, and knows the digests of originals, each read once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._opened = Opened(directory)
+        self._known: dict[tuple[str, int], str] = {}
+
+    def revisit(self, source: IO[bytes], copy: Copy) -> Record:
+        """The revisit record in place of *copy*.
+
+        Raises:
+            BadWarc: There is no such record, or no such original.
+            ValueError: They differ, or one has no payload that can be read.
+            OSError: The original's file cannot be read.
+        """
+        found = record_at(source, copy.file, copy.record_offset, copy.record_id)
+        if found.length != copy.record_length or found.kind != "response":
+            raise BadWarc(copy.file, copy.record_offset, "not the response planned")
+        if b"\r\n\r\n" not in found.block:
+            raise ValueError("its HTTP head is too long, or has no end")
+        body, payload = stored_digest(source, found)
+        if body != self._original(copy):
+            where = f"{copy.original_file} at byte {copy.original_offset:,}"
+            raise ValueError(f"its payload is not that of {where}")
+        return revisit_of(found, copy, payload)
+
+    def _original(self, copy: Copy) -> str:
+        at = copy.original_file, copy.original_offset
+        if at not in self._known:
+            with open_input(copy.original_file) as stream:
+                found = self._opened.record(stream, *at, copy.original_id)
+                if found.kind != "response":
+                    raise ValueError("its original is a response no more")
+                self._known[at] = stored_digest(stream, found)[0]
+        return self._known[at]
+
+
+def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
+    """The revisit record in place of the response *found*.
+
+    As a crawl of ours writes them, with the headers that *found* has beside those, and
+    its HTTP head byte for byte.
+    """
+    headers = found.headers
+    identifier = f"<{uuid.uuid5(NAMESPACE, _fact(copy)).urn}>"
+    head = found.block.partition(b"\r\n\r\n")
+    block = head[0] + head[1]
+    kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _ANEW]
+    claimed = headers.get("warc-payload-digest")
+    lines = [
+        ("WARC-Type", "revisit"),
+        ("WARC-Record-ID", identifier),
+        *kept,
+        ("WARC-Payload-Digest", claimed or labelled(payload_hex)),
+        ("WARC-Profile", PROFILE),
+        ("WARC-Truncated", "length"),
+        ("WARC-Refers-To-Target-URI", escaped(copy.original_url)),
+        ("WARC-Refers-To-Date", copy.original_date),
+        ("WARC-Refers-To", copy.original_id),
+        (REPLACES, copy.record_id),
+        ("Content-Type", headers.get("content-type")),
+        ("WARC-Block-Digest", labelled(hashlib.sha256(block).hexdigest())),
+    ]
+    top = "".join(f"{name}: {value}\r\n" for name, value in lines)
+    begin = f"WARC/1.1\r\n{top}Content-Length: {len(block)}\r\n\r\n"
+    return Record(identifier, (begin.encode("latin-1"), block, b"\r\n\r\n"))
+
+
+def _fact(copy: Copy) -> str:
+    """What the id of a revisit follows from: whoever applies the plan again has it."""
+    return f"revisit {copy.record_id} {Path(copy.file).name} {copy.record_offset}"

@@ -1,0 +1,162 @@
+"""Each step of a deduplication, for many files: several at a time, none for another.
+
+What always holds:
+
+1.  A file that cannot be used is named, and left as it was; the others go on.
+2.  Processes share nothing but files: one that is killed loses only its own.
+
+A file of BEFORE and what becomes of it have one name below their directories.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frontier.errors import FrontierError
+from frontier.files import FILE_MODE, make_directory
+from frontier.postcrawl.apply import apply
+from frontier.postcrawl.manifest import Options, make, place_of
+from frontier.postcrawl.restore import restore
+from frontier.postcrawl.verify import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from frontier.postcrawl.verify import Verified
+
+AHEAD = 4
+"""Files that wait for each process: a petabyte has too many to submit at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How a step is done."""
+
+    directory: Path
+    """Of the manifests."""
+    workers: int = 1
+    mode: int = FILE_MODE
+    progress: Callable[[int], None] = lambda _: None
+    """Told how many bytes of the input are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a file could not be used; the reason names it."""
+
+    reason: str
+
+
+def manifests(
+    paths: Sequence[Path], work: Work, options: Options
+) -> Iterator[tuple[Path, object]]:
+    """Make the manifest of each of *paths*; yield it, or a `Failure`."""
+    make_directory(work.directory, work.mode)
+    step = functools.partial(_manifest, work.directory, options, work.mode)
+    yield from _each(step, [(path,) for path in paths], work)
+
+
+def applied(
+    paths: Sequence[Path], outs: Sequence[Path], work: Work
+) -> Iterator[tuple[Path, object]]:
+    """Apply the plan to each of *paths*; yield what was done, or a `Failure`."""
+    step = functools.partial(_apply, work.directory, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
+def restored(
+    paths: Sequence[Path], outs: Sequence[Path], work: Work, prefix: str = ""
+) -> Iterator[tuple[Path, object]]:
+    """Restore the revisits in each of *paths*; yield what was done, or a `Failure`."""
+    step = functools.partial(_restore, work.directory, prefix, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
+def verified(
+    before: Sequence[Path],
+    after: Sequence[Path],
+    work: Work,
+    failed: Callable[[str], None],
+) -> Verified:
+    """Compare all records of the files *before* with those *after*.
+
+    *failed* gets why a file cannot be read.
+    """
+    places: dict[str, list[Path]] = {"before": [], "after": []}
+    for side, paths in (("before", before), ("after", after)):
+        directory = work.directory / side
+        of_side = Work(directory, work.workers, work.mode, work.progress)
+        for path, outcome in manifests(paths, of_side, Options(every=True)):
+            if isinstance(outcome, Failure):
+                failed(outcome.reason)
+            else:
+                places[side].append(place_of(path, directory))
+    return compare(places["before"], places["after"])
+
+
+def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
+    """Where each of *paths* goes below *out*: as deep as below what they share."""
+    if not paths:
+        return []
+    parents = [os.fspath(path.absolute().parent) for path in paths]
+    shared = Path(os.path.commonpath(parents))
+    return [out / path.absolute().relative_to(shared) for path in paths]
+
+
+def _manifest(directory: Path, options: Options, mode: int, path: Path) -> object:
+    return make(path, directory, options, mode=mode)
+
+
+def _apply(directory: Path, mode: int, path: Path, out: Path) -> object:
+    return apply(path, directory, out, mode=mode)
+
+
+def _restore(directory: Path, prefix: str, mode: int, path: Path, out: Path) -> object:
+    return restore(path, directory, out, prefix, mode=mode)
+
+
+def _each(
+    step: Callable[..., object], given: Sequence[tuple[Path, ...]], work: Work
+) -> Iterator[tuple[Path, object]]:
+    """What *step* returns or raises for each of *given*, in the order of their ends."""
+    done = 0
+    for path, outcome in _outcomes(step, given, work.workers):
+        done += path.stat().st_size if path.exists() else 0
+        work.progress(done)
+        yield path, outcome
+
+
+def _outcomes(
+    step: Callable[..., object], given: Sequence[tuple[Path, ...]], workers: int
+) -> Iterator[tuple[Path, object]]:
+    if workers == 1 or len(given) < 2:
+        for one in given:
+            yield one[0], _caught(step, one)
+        return
+    left = iter(given)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(given)), context) as pool:
+        running: dict[Future[object], Path] = {}
+        while True:
+            for one in islice(left, workers * AHEAD - len(running)):
+                running[pool.submit(_caught, step, one)] = one[0]
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+
+
+def _caught(step: Callable[..., object], one: tuple[Path, ...]) -> object:
+    try:
+        return step(*one)
+    except FrontierError as error:  # goes to another process as text
+        return Failure(str(error))
+    except OSError as error:
+        return Failure(f"{error.filename or one[0]}: {error.strerror or error}")

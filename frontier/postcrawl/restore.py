@@ -1,0 +1,230 @@
+"""Revisit records become responses again, with the payload of their original.
+
+What always holds:
+
+1.  A revisit gets a body only from a capture that it names by URL and date, and whose
+    payload has the digest that the revisit states. Any other stays, and is named.
+2.  The HTTP head is that of the revisit, byte for byte. What `frontier.postcrawl.apply`
+    has made a revisit of is the block that it was, and has the id that it had.
+
+A revisit that a server's 304 has led to stays as well: its head is not that of a
+response with a body (WARC 1.1, section 6.7.3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import tempfile
+import uuid
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import IO, TYPE_CHECKING, Any
+
+import duckdb
+
+from frontier.dedupe.digest import labelled, parse
+from frontier.errors import StaleManifest
+from frontier.files import FILE_MODE, open_input
+from frontier.postcrawl.apply import REPLACES
+from frontier.postcrawl.manifest import SUFFIX, hashing, payload_of
+from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
+from frontier.warc.reader import stored_body
+from frontier.warc.records import NAMESPACE, NOT_MODIFIED, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from frontier.model import Body
+    from frontier.postcrawl.rewriting import Rewritten
+    from frontier.warc.reader import Found
+
+QUERY = """
+WITH originals AS (
+  SELECT url, date, file, record_offset, record_id FROM manifest
+  WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
+)
+SELECT r.file, r.record_offset, r.record_length, r.record_id,
+  o.file, o.record_offset, o.record_id
+FROM manifest r LEFT JOIN originals o
+  ON r.refers_to_url = o.url AND r.refers_to_date = o.date
+WHERE r.type = 'revisit' AND r.file = ? AND starts_with(r.url, ?)
+ORDER BY r.record_offset, o.file, o.record_offset
+"""
+_REVISITS = frozenset(
+    {
+        "warc-type",
+        "warc-record-id",
+        "warc-profile",
+        "warc-truncated",
+        "warc-refers-to",
+        "warc-refers-to-target-uri",
+        "warc-refers-to-date",
+        "warc-block-digest",
+        "content-length",
+        REPLACES.lower(),
+    }
+)
+"""Headers that only a revisit has, or that are made again."""
+_IN_MEMORY = 1 << 24
+"""Bytes of a body that are held in memory; a larger one is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    file: str
+    record_offset: int
+    record_length: int
+    record_id: str
+    original_file: str | None
+    original_offset: int | None
+    original_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Revisit:
+    """A revisit, and the captures that it may mean."""
+
+    file: str
+    record_offset: int
+    record_length: int
+    record_id: str
+    originals: tuple[tuple[str, int, str], ...]
+    """File, offset and record id of each."""
+
+
+def revisits_of(directory: Path, file: str, prefix: str = "") -> Iterator[Revisit]:
+    """The revisits in *file* of URLs that begin with *prefix*, in its order.
+
+    Originals are looked for in all files that have a manifest in *directory*.
+    """
+    places = sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
+    with duckdb.connect() as engine:
+        engine.read_parquet(places).create_view("manifest")
+        found = engine.execute(QUERY, [file, prefix])
+        rows = (
+            _Row(*row)
+            for some in iter(lambda: found.fetchmany(10_000), [])
+            for row in some
+        )
+        for _, group in groupby(rows, key=attrgetter("record_offset")):
+            yield _revisit(list(group))
+
+
+def _revisit(rows: Sequence[_Row]) -> Revisit:
+    first = rows[0]
+    originals = tuple(
+        (row.original_file, row.original_offset, row.original_id)
+        for row in rows
+        if row.original_file is not None
+        and row.original_offset is not None
+        and row.original_id is not None
+    )
+    return Revisit(
+        first.file,
+        first.record_offset,
+        first.record_length,
+        first.record_id,
+        originals,
+    )
+
+
+def restore(
+    path: Path,
+    directory: Path,
+    out: Path,
+    prefix: str = "",
+    progress: Callable[[int], None] = lambda _: None,
+    mode: int = FILE_MODE,
+) -> Rewritten:
+    """Write *path* to *out* with responses in place of its revisits.
+
+    *directory* has manifests of it, and of the files that originals are in.
+
+    Raises:
+        StaleManifest: The file has changed since.
+        FileTaken: *out* is another file, and there.
+        OSError: One cannot be read or written.
+    """
+    revisits = revisits_of(directory, str(path.absolute()), prefix)
+    opened = Opened(directory)
+
+    def make(source: IO[bytes], revisit: Revisit) -> Record:
+        return _response(source, revisit, opened)
+
+    return rewrite(Job(path, out, directory, revisits, make), progress, mode)
+
+
+def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
+    """The response in place of *revisit*.
+
+    Raises:
+        BadWarc: There is no such record.
+        ValueError: It has no original, or none of its payload.
+    """
+    found = record_at(source, revisit.file, revisit.record_offset, revisit.record_id)
+    if found.headers.get("warc-profile") == NOT_MODIFIED:
+        raise ValueError("it is of a 304, which has no body")
+    wanted = parse(found.headers.get("warc-payload-digest"))
+    why = "no capture has the URL and the date that it refers to"
+    for file, offset, record_id in revisit.originals:
+        try:
+            with open_input(file) as stream:
+                original = opened.record(stream, file, offset, record_id)
+                body = _body(stream, original, wanted.algorithm, wanted.value)
+        except (OSError, ValueError, StaleManifest) as error:
+            why = str(error)
+            continue
+        return _made(found, body)
+    raise ValueError(why)
+
+
+def _body(stream: IO[bytes], original: Found, algorithm: str, value: bytes) -> Body:
+    """The body of *original* as it is stored, if its payload has the digest *value*.
+
+    Raises:
+        ValueError: It has not, or no payload can be read.
+    """
+    of_payload: Any = hashing(algorithm)
+    for part in payload_of(stream, original):
+        of_payload.update(part)
+    parts = stored_body(stream, original) or payload_of(stream, original)
+    of_body: Any = hashing(algorithm)
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+        for part in parts:
+            spool.write(part)
+            of_body.update(part)
+        if value not in (of_payload.digest(), of_body.digest()):
+            raise ValueError("the capture that it refers to has another payload")
+        size = spool.tell()
+        if size > _IN_MEMORY:
+            spool.flush()
+            return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+        spool.seek(0)
+        return spool.read()
+
+
+def _made(found: Found, body: Body) -> Record:
+    headers = found.headers
+    top, gap, _ = found.block.partition(b"\r\n\r\n")
+    if not gap:
+        raise ValueError("it has no HTTP head")
+    block = top + gap
+    computed = hashlib.sha256(block)
+    computed.update(body)
+    was = headers.get(REPLACES.lower())
+    fact = f"response {headers.get('warc-record-id')}"
+    identifier = was or f"<{uuid.uuid5(NAMESPACE, fact).urn}>"
+    kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _REVISITS]
+    lines = [
+        ("WARC-Type", "response"),
+        ("WARC-Record-ID", identifier),
+        *kept,
+        ("WARC-Block-Digest", labelled(computed.hexdigest())),
+    ]
+    text = "".join(f"{name}: {value}\r\n" for name, value in lines)
+    size = len(block) + len(body)
+    begin = f"WARC/1.1\r\n{text}Content-Length: {size}\r\n\r\n"
+    return Record(identifier, (begin.encode("latin-1"), block, body, b"\r\n\r\n"))

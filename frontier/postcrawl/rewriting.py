@@ -1,0 +1,263 @@
+"""A WARC file, written again with other records in some places.
+
+What always holds:
+
+1.  What is not replaced is copied as the bytes that it was, by the kernel.
+2.  A file gets its name after its last byte, its index, and a note of what was done are
+    on disk; what was there under that name is there until then. A run that was killed
+    goes on with the files that have no note, and its files end as the same bytes.
+3.  A note tells where a record of the old file is in the new one: an original may stand
+    in a file that was written again in its place.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from frontier.errors import BadWarc, FileTaken, StaleManifest
+from frontier.files import FILE_MODE, creating, make_directory, open_input
+from frontier.postcrawl.manifest import (
+    ENDS,
+    Options,
+    place_of,
+    require_current,
+    stored_manifest,
+)
+from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.file_rotation import OPEN, compress, sync_directory
+from frontier.warc.reader import GZIP, records_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontier.warc.reader import Found
+    from frontier.warc.records import Record
+
+SUFFIX = ".done.json"
+_END = 4
+"""Bytes of the two line ends behind a record that is not compressed."""
+_CHUNK = 1 << 26
+
+
+class Place(Protocol):
+    """A record that is to be replaced."""
+
+    @property
+    def file(self) -> str: ...  # noqa: D102
+    @property
+    def record_offset(self) -> int: ...  # noqa: D102
+    @property
+    def record_length(self) -> int: ...  # noqa: D102
+
+
+P = TypeVar("P", bound=Place)
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """What became of one file, as its note has it."""
+
+    file: str
+    made: str
+    """Where it is now."""
+    replaced: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    ends: str = ""
+    """Digest of the first and the last bytes of the new file."""
+    kept: list[str] = field(default_factory=list)
+    """Records that should have been replaced and are not, and why."""
+    moved: list[tuple[int, int]] = field(default_factory=list)
+    """Offsets in the old file, and by how much what is from there on has moved."""
+
+    def offset(self, old: int) -> int:
+        """Where the record at *old* of the old file is in the new one."""
+        index = bisect.bisect_right(self.moved, (old, 1 << 62)) - 1
+        return old + (self.moved[index][1] if index >= 0 else 0)
+
+
+def note_of(path: Path, directory: Path) -> Rewritten | None:
+    """The note of *path* in *directory*, if there is one."""
+    place = _note_place(path, directory)
+    try:
+        facts = json.loads(place.read_bytes())
+        facts["moved"] = [tuple(each) for each in facts["moved"]]
+        return Rewritten(**facts)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_made(note: Rewritten) -> bool:
+    """Whether the file of *note* is there, as it was made."""
+    try:
+        with open_input(note.made) as file:
+            return identity(file) == (note.bytes_after, note.ends)
+    except OSError:
+        return False
+
+
+def identity(file: IO[bytes]) -> tuple[int, str]:
+    """Size of *file*, and the digest of its ends."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    ends = hashlib.sha256(file.read(ENDS))
+    file.seek(max(0, size - ENDS))
+    ends.update(file.read(ENDS))
+    return size, ends.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[P]):
+    """One file to be written again."""
+
+    path: Path
+    out: Path
+    """Where to; may be *path*."""
+    directory: Path
+    """Of its manifest, and of the note."""
+    places: Iterator[P]
+    """What is to be replaced, in the order of the file."""
+    make: Callable[[IO[bytes], P], Record]
+    """The new record; an error of reading leaves the old one."""
+
+
+def rewrite(
+    job: Job[P],
+    progress: Callable[[int], None] = lambda _: None,
+    mode: int = FILE_MODE,
+) -> Rewritten:
+    """Do *job*, unless it is done.
+
+    Raises:
+        StaleManifest: The file has changed since its manifest was made.
+        FileTaken: The new name is that of another file.
+        OSError: One cannot be read or written; the old file is as it was.
+    """
+    note = note_of(job.path, job.directory)
+    if note is not None and note.made == os.fspath(job.out) and is_made(note):
+        progress(note.bytes_before)
+        return note
+    manifest = stored_manifest(place_of(job.path, job.directory))
+    if manifest is None:
+        raise StaleManifest(str(job.path))
+    require_current(manifest, Options(manifest.algorithm, manifest.every))
+    if job.out.exists() and not job.out.samefile(job.path):
+        raise FileTaken(str(job.out))
+    done = Rewritten(os.fspath(job.path), os.fspath(job.out))
+    done.bytes_before = manifest.size
+    make_directory(job.out.parent, mode)
+    scratch = job.out.with_name(job.out.name + OPEN)
+    try:
+        _fill(job, scratch, done, progress, mode)
+        Listing(mode=mode).write(scratch)
+        _write_note(done, _note_place(job.path, job.directory), mode)
+        scratch.replace(job.out)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    sync_directory(job.out.parent)
+    return done
+
+
+def _fill(
+    job: Job[P],
+    scratch: Path,
+    done: Rewritten,
+    progress: Callable[[int], None],
+    mode: int,
+) -> None:
+    with (
+        open_input(job.path) as source,
+        open(scratch, "w+b", opener=creating(mode)) as target,
+    ):
+        is_packed = source.read(len(GZIP)) == GZIP
+        at = 0
+        for place in job.places:
+            try:
+                record = job.make(source, place)
+            except (BadWarc, StaleManifest, OSError, ValueError) as error:
+                where = f"{place.file}: the record at byte {place.record_offset:,}"
+                done.kept.append(f"{where} stays as it is: {error}")
+                continue
+            _copy(source, target, at, place.record_offset)
+            target.writelines(compress(record) if is_packed else record.parts)
+            at = place.record_offset + place.record_length
+            at += 0 if is_packed else _END
+            done.moved.append((at, target.tell() - at))
+            done.replaced += 1
+            progress(at)
+        _copy(source, target, at, done.bytes_before)
+        target.flush()
+        os.fsync(target.fileno())
+        done.bytes_after, done.ends = identity(target)
+        progress(done.bytes_before)
+
+
+def _copy(source: IO[bytes], target: IO[bytes], start: int, end: int) -> None:
+    """Copy bytes of *source*, by the kernel."""
+    target.flush()
+    while start < end:
+        size = min(end - start, _CHUNK)
+        count = os.sendfile(target.fileno(), source.fileno(), start, size)
+        if not count:
+            raise OSError(f"a file has become shorter, at byte {start:,}")
+        start += count
+    target.seek(0, os.SEEK_END)
+
+
+def _note_place(path: Path, directory: Path) -> Path:
+    place = place_of(path, directory)
+    return place.with_name(place.name.partition(".manifest")[0] + SUFFIX)
+
+
+def _write_note(done: Rewritten, place: Path, mode: int) -> None:
+    scratch = place.with_name(place.name + OPEN)
+    with open(scratch, "wb", opener=creating(mode)) as file:
+        file.write(json.dumps(asdict(done)).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(place)
+    sync_directory(place.parent)
+
+
+class Opened:
+    """Opens files of manifests in *directory*, also those that are written again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def record(
+        self, stream: IO[bytes], file: str, offset: int, record_id: str
+    ) -> Found:
+        """The record that was at *offset* of *file*, which is open as *stream*.
+
+        Raises:
+            StaleManifest: The file is neither what it was nor what it was made.
+            BadWarc: There is no such record.
+        """
+        path, found = Path(file), identity(stream)
+        manifest = stored_manifest(place_of(path, self._directory))
+        if manifest is None or (manifest.size, manifest.ends) != found:
+            note = note_of(path, self._directory)
+            if note is None or (note.bytes_after, note.ends) != found:
+                raise StaleManifest(file)
+            offset = note.offset(offset)
+        return record_at(stream, file, offset, record_id)
+
+
+def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
+    """The record at *offset* of *stream*, which has to have *record_id*.
+
+    Raises:
+        BadWarc: There is no such record.
+    """
+    found = next(records_in(stream, name, offset), None)
+    if found is None or found.headers.get("warc-record-id") != record_id:
+        raise BadWarc(name, offset, f"not the record {record_id}")
+    return found

@@ -1,0 +1,380 @@
+"""Deduplication after the crawl, of files that warcio has written."""
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+from typer.testing import CliRunner
+from warcio.archiveiterator import ArchiveIterator as Warcio
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from tests.postcrawl.conftest import OTHER, PAGE, date
+
+
+def run(*words, code=ExitCode.OK):
+    """What the command printed as JSON."""
+    if words[0] != "plan" and "--workers=2" not in words:
+        words = (*words, "--workers=1")
+    done = CliRunner().invoke(app, ["warc", *map(str, words), "--json"])
+    assert done.exit_code == code, (done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+def revisits(directory):
+    """URL, date, and what each revisit in *directory* refers to."""
+    found = {}
+    for path in sorted(directory.glob("*.warc*")):
+        with path.open("rb") as file:
+            for record in Warcio(file, check_digests="raise"):
+                headers = record.rec_headers
+                record.content_stream().read()
+                if record.rec_type == "revisit":
+                    at = headers["WARC-Target-URI"], headers["WARC-Date"]
+                    to = headers["WARC-Refers-To-Target-URI"]
+                    found[at] = to, headers["WARC-Refers-To-Date"]
+    return found
+
+
+def blocks(directory):
+    """All records of *directory* as FastWARC reads them: headers and block."""
+    found = []
+    for path in sorted(directory.glob("*.warc*")):
+        with path.open("rb") as file:
+            records = ArchiveIterator(file, parse_http=False)
+            found += [(one.record_id, one.reader.read()) for one in records]
+    return found
+
+
+def test_copies_become_revisits_of_the_earliest(before, tmp_path):
+    out = tmp_path / "after"
+    done = run("dedupe", before, "-o", out)
+
+    assert (done["files"], done["records"], done["copies"]) == (2, 6, 3)
+    assert done["replaced"] == 3
+    assert done["copied_bytes"] == 2 * len(PAGE) + len(OTHER)
+    assert revisits(out) == {
+        ("http://a.example/", date(10)): ("http://a.example/", date(1)),
+        ("http://b.example/", date(11)): ("http://a.example/", date(1)),
+        ("http://b.example/other", date(13)): ("http://a.example/other", date(2)),
+    }
+
+
+def test_what_is_not_a_copy_is_the_bytes_that_it_was(before, tmp_path):
+    out = tmp_path / "after"
+    run("dedupe", before, "-o", out)
+
+    first = "one.warc.gz"
+    assert (out / first).read_bytes() == (before / first).read_bytes()
+    lines = (out / "two.cdxj").read_text().splitlines()
+    assert [json.loads(line.split(" ", 2)[2])["mime"] for line in lines] == [
+        "warc/revisit",
+        "warc/revisit",
+        "text/html",
+        "warc/revisit",
+    ]
+
+
+def test_verify_proves_it_and_restore_undoes_it(before, tmp_path):
+    out, again = tmp_path / "after", tmp_path / "again"
+    run("dedupe", before, "-o", out)
+
+    proof = run("verify", before, out)
+    assert (proof["identical"], proof["revisits"], proof["faults"]) == (5, 3, 0)
+    done = run("restore", out, "-o", again)
+    assert done["replaced"] == 3
+    assert blocks(again) == blocks(before)
+    assert run("verify", before, again)["faults"] == 0
+
+
+def test_only_a_part_is_restored(before, tmp_path):
+    out, again = tmp_path / "after", tmp_path / "again"
+    run("dedupe", before, "-o", out)
+    run("restore", out, "-o", again, "--url-prefix", "http://b.example/")
+
+    assert list(revisits(again)) == [("http://a.example/", date(10))]
+
+
+def test_files_that_are_not_compressed(new_warc, tmp_path):
+    for name, second in (("one.warc", 1), ("two.warc", 9)):
+        warc = new_warc(name, packed=False, version="WARC/1.0")
+        warc.response("http://a.example/", second, PAGE)
+        warc.response(f"http://a.example/{second}", second, OTHER + b"%d" % second)
+        warc.close()
+    before, out = tmp_path / "before", tmp_path / "after"
+
+    assert run("dedupe", before, "-o", out)["replaced"] == 1
+    assert run("verify", before, out)["revisits"] == 1
+    run("restore", out, "-o", tmp_path / "again")
+    assert blocks(tmp_path / "again") == blocks(before)
+
+
+def test_in_place_an_original_may_have_moved(new_warc, tmp_path):
+    """It stands behind a copy, in a file that is written before its copies are."""
+    first = new_warc("a.warc.gz")
+    first.response("http://a.example/", 1, PAGE)
+    first.close()
+    middle = new_warc("b.warc.gz")
+    middle.response("http://a.example/", 2, PAGE)
+    middle.response("http://a.example/other", 3, OTHER)
+    middle.close()
+    last = new_warc("c.warc.gz")
+    last.response("http://a.example/other", 4, OTHER)
+    last.close()
+    files, manifests = tmp_path / "before", tmp_path / "manifests"
+    was = blocks(files)
+    run("manifest", files, "-o", manifests)
+    run("plan", manifests)
+    done = run("apply", manifests, "--in-place", "--workers=1")
+
+    assert (done["replaced"], done["records_left"]) == (2, [])
+    again = tmp_path / "again"
+    run("restore", files, "-o", again)
+    assert blocks(again) == was
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"status": "404 Not Found"},
+        {"Truncated": "length"},
+    ],
+    ids=["status", "truncated"],
+)
+def test_what_may_not_be_a_revisit_stays(new_warc, tmp_path, odd):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://a.example/", 9, PAGE, **odd)
+    warc.close()
+
+    assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
+
+
+def test_what_has_another_digest_than_it_claims_stays(new_warc, tmp_path):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://a.example/", 9, PAGE)
+    path = warc.close()
+    was, wrong = sha1(PAGE).encode(), b"sha1:" + b"A" * 32
+    first, last = path.read_bytes().rsplit(was, 1)
+    path.write_bytes(first + wrong + last)
+
+    done = run("dedupe", tmp_path / "before", "-o", tmp_path / "after")
+
+    assert (done["copies"], done["wrong"]) == (0, 1)
+
+
+def test_the_answer_to_a_form_stays(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    warc.post("http://a.example/", 9, PAGE)
+    warc.close()
+
+    assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
+
+
+def sha1(payload):
+    digest = hashlib.sha1(payload, usedforsecurity=False).digest()
+    return f"sha1:{base64.b32encode(digest).decode()}"
+
+
+def chunked(body, size):
+    parts = (body[at : at + size] for at in range(0, len(body), size))
+    return b"".join(b"%x\r\n%b\r\n" % (len(p), p) for p in parts) + b"0\r\n\r\n"
+
+
+def test_bodies_in_other_chunks_are_no_copies(new_warc, tmp_path):
+    """With the other's body behind its head, a capture would not be what it was."""
+    warc = new_warc("one.warc.gz")
+    coded = [("Transfer-Encoding", "chunked")]
+    for second, size in ((1, 100), (2, 70), (3, 100)):
+        warc.response(
+            "http://a.example/",
+            second,
+            chunked(PAGE, size),
+            headers=coded,
+        )
+    warc.close()
+    before, out, again = (tmp_path / name for name in ("before", "after", "again"))
+
+    assert run("dedupe", before, "-o", out)["replaced"] == 1
+    assert run("verify", before, out)["faults"] == 0
+    run("restore", out, "-o", again)
+    assert blocks(again) == blocks(before)
+
+
+def test_what_a_revisit_refers_to_stays(new_warc, tmp_path):
+    first = new_warc("one.warc.gz")
+    first.response("http://a.example/", 1, PAGE)
+    first.response("http://b.example/", 2, PAGE)
+    first.revisit("http://c.example/", 3, sha1(PAGE), "http://b.example/", 2)
+    first.response("http://d.example/", 4, PAGE)
+    first.close()
+    before, out = tmp_path / "before", tmp_path / "after"
+
+    run("dedupe", before, "-o", out)
+
+    # The one that is referred to is the original: one is enough for all.
+    assert revisits(out) == {
+        ("http://a.example/", date(1)): ("http://b.example/", date(2)),
+        ("http://c.example/", date(3)): ("http://b.example/", date(2)),
+        ("http://d.example/", date(4)): ("http://b.example/", date(2)),
+    }
+    assert run("verify", before, out)["faults"] == 0
+
+
+def test_a_capture_is_no_revisit_of_its_own_name(new_warc, tmp_path):
+    """Replay finds an original by URL and second: one of the same would be itself."""
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://a.example/", 1, PAGE)
+    warc.close()
+
+    assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
+
+
+def test_a_name_of_two_payloads_is_no_original(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://a.example/", 1, OTHER)
+    warc.response("http://b.example/", 2, PAGE)
+    warc.response("http://c.example/", 3, PAGE)
+    warc.close()
+    out = tmp_path / "after"
+
+    run("dedupe", tmp_path / "before", "-o", out)
+
+    of_b = ("http://b.example/", date(2))
+    assert set(revisits(out).values()) == {of_b}
+    assert len(revisits(out)) == 2
+
+
+def test_a_file_that_has_changed_is_left_alone(before, tmp_path):
+    manifests, out = tmp_path / "manifests", tmp_path / "after"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    first = before / "one.warc.gz"
+    first.write_bytes(first.read_bytes() + gzip.compress(b""))
+
+    done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert [str(first) in reason for reason in done["files_left"]] == [True]
+    assert not (out / "one.warc.gz").exists()
+    # Its originals cannot be compared, so that their copies stay what they are.
+    assert (done["replaced"], len(done["records_left"])) == (0, 3)
+    second = "two.warc.gz"
+    assert (out / second).read_bytes() == (before / second).read_bytes()
+
+
+def test_equal_digests_of_different_payloads_are_found_out(before, tmp_path):
+    """As if the digest had collided: the manifest says that both are equal."""
+    import pyarrow.parquet as pq
+
+    from frontier.postcrawl.plan import PLAN
+
+    manifests, out = tmp_path / "manifests", tmp_path / "after"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    plan = pq.read_table(manifests / PLAN)
+    rows = plan.to_pylist()
+    for row in rows:
+        if row["url"] == "http://b.example/other":
+            row |= {k: rows[0][k] for k in rows[0] if k.startswith("original_")}
+    pq.write_table(plan.from_pylist(rows, plan.schema), manifests / PLAN)
+
+    done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert done["replaced"] == 2
+    (reason,) = done["records_left"]
+    assert "its payload is not that of" in reason
+    assert run("verify", before, out)["faults"] == 0
+
+
+def test_a_damaged_file_is_named_and_left_out(before, tmp_path):
+    third = before / "three.warc.gz"
+    third.write_bytes((before / "two.warc.gz").read_bytes()[:-20])
+
+    done = run("dedupe", before, "-o", tmp_path / "after", code=ExitCode.INCOMPLETE)
+
+    assert any("three.warc.gz" in reason for reason in done["records_left"])
+    assert done["replaced"] == 3
+
+
+def test_verify_finds_a_payload_that_is_gone(before, tmp_path):
+    out = tmp_path / "after"
+    run("dedupe", before, "-o", out)
+    (out / "one.warc.gz").unlink()
+
+    proof = run("verify", before, out, code=ExitCode.FAULTY)
+
+    assert proof["faults"] == 3 + 3  # records of the file, and revisits of them
+    assert any("a revisit of nothing" in fault for fault in proof["named"])
+
+
+def test_a_file_that_is_there_is_not_overwritten(before, tmp_path):
+    out = tmp_path / "after"
+    out.mkdir()
+    (out / "two.warc.gz").write_bytes(b"dear")
+
+    done = run("dedupe", before, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert (out / "two.warc.gz").read_bytes() == b"dear"
+    assert ["two.warc.gz is there" in reason for reason in done["files_left"]] == [True]
+
+
+def state(directory):
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(directory.iterdir())
+        if path.name.endswith((".warc.gz", ".cdxj"))
+    }
+
+
+def kill_at_every(step, words, tmp_path):
+    """Run a command to its end, killed after each *step* bytes that it writes."""
+    program = (
+        "import os, signal, sys\n"
+        "left = int(sys.argv[1])\n"
+        "def count(event, args):\n"
+        "    global left\n"
+        "    if event in ('open', 'os.rename', 'os.remove'):\n"
+        "        left -= 1\n"
+        "        if left == 0: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from frontier.cli import app, main\n"
+        "sys.argv[1:] = sys.argv[2:]\n"
+        "import frontier.postcrawl.many_files\n"
+        "sys.addaudithook(count)\n"
+        "main()\n"
+    )
+    for kills, after in enumerate(range(1, 400, step)):
+        argv = [sys.executable, "-c", program, str(after), *map(str, words)]
+        done = subprocess.run(argv, check=False, capture_output=True, cwd=tmp_path)
+        if done.returncode == 0:
+            return kills
+        assert done.returncode == -9, done.stderr
+    raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("place", ["in-place", "out"])
+def test_killed_anywhere_and_run_again_it_ends_the_same(before, tmp_path, place):
+    undisturbed = tmp_path / "undisturbed"
+    run("dedupe", before, "-o", undisturbed)
+    for name in before.glob("*"):
+        os.utime(name, (1e9, 1e9))
+    manifests, out = tmp_path / "manifests", tmp_path / "after"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    where = ["--in-place"] if place == "in-place" else ["-o", out]
+
+    kills = kill_at_every(
+        7, ["warc", "apply", manifests, *where, "--workers=1"], tmp_path
+    )
+
+    assert kills >= 3
+    assert state(before if place == "in-place" else out) == state(undisturbed)
