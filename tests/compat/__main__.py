@@ -38,8 +38,8 @@ def run(tests: Sequence[str], report: Path, mark: str, *, alone: bool) -> str:
     """
     told = "one at a time" if alone else "two at a time"
     print(f"running our tests, {told} ...", file=sys.stderr, flush=True)
-    # pytest-twisted, which others' suites need, installs a reactor; else not ours.
-    options = ["-q", "-m", mark, "--reactor", "asyncio"]
+    # pytest-twisted, which others' suites need, runs a loop around tests of ours.
+    options = ["-q", "-m", mark, "-p", "no:twisted"]
     if not alone:
         options += ["-n", "2", "--dist", "worksteal"]
     done = subprocess.run(

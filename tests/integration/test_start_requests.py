@@ -58,7 +58,9 @@ def test_a_middleware_with_process_start_requests_alone_is_named(
     cluster.start("node-1", "-a", f"base={base}", spider="old", cwd=tmp_path)
 
     is_refused = scrapy.version_info < (2, 16)  # by Scrapy itself
-    assert cluster.wait() == [1 if is_refused else 0]
+    # Of plain Scrapy 2.14 the exit code is 0 as well.
+    is_told = is_refused and scrapy.version_info[:2] != (2, 14)
+    assert cluster.wait() == [1 if is_told else 0]
     log = cluster.text_of("node-1")
     if is_refused:
         assert "only define the deprecated process_start_requests()" in log
