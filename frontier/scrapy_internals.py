@@ -32,6 +32,7 @@ import contextlib
 import functools
 import inspect
 import logging
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import scrapy
@@ -645,8 +646,11 @@ def close_now(crawler: Crawler, reason: str) -> None:
 def end_with_error(crawler: Crawler) -> None:
     """Have ``scrapy crawl`` exit with 1 when the spider is closed.
 
-    It does so where the crawler has no spider at the end.
+    It does so where the crawler has no spider at the end. A program that runs the
+    crawler itself has an exit code of its own, and may look at the spider.
     """
+    if "scrapy.cmdline" not in sys.modules:
+        return
 
     async def end() -> None:
         if PASSES_SPIDER:

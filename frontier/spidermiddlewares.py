@@ -112,6 +112,8 @@ class StartMiddleware:
         async for item_or_request in start:
             if isinstance(item_or_request, Request):
                 self._session.requests.of(item_or_request).is_start = True
+                # As Scrapy's own middleware does, which a project may have taken out.
+                item_or_request.meta.setdefault("is_start_request", True)
             yield item_or_request
 
     async def _acquire(self, lock: StartLock) -> bool:

@@ -2,11 +2,14 @@
 
 import json
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import warm
 
+ROOT = Path(__file__).parents[2]
 REDIS_SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
 NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
@@ -159,6 +162,47 @@ def test_a_program_whose_crawl_cannot_begin_does_not_end_with_0(
 
     refusal(done)
     assert "went on" in done.stdout
+
+
+LOOKING = """
+from scrapy.crawler import %s
+from scrapy.utils.project import get_project_settings
+process = %s(get_project_settings())
+crawler = process.create_crawler("other")
+process.crawl(crawler)
+process.start()
+print(crawler.spider.name, crawler.stats.get_value("finish_reason"))
+"""
+
+
+@pytest.mark.parametrize("process", ["CrawlerProcess", "AsyncCrawlerProcess"])
+def test_a_program_may_look_at_a_spider_that_has_fetched_nothing(project, process):
+    project("RETRY_ENABLED = False")
+    # Its own process: a warm one has imported what `scrapy` does.
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKING % (process, process)],
+        cwd=project.root,
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{project.root}:{ROOT}",
+            "SITE": "http://127.0.0.1:1/",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == "other frontier_nothing_fetched\n", done.stderr
+    assert "has ended without one page" in done.stderr
+
+
+def test_a_project_without_scrapys_middlewares_has_seeds_too(project):
+    """Scrapy's own ones say which requests are start requests, and how deep one is."""
+    run = project("SPIDER_MIDDLEWARES_BASE = {}")
+    done = run("-m", "scrapy", "crawl", "other")
+
+    assert done.returncode == 0, done.stderr
+    assert project.fetched() == 1
 
 
 def test_runspider_is_a_crawl(project):

@@ -10,3 +10,4 @@ def _own_namespace():
     from scrapy.settings import default_settings
 
     default_settings.FRONTIER_NAMESPACE = "t" + uuid.uuid4().hex
+    default_settings.FRONTIER_COLLECTION = default_settings.FRONTIER_NAMESPACE

@@ -33,6 +33,7 @@ class _Defaults(importlib.abc.MetaPathFinder):
             module.FRONTIER_STORE_DIR = directory
             module.FRONTIER_WARC_DIR = os.path.join(directory, "warcs")  # noqa: PTH118
             module.FRONTIER_NAMESPACE = "p" + uuid.uuid4().hex
+            module.FRONTIER_COLLECTION = module.FRONTIER_NAMESPACE
 
         spec.loader.exec_module = exec_module
         return spec
