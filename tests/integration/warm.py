@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 PARTS = ["commands", "core", "downloadermiddlewares", "extensions", "spidermiddlewares"]
 CHOOSES = ("__main__", "handlers.ftp")
 """Ends of names: the latter imports a reactor, with Scrapy 2.13."""
+LEAKS = ".postcrawl."
+"""Imports DuckDB, which complains in a process that was forked after that."""
 STATUS = struct.Struct("i")
 SIZE = struct.Struct("I")
 
@@ -154,7 +156,7 @@ def imports():
     ]
     for path, prefix in places:
         for found in pkgutil.walk_packages(path, prefix):
-            if not found.name.endswith(CHOOSES):
+            if not found.name.endswith(CHOOSES) and LEAKS not in found.name:
                 with contextlib.suppress(ImportError):  # of what is not installed
                     importlib.import_module(found.name)
     assert "twisted.internet.reactor" not in sys.modules
