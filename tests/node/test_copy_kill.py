@@ -117,7 +117,8 @@ def test_what_counts_as_seen_was_queued_though_nodes_are_killed_in_between(
 
     last = begin(server.url, crawl)
     assert os.waitpid(last, 0)[1] == 0
-    assert [era for _, era in copied(db, crawl)] == [b"1"] * PARTITIONS
+    # A killed one may have given up the first, and what was pushed then is a set, too.
+    assert all(int(era) >= 1 for _, era in copied(db, crawl))
     assert not set(pushing.push(range(pushing.count))) - set(ARE_SEEN)
     pushing.push_new(500)
 
