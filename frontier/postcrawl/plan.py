@@ -203,7 +203,7 @@ class Planner:
 
 
 def files_of(directory: Path) -> list[str]:
-    """The files that manifests in *directory* are of.
+    """The files of which manifests in *directory* know all records.
 
     Raises:
         NoManifest: There are none, or no plan.
@@ -216,7 +216,8 @@ def files_of(directory: Path) -> list[str]:
         manifest = stored_manifest(place)
         if manifest is None:
             raise StaleManifest(str(place))
-        found.append(manifest.file)
+        if not manifest.faults:
+            found.append(manifest.file)
     return found
 
 
