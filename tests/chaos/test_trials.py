@@ -65,6 +65,7 @@ def test_the_judge_finds_no_loss_where_scrapy_redis_is_left_alone():
     assert outcome.count(Wrong.LOST, Wrong.EXTRA) == 0, "\n".join(outcome.lines())
 
 
+@pytest.mark.chaos
 def test_a_push_that_a_cut_file_forgets_is_fetched_though_others_push_as_much():
     ((_, outcome),) = outcomes([(HIDDEN, False)], aimed=True)
 

@@ -158,7 +158,7 @@ def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, star
 def test_what_a_killed_node_had_alone_is_made_again(cluster, crawl, starts):
     made = crawl(starts, until=after(60))
     for node in ("node-1", "node-2"):
-        made.start(node, DOWNLOAD_DELAY="0.1")
+        made.start(node, DOWNLOAD_DELAY="0.1", FRONTIER_LEASE_TTL="15")
     cluster.join()
     until(lambda: len(made.server.answered) >= 60, "pages")
     busiest = made.by_node[0][0]

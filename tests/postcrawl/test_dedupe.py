@@ -376,7 +376,7 @@ def test_killed_anywhere_and_run_again_it_ends_the_same(before, tmp_path, place)
     where = ["--in-place"] if place == "in-place" else ["-o", out]
 
     kills = kill_at_every(
-        7, ["warc", "apply", manifests, *where, "--workers=1"], tmp_path
+        11, ["warc", "apply", manifests, *where, "--workers=1"], tmp_path
     )
 
     assert kills >= 3
