@@ -22,7 +22,10 @@ from tests.warc.judges import (
     run,
 )
 
-HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+# It closes each connection. Unsaid, a form may be sent into one that is being closed.
+CLOSE = b"Connection: close\r\n"
+HTML = b"HTTP/1.1 200 OK\r\n%bContent-Type: text/html\r\n" % CLOSE
+HTML += b"Content-Length: %d\r\n\r\n"
 PROJECT = """
 import scrapy
 
@@ -54,7 +57,8 @@ def page(*links):
 
 
 def moved(to):
-    return b"HTTP/1.1 302 Go\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % to
+    head = b"HTTP/1.1 302 Go\r\n%bLocation: %b\r\n" % (CLOSE, to)
+    return head + b"Content-Length: 0\r\n\r\n"
 
 
 ROBOTS = b"User-agent: *\nDisallow: /private\n"
