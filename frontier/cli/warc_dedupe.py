@@ -130,6 +130,8 @@ def manifest(
     """
     trouble = _Trouble()
     facts = _manifests(_files(given), out, running, algorithm, trouble)
+    for fault in facts.pop("faults"):
+        trouble.file(fault)
     output.result(facts | _troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
@@ -173,8 +175,11 @@ def dedupe(
     which: Which,
 ) -> None:
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
-    trouble, directory = _Trouble(), out / "manifests"
-    facts = _manifests(_files(given), directory, running, "sha256", trouble)
+    from frontier.postcrawl.many_files import outs_of
+
+    trouble, directory, paths = _Trouble(), out / "manifests", _files(given)
+    outs_of(paths, out)  # nothing is begun that cannot be done
+    facts = _manifests(paths, directory, running, "sha256", trouble)
     facts |= _plan(directory, which, trouble)
     facts |= _apply(directory, out, running, trouble)
     lines = [_planned(facts), _rewritten(facts, "revisits")]
@@ -233,10 +238,11 @@ def restore(
     from frontier.postcrawl.many_files import outs_of, restored
 
     trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
+    outs = outs_of(paths, out)
     _manifests(paths, directory, running, "sha256", trouble)
     with _Bar("restoring", paths) as progress:
         work = running.work(directory, progress)
-        found = restored(paths, outs_of(paths, out), work, url_prefix)
+        found = restored(paths, outs, work, url_prefix)
         facts = _collected(found, trouble)
     output.result(facts | _troubles(trouble), [Text(_rewritten(facts, "responses"))])
     trouble.exit()
@@ -255,21 +261,27 @@ def _manifests(
     if algorithm not in ALGORITHMS:
         raise ConfigurationError(f"--algorithm {algorithm!r}: one of {ALGORITHMS}")
     files = records = size = 0
+    faults: list[str] = []
     with _Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, Options(algorithm)):
             if isinstance(outcome, Failure):
                 trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
+                faults += outcome.faults
                 files, records = files + 1, records + outcome.records
                 size += outcome.payload_bytes
-    return {"files": files, "records": records, "payload_bytes": size}
+    facts = {"files": files, "records": records, "payload_bytes": size}
+    return facts | {"faults": faults}
 
 
 def _plan(directory: Path, which: Which, trouble: _Trouble) -> dict[str, Any]:
+    from frontier.files import mode_of_environment
     from frontier.postcrawl.plan import Planner
 
-    made = Planner(directory).make(which.policy(), trouble.record)
+    made = Planner(directory, mode_of_environment()).make(
+        which.policy(), trouble.record
+    )
     if made.unread:
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:

@@ -28,6 +28,7 @@ from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+from frontier.store.outage_retry import pauses
 from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.warc.batch import ArchiveConfig
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-PAUSE = 0.5
-"""Seconds between tries of what a store does not answer as an archive begins."""
 BACKLOG = 256 * 1024 * 1024
 """Bytes of exchanges in memory above which the node waits for its disk."""
 
@@ -340,9 +339,9 @@ class Archive:
     def _answered(self, ask: Callable[[], None]) -> None:
         """Do *ask*, which may be done twice, as often as it takes."""
         limit, told = time.monotonic() + self._config.store_wait, False
-        while True:
+        for pause in pauses():
             try:
-                return ask()
+                ask()
             except StoreUnavailable as error:
                 left = limit - time.monotonic()
                 if left <= 0:
@@ -354,7 +353,9 @@ class Archive:
                         left,
                     )
                 told = True
-                time.sleep(min(PAUSE, left))
+                time.sleep(min(pause, left))
+            else:
+                return
 
     def _log(self, writer: WarcWriter) -> CrawlLog:
         """The crawl log beside the files of *writer*."""

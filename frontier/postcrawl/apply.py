@@ -21,8 +21,9 @@ from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from frontier.model import Body
     from frontier.postcrawl.plan import Copy
     from frontier.postcrawl.rewriting import Rewritten
     from frontier.warc.reader import Found
@@ -110,6 +111,9 @@ def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
 
     As a crawl of ours writes them, with the headers that *found* has beside those, and
     its HTTP head byte for byte.
+
+    Raises:
+        ValueError: It has a header that cannot be written again.
     """
     headers = found.headers
     identifier = f"<{uuid.uuid5(NAMESPACE, _fact(copy)).urn}>"
@@ -131,9 +135,20 @@ def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
         ("Content-Type", headers.get("content-type")),
         ("WARC-Block-Digest", labelled(hashlib.sha256(block).hexdigest())),
     ]
+    return made_of(identifier, lines, block)
+
+
+def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> Record:
+    """A record with the headers *lines*, as another record had them, and *block*.
+
+    Raises:
+        ValueError: One would be two, or cannot be written.
+    """
+    if any("\n" in value or "\r" in value for _, value in lines):
+        raise ValueError("a header has a line break in it")
     top = "".join(f"{name}: {value}\r\n" for name, value in lines)
-    begin = f"WARC/1.1\r\n{top}Content-Length: {len(block)}\r\n\r\n"
-    return Record(identifier, (begin.encode("latin-1"), block, b"\r\n\r\n"))
+    head = f"WARC/1.1\r\n{top}Content-Length: {sum(map(len, block))}\r\n\r\n"
+    return Record(identifier, (head.encode("latin-1"), *block, b"\r\n\r\n"))
 
 
 def _fact(copy: Copy) -> str:

@@ -19,6 +19,7 @@ import os
 import re
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,7 +41,6 @@ from frontier.warc.reader import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from frontier.cdx.methods import Asked
     from frontier.dedupe.digest import PayloadDigest
@@ -131,18 +131,35 @@ def manifest_of(path: Path, options: Options) -> Manifest:
         OSError: The file cannot be read.
     """
     with open_input(path) as file:
-        found = os.fstat(file.fileno())
-        ends = hashlib.sha256(file.read(ENDS))
-        file.seek(max(0, found.st_size - ENDS))
-        ends.update(file.read(ENDS))
-    return Manifest(
-        os.fspath(path.absolute()),
-        found.st_size,
-        found.st_mtime_ns,
-        ends.hexdigest(),
-        options.algorithm,
-        options.every,
-    )
+        mtime = os.fstat(file.fileno()).st_mtime_ns
+        size, ends = identity(file)
+    name = os.fspath(path.absolute())
+    return Manifest(name, size, mtime, ends, options.algorithm, options.every)
+
+
+def identity(file: IO[bytes]) -> tuple[int, str]:
+    """Size of *file*, and the digest of its ends; its position is another then."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    ends = hashlib.sha256(file.read(ENDS))
+    file.seek(max(0, size - ENDS))
+    ends.update(file.read(ENDS))
+    return size, ends.hexdigest()
+
+
+def publish(place: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Write *data* to *place*, which gets its name when all of it is on disk.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    scratch = place.with_name(place.name + OPEN)
+    with open(scratch, "wb", opener=creating(mode)) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(place)
+    sync_directory(place.parent)
 
 
 def place_of(path: Path, directory: Path) -> Path:
@@ -167,8 +184,6 @@ def require_current(manifest: Manifest, options: Options) -> None:
         StaleManifest: It has.
         OSError: The file cannot be read.
     """
-    from pathlib import Path
-
     if not manifest.is_of(manifest_of(Path(manifest.file), options)):
         raise StaleManifest(manifest.file)
 

@@ -19,10 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frontier.errors import FrontierError
+from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
 from frontier.postcrawl.apply import apply
-from frontier.postcrawl.manifest import Options, make, place_of
+from frontier.postcrawl.manifest import Manifest, Options, make, place_of
 from frontier.postcrawl.restore import restore
 from frontier.postcrawl.verify import compare
 
@@ -87,7 +87,7 @@ def verified(
 ) -> Verified:
     """Compare all records of the files *before* with those *after*.
 
-    *failed* gets why a file cannot be read.
+    *failed* gets why a file cannot be read, or not to its end.
     """
     places: dict[str, list[Path]] = {"before": [], "after": []}
     for side, paths in (("before", before), ("after", after)):
@@ -96,18 +96,32 @@ def verified(
         for path, outcome in manifests(paths, of_side, Options(every=True)):
             if isinstance(outcome, Failure):
                 failed(outcome.reason)
-            else:
+            elif isinstance(outcome, Manifest):
+                for fault in outcome.faults:
+                    failed(fault)
                 places[side].append(place_of(path, directory))
     return compare(places["before"], places["after"])
 
 
 def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
-    """Where each of *paths* goes below *out*: as deep as below what they share."""
+    """Where each of *paths* goes below *out*: as deep as below what they share.
+
+    Raises:
+        ConfigurationError: One would be written over.
+    """
     if not paths:
         return []
     parents = [os.fspath(path.absolute().parent) for path in paths]
     shared = Path(os.path.commonpath(parents))
-    return [out / path.absolute().relative_to(shared) for path in paths]
+    outs = [out / path.absolute().relative_to(shared) for path in paths]
+    given = {path.resolve() for path in paths}
+    for made in outs:
+        if made.resolve() in given:
+            raise ConfigurationError(
+                f"{made} is one of the files that are read; name another directory, "
+                "or apply a plan with --in-place"
+            )
+    return outs
 
 
 def _manifest(directory: Path, options: Options, mode: int, path: Path) -> object:

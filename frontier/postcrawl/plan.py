@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from frontier.errors import NoManifest, StaleManifest
+from frontier.files import FILE_MODE
 from frontier.postcrawl.manifest import (
+    OPEN,
     SUFFIX,
     Options,
+    publish,
     require_current,
     stored_manifest,
 )
-from frontier.warc.file_rotation import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +80,6 @@ ORDER BY file, record_offset
 those to which a revisit refers, one of them."""
 PLAN = "plan.parquet"
 SUMMARY = "plan.json"
-_OPEN = ".open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,11 @@ class Plan:
 class Planner:
     """Makes the plan of the manifests in *directory*; sorts on disk above *memory*."""
 
-    def __init__(self, directory: Path, memory: str = "1GB") -> None:
+    def __init__(
+        self, directory: Path, mode: int = FILE_MODE, memory: str = "1GB"
+    ) -> None:
         self._directory = directory
+        self._mode = mode
         self._memory = memory
 
     def make(self, policy: Policy, say: Callable[[str], None] = lambda _: None) -> Plan:
@@ -163,11 +167,12 @@ class Planner:
             raise NoManifest(str(self._directory))
         if whole:
             self._query(whole, policy, plan)
-        self._publish(SUMMARY, json.dumps(asdict(plan), indent=2).encode())
+        summary = json.dumps(asdict(plan), indent=2).encode()
+        publish(self._directory / SUMMARY, summary, self._mode)
         return plan
 
     def _query(self, places: Sequence[Path], policy: Policy, plan: Plan) -> None:
-        scratch = self._directory / (PLAN + _OPEN)
+        scratch = self._directory / (PLAN + OPEN)
         with duckdb.connect(
             config={
                 "memory_limit": self._memory,
@@ -189,17 +194,10 @@ class Planner:
             )
             ((plan.unread, plan.wrong),) = engine.sql(odd).fetchall()
         with scratch.open("rb") as file:
+            now = os.fstat(file.fileno()).st_mode
+            os.fchmod(file.fileno(), now & self._mode)  # DuckDB knows no mode
             os.fsync(file.fileno())
         scratch.replace(self._directory / PLAN)
-
-    def _publish(self, name: str, data: bytes) -> None:
-        scratch = self._directory / (name + _OPEN)
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self._directory / name)
-        sync_directory(self._directory)
 
 
 def files_of(directory: Path) -> list[str]:

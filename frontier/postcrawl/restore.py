@@ -25,13 +25,13 @@ from typing import IO, TYPE_CHECKING, Any
 import duckdb
 
 from frontier.dedupe.digest import labelled, parse
-from frontier.errors import StaleManifest
+from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, open_input
-from frontier.postcrawl.apply import REPLACES
+from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.manifest import SUFFIX, hashing, payload_of
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.warc.reader import stored_body
-from frontier.warc.records import NAMESPACE, NOT_MODIFIED, Record
+from frontier.warc.records import NAMESPACE, NOT_MODIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from frontier.model import Body
     from frontier.postcrawl.rewriting import Rewritten
     from frontier.warc.reader import Found
+    from frontier.warc.records import Record
 
 QUERY = """
 WITH originals AS (
@@ -174,7 +175,7 @@ def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
             with open_input(file) as stream:
                 original = opened.record(stream, file, offset, record_id)
                 body = _body(stream, original, wanted.algorithm, wanted.value)
-        except (OSError, ValueError, StaleManifest) as error:
+        except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue
         return _made(found, body)
@@ -224,7 +225,4 @@ def _made(found: Found, body: Body) -> Record:
         *kept,
         ("WARC-Block-Digest", labelled(computed.hexdigest())),
     ]
-    text = "".join(f"{name}: {value}\r\n" for name, value in lines)
-    size = len(block) + len(body)
-    begin = f"WARC/1.1\r\n{text}Content-Length: {size}\r\n\r\n"
-    return Record(identifier, (begin.encode("latin-1"), block, body, b"\r\n\r\n"))
+    return made_of(identifier, lines, block, body)

@@ -13,7 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import bisect
-import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -23,9 +22,10 @@ from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 from frontier.errors import BadWarc, FileTaken, StaleManifest
 from frontier.files import FILE_MODE, creating, make_directory, open_input
 from frontier.postcrawl.manifest import (
-    ENDS,
     Options,
+    identity,
     place_of,
+    publish,
     require_current,
     stored_manifest,
 )
@@ -102,16 +102,6 @@ def is_made(note: Rewritten) -> bool:
         return False
 
 
-def identity(file: IO[bytes]) -> tuple[int, str]:
-    """Size of *file*, and the digest of its ends."""
-    size = os.fstat(file.fileno()).st_size
-    file.seek(0)
-    ends = hashlib.sha256(file.read(ENDS))
-    file.seek(max(0, size - ENDS))
-    ends.update(file.read(ENDS))
-    return size, ends.hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class Job(Generic[P]):
     """One file to be written again."""
@@ -139,10 +129,10 @@ def rewrite(
         FileTaken: The new name is that of another file.
         OSError: One cannot be read or written; the old file is as it was.
     """
-    note = note_of(job.path, job.directory)
-    if note is not None and note.made == os.fspath(job.out) and is_made(note):
-        progress(note.bytes_before)
-        return note
+    made = note_of(job.path, job.directory)
+    if made is not None and made.made == os.fspath(job.out) and is_made(made):
+        progress(made.bytes_before)
+        return made
     manifest = stored_manifest(place_of(job.path, job.directory))
     if manifest is None:
         raise StaleManifest(str(job.path))
@@ -156,7 +146,8 @@ def rewrite(
     try:
         _fill(job, scratch, done, progress, mode)
         Listing(mode=mode).write(scratch)
-        _write_note(done, _note_place(job.path, job.directory), mode)
+        note = json.dumps(asdict(done)).encode()
+        publish(_note_place(job.path, job.directory), note, mode)
         scratch.replace(job.out)
     except BaseException:
         scratch.unlink(missing_ok=True)
@@ -216,21 +207,13 @@ def _note_place(path: Path, directory: Path) -> Path:
     return place.with_name(place.name.partition(".manifest")[0] + SUFFIX)
 
 
-def _write_note(done: Rewritten, place: Path, mode: int) -> None:
-    scratch = place.with_name(place.name + OPEN)
-    with open(scratch, "wb", opener=creating(mode)) as file:
-        file.write(json.dumps(asdict(done)).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(place)
-    sync_directory(place.parent)
-
-
 class Opened:
     """Opens files of manifests in *directory*, also those that are written again."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._looked: dict[str, tuple[tuple[int, ...], Rewritten | None]] = {}
+        """Files by their i-node, size and time when they were looked at, and notes."""
 
     def record(
         self, stream: IO[bytes], file: str, offset: int, record_id: str
@@ -241,14 +224,25 @@ class Opened:
             StaleManifest: The file is neither what it was nor what it was made.
             BadWarc: There is no such record.
         """
-        path, found = Path(file), identity(stream)
-        manifest = stored_manifest(place_of(path, self._directory))
-        if manifest is None or (manifest.size, manifest.ends) != found:
-            note = note_of(path, self._directory)
-            if note is None or (note.bytes_after, note.ends) != found:
-                raise StaleManifest(file)
-            offset = note.offset(offset)
+        now = os.fstat(stream.fileno())
+        state = now.st_ino, now.st_size, now.st_mtime_ns
+        looked = self._looked.get(file)
+        if looked is None or looked[0] != state:
+            looked = self._looked[file] = state, self._note(stream, Path(file))
+        if looked[1] is not None:
+            offset = looked[1].offset(offset)
         return record_at(stream, file, offset, record_id)
+
+    def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
+        """The note of *path*, or ``None`` if it is as it was before."""
+        found = identity(stream)
+        manifest = stored_manifest(place_of(path, self._directory))
+        if manifest is not None and (manifest.size, manifest.ends) == found:
+            return None
+        note = note_of(path, self._directory)
+        if note is None or (note.bytes_after, note.ends) != found:
+            raise StaleManifest(os.fspath(path))
+        return note
 
 
 def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:

@@ -36,8 +36,7 @@ WITH pairs AS (
       AND a.body_digest = b.body_digest, FALSE) AS is_block
   FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
 ), originals AS (
-  SELECT url, date, min(body_digest) AS body_digest, max(body_digest) AS other,
-    count(*) AS captures
+  SELECT url, date, min(body_digest) AS body_digest, max(body_digest) AS other
   FROM after WHERE type IN ('response', 'resource') GROUP BY url, date
 )
 SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
@@ -47,8 +46,8 @@ SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN NOT is_same AND NOT is_revisit THEN 'the record is another'
     WHEN NOT is_same AND pairs.body_digest IS NULL THEN 'its payload could not be read'
     WHEN NOT is_same AND originals.url IS NULL THEN 'a revisit of nothing'
-    WHEN NOT is_same AND originals.body_digest <> pairs.body_digest
-      AND originals.other <> pairs.body_digest THEN 'a revisit of another payload'
+    WHEN NOT is_same AND NOT coalesce(originals.body_digest = pairs.body_digest
+      OR originals.other = pairs.body_digest, FALSE) THEN 'a revisit of another payload'
     WHEN type_after = 'revisit' AND NOT is_same
       AND originals.body_digest <> originals.other THEN 'a revisit of one of several'
     WHEN type_before = 'revisit' AND originals.url IS NULL AND was.url IS NOT NULL

@@ -15,6 +15,7 @@ from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from frontier.errors import ConfigurationError
 from tests.postcrawl.conftest import OTHER, PAGE, date
 
 
@@ -381,3 +382,81 @@ def test_killed_anywhere_and_run_again_it_ends_the_same(before, tmp_path, place)
 
     assert kills >= 3
     assert state(before if place == "in-place" else out) == state(undisturbed)
+
+
+def test_files_are_not_written_over_those_that_were_given(before, tmp_path):
+    was = state(before)
+    commands = [("dedupe", before, "-o", before), ("restore", before, "-o", before)]
+    for words in commands:
+        done = CliRunner().invoke(app, ["warc", *map(str, words)])
+        assert isinstance(done.exception, ConfigurationError), done.output
+    manifests = tmp_path / "manifests"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    done = CliRunner().invoke(app, ["warc", "apply", str(manifests), "-o", str(before)])
+
+    assert "--in-place" in str(done.exception)
+    assert state(before) == was
+
+
+def test_what_a_manifest_does_not_reach_is_told(before, tmp_path):
+    path = before / "two.warc.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+
+    done = run("manifest", before, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+    (reason,) = done["files_left"]
+    assert "two.warc.gz: the last record is cut off" in reason
+    again = run("verify", before, before, code=ExitCode.INCOMPLETE)
+    assert (again["faults"], len(again["files_left"])) == (0, 2)
+
+
+def test_verify_needs_an_original_that_can_be_read(new_warc, tmp_path):
+    """Its chunks are broken in AFTER, in a record that is whole."""
+    coded = [("Transfer-Encoding", "chunked")]
+    for name, second in (("one.warc", 1), ("two.warc", 2)):
+        warc = new_warc(name, packed=False)
+        warc.response("http://a.example/", second, chunked(PAGE, 100), headers=coded)
+        warc.close()
+    before, out = tmp_path / "before", tmp_path / "after"
+    assert run("dedupe", before, "-o", out)["replaced"] == 1
+    path = out / "one.warc"
+    path.write_bytes(b"\r\nzz\r\n".join(path.read_bytes().rsplit(b"\r\n64\r\n", 1)))
+
+    proof = run("verify", before, out, code=ExitCode.FAULTY)
+
+    assert any("another payload" in fault for fault in proof["named"]), proof
+
+
+def test_a_header_cannot_bring_another(new_warc, tmp_path):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://a.example/", 2, PAGE)
+    path = warc.close()
+    data = path.read_bytes()
+    first = data.index(b"WARC-Type: response")
+    at = data.index(b"WARC-Record-ID: <urn:uuid:", first) + 26
+    path.write_bytes(data[:at] + b"\nX-Odd: " + data[at + 8 :])
+
+    done = run(
+        "dedupe",
+        tmp_path / "before",
+        "-o",
+        tmp_path / "after",
+        code=ExitCode.INCOMPLETE,
+    )
+
+    (reason,) = done["records_left"]
+    assert "a header has a line break in it" in reason
+    assert done["replaced"] == 0
+
+
+def test_what_is_written_has_the_mode_that_is_asked_for(before, tmp_path, monkeypatch):
+    monkeypatch.setenv("FRONTIER_FILE_MODE", "0600")
+    umask = os.umask(0)
+    try:
+        run("dedupe", before, "-o", tmp_path / "after")
+    finally:
+        os.umask(umask)
+
+    files = [path for path in (tmp_path / "after").rglob("*") if path.is_file()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
