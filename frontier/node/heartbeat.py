@@ -122,6 +122,8 @@ class Heartbeat:
         self._before_release = before_release
         self._lending = lending
         self._told = -1
+        self._given_up: set[int] = set()
+        """What was given up at the last round, and may not be released yet."""
         self._deaths = Deaths(context.outage_retry, context.ttl, on_death)
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
@@ -256,7 +258,9 @@ class Heartbeat:
         self._inbox.handing_over &= surplus
         missing = set() if self._stopped else wanted - set(self._leases.held)
         acquired = await self._leases.acquire(sorted(missing))
-        changed = {taken.lease.partition for taken in acquired} | surplus
+        changed = {taken.lease.partition for taken in acquired}
+        changed |= surplus - self._given_up
+        self._given_up = surplus
         if self._is_news(view.epoch, changed):
             logger.info(
                 "epoch %d, %d nodes: took %d partitions, giving up %d, holding %d",

@@ -84,11 +84,11 @@ def home_of(url):
     return partition_of(queue_key(url, "host"), Config().partitions)
 
 
-def after(count, *, each=False):
-    """For `Held.until`: so many requests were answered, or so many of *each* node."""
+def after(count):
+    """For `Held.until`: so many requests were answered."""
 
-    def is_reached(answered, node):
-        return len([who for who, _ in answered if who == node or not each]) >= count
+    def is_reached(answered, _):
+        return len(answered) >= count
 
     return is_reached
 

@@ -57,8 +57,9 @@ async def test_a_second_node_gets_its_share_and_nobody_has_the_same(parts):
 
 
 async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
-    parts, start, new_push, until
+    parts, start, new_push, until, caplog
 ):
+    caplog.set_level("INFO")
     a, b = parts("a", partitions=8), parts("b", partitions=8)
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
@@ -76,6 +77,9 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     assert b.leases.held == {}, "everything is under way at a"
     moving = b.membership.ring.owned_by("b")
     assert a.inbox.handing_over == set(moving)
+    assert await a.heartbeat.beat() is False
+    told = f"giving up {len(moving)}, holding 8"
+    assert caplog.text.count(told) == 1, "it is said once, not with each beat"
 
     for partition in moving:
         a.acks.complete(by_partition[partition])
