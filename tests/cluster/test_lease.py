@@ -345,7 +345,7 @@ async def test_a_lost_lease_is_told_of_though_other_answers_are_missing(
     only = a.held[BATCH]
     end(BATCH)
     await take(b, BATCH)
-    assert await a.renew(two) == ({}, [only]), "a loss is told though nothing is renewed"
+    assert await a.renew(two) == ({}, [only]), "though nothing is renewed"
 
 
 def test_of_thirty_two_that_ask_at_once_one_gets_it(in_threads, crawl):
