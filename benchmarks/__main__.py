@@ -17,6 +17,7 @@ from benchmarks import (
     endurance,
     growth,
     hostile,
+    loads,
     memory,
     onesite,
     postcrawl,
@@ -44,6 +45,7 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "endurance": endurance.run,
     "growth": growth.run,
     "hostile": hostile.run,
+    "loads": loads.run,
     "memory": memory.run,
     "onesite": onesite.run,
     "postcrawl": postcrawl.run,
@@ -67,7 +69,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("name", choices=sorted(BENCHMARKS))
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
-        "--quick", action="store_true", help="small sizes; ends within 45 seconds"
+        "--quick",
+        action="store_true",
+        help="small sizes; ends within 45 seconds, loads within three minutes",
     )
     size.add_argument(
         "--full", action="store_true", help="growth: 100,000,000 URLs; takes an hour"

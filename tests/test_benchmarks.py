@@ -64,6 +64,11 @@ RATIOS = {
         "peak_mb",
         "cpu_s",
     },
+    "loads": {
+        f"{load}_vs_{peer}"
+        for load in ("items", "all_new", "post", "heavy", "broad", "tiny")
+        for peer in ("scrapy", "scrapy_redis")
+    },
     "memory": {
         "bytes_per_url_set64",
         "bytes_per_url_default",
@@ -156,7 +161,7 @@ def server():
 
 
 LONG = {"archive", "crawl", "endurance", "growth", "hostile", "onesite", "ring"}
-LONG |= {"seen", "queue", "start", "postcrawl"}
+LONG |= {"loads", "postcrawl", "seen", "queue", "start"}
 ELSEWHERE = {"memory"}
 """Another test checks its report too: it is measured once, and not by each worker."""
 
