@@ -25,15 +25,17 @@ from frontier.files import FILE_MODE
 from frontier.postcrawl.manifest import (
     OPEN,
     SUFFIX,
-    Options,
     publish,
     require_current,
     stored_manifest,
 )
+from frontier.warc.containers import BY_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from frontier.postcrawl.manifest import Manifest
 
 QUERY = """
 WITH referred AS (
@@ -154,14 +156,15 @@ class Planner:
             found = stored_manifest(place)
             if found is None:
                 raise NoManifest(str(place))
-            require_current(found, Options(found.algorithm, found.every))
+            require_current(found)
             plan.files += 1
             plan.records += found.records
             plan.payload_bytes += found.payload_bytes
-            for fault in found.faults:
+            faults = left_because(found)
+            for fault in faults:
                 plan.faults.append(fault)
                 say(f"left as it is: {fault}")
-            if not found.faults:
+            if not faults:
                 whole.append(place)
         if not places:
             raise NoManifest(str(self._directory))
@@ -200,6 +203,14 @@ class Planner:
         scratch.replace(self._directory / PLAN)
 
 
+def left_because(manifest: Manifest) -> list[str]:
+    """Why the file of *manifest* is left as it is; nothing if it is not."""
+    if manifest.container not in BY_OFFSET:
+        reason = "records share a gzip member (try warcio recompress OLD NEW)"
+        return [*manifest.faults, f"{manifest.file}: {reason}"]
+    return manifest.faults
+
+
 def files_of(directory: Path) -> list[str]:
     """The files of which manifests in *directory* know all records.
 
@@ -214,7 +225,7 @@ def files_of(directory: Path) -> list[str]:
         manifest = stored_manifest(place)
         if manifest is None:
             raise StaleManifest(str(place))
-        if not manifest.faults:
+        if not left_because(manifest):
             found.append(manifest.file)
     return found
 
