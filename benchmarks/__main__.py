@@ -17,8 +17,10 @@ from benchmarks import (
     endurance,
     growth,
     hostile,
+    loads,
     memory,
     onesite,
+    postcrawl,
     queueing,
     ring,
     seen,
@@ -43,8 +45,10 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "endurance": endurance.run,
     "growth": growth.run,
     "hostile": hostile.run,
+    "loads": loads.run,
     "memory": memory.run,
     "onesite": onesite.run,
+    "postcrawl": postcrawl.run,
     "queue": queueing.run,
     "ring": ring.run,
     "seen": seen.run,
@@ -65,7 +69,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("name", choices=sorted(BENCHMARKS))
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
-        "--quick", action="store_true", help="small sizes; ends within 45 seconds"
+        "--quick",
+        action="store_true",
+        help="small sizes; ends within 45 seconds, loads within three minutes",
     )
     size.add_argument(
         "--full", action="store_true", help="growth: 100,000,000 URLs; takes an hour"

@@ -167,9 +167,15 @@ def _far(server: Server) -> Iterator[dict[str, str]]:
 @contextmanager
 def served_site(size: int) -> Iterator[str]:
     """Serve pages of *size* bytes from a process of its own, at the URL given."""
-    words = ["-m", "benchmarks.crawling", "site", str(size)]
+    with served("benchmarks.crawling", "site", str(size)) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def served(*words: str) -> Iterator[int]:
+    """Run a module that serves a site, at the port given."""
     process = subprocess.Popen(
-        [sys.executable, *words],
+        [sys.executable, "-m", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=Path.cwd(),
@@ -177,6 +183,6 @@ def served_site(size: int) -> Iterator[str]:
     try:
         if process.stdout is None:
             raise RuntimeError("the site has no output")
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        yield int(process.stdout.readline())
     finally:
         stop(process)

@@ -25,13 +25,14 @@ from scrapy.crawler import CrawlerProcess
 from benchmarks.holding import Holding
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from scrapy.http import Response
 
 LINKS, CHILDREN = 50, 10
 CONCURRENT = 64
 ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+LENGTH = re.compile(rb"(?im)^content-length: *([0-9]+)")
 HREF = re.compile(rb'href="([^"]+)"')
 WARM = CONCURRENT
 """Pages before the clock starts: the first are there before one is parsed."""
@@ -112,6 +113,18 @@ class Watch:
 
 def crawl(name: str, site: str, pages: int, url: str, warcs: str) -> dict[str, float]:
     """Crawl *site* as the competitor *name*."""
+    process = CrawlerProcess(settings_of(name, url, warcs))
+    crawler = process.create_crawler(LinksSpider)
+    LinksSpider.watch = watch = Watch(crawler, pages)
+    if name == WATCHED:
+        watch.holding = Holding()
+    process.crawl(crawler, site=site)
+    process.start()
+    return watch.figures()
+
+
+def settings_of(name: str, url: str, warcs: str = "") -> dict[str, Any]:
+    """The settings of the competitor *name* with the store at *url*."""
     settings: dict[str, Any] = {
         "LOG_LEVEL": "WARNING",
         "CONCURRENT_REQUESTS": CONCURRENT,
@@ -136,34 +149,28 @@ def crawl(name: str, site: str, pages: int, url: str, warcs: str) -> dict[str, f
             "FRONTIER_WARC_DIR": warcs or "warcs",
             "FRONTIER_REVISIT_ENABLED": False,
         }
-    process = CrawlerProcess(settings)
-    crawler = process.create_crawler(LinksSpider)
-    LinksSpider.watch = watch = Watch(crawler, pages)
-    if name == WATCHED:
-        watch.holding = Holding()
-    process.crawl(crawler, site=site)
-    process.start()
-    return watch.figures()
+    return settings
 
 
-def serve(size: int) -> None:
-    """Serve the site until standard input ends."""
-    filling = _filling(size)
+def serve(answer: Callable[[bytes, bytes], bytes]) -> None:
+    """Serve what *answer* makes of path and body, until standard input ends."""
 
     async def handle(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
             while line := await reader.readline():
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(_answer(int(line.split()[1][1:-5]), filling))
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = LENGTH.search(head)
+                sent = await reader.readexactly(int(size[1])) if size else b""
+                writer.write(answer(line.split()[1], sent))
         except (OSError, asyncio.IncompleteReadError, ValueError, IndexError):
             pass
         finally:
             writer.close()
 
     async def main() -> None:
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        server = await asyncio.start_server(handle, "127.0.0.1", 0, backlog=1_000)
         sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
         sys.stdout.flush()
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
@@ -171,7 +178,7 @@ def serve(size: int) -> None:
     asyncio.run(main())
 
 
-def _filling(size: int) -> str:
+def filling_of(size: int) -> str:
     """Text of *size* bytes that shrinks as pages do, by four fifths."""
     words = "".join(f"<p>{n * 7919} words of page {n}</p>\n" for n in range(size // 20))
     return words[:size]
@@ -181,7 +188,12 @@ def _answer(number: int, filling: str) -> bytes:
     links = [number * CHILDREN + n for n in range(1, CHILDREN + 1)]
     links += range(LINKS - CHILDREN)
     items = "".join(f'<li><a href="/{n}.html">page {n}</a></li>\n' for n in links)
-    text = f"<html><head><title>{number}</title></head><body>\n{items}"
+    return page(f"{number}", items, filling)
+
+
+def page(title: str, content: str, filling: str) -> bytes:
+    """An answer as long as *filling*, if *content* is not longer."""
+    text = f"<html><head><title>{title}</title></head><body>\n{content}"
     body = (text + filling[len(text) :] + "</body></html>").encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
     return head.encode() + b"\r\n\r\n" + body
@@ -191,7 +203,8 @@ def main(words: list[str]) -> None:
     """Do what *words* say."""
     name, *rest = words
     if name == "site":
-        serve(int(rest[0]))
+        filling = filling_of(int(rest[0]))
+        serve(lambda path, _: _answer(int(path[1:-5]), filling))
         return
     site, pages, url, warcs = (*rest, "", "")[:4]
     figures = crawl(name, site, int(pages), url, warcs)

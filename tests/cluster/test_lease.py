@@ -324,17 +324,28 @@ async def test_a_lost_lease_is_told_of_though_other_answers_are_missing(
         return await store.run(calls)
 
     a, b = Leases(run, crawl, "a", ttl=TTL), node("b")
-    await a.acquire(range(2 * BATCH))
+    two = range(2 * BATCH)
+    await a.acquire(two)
+    failing = True
+    ready, lost = await a.renew(two)
+    assert lost == []
+    assert sorted(ready) == list(range(BATCH, 2 * BATCH)), "what was renewed is told"
+
     last = a.held[2 * BATCH - 1]
     end(last.partition)
     await take(b, last.partition)
-    failing = True
-
-    ready, lost = await a.renew()
+    ready, lost = await a.renew(two)
 
     assert lost == [last]
     assert sorted(ready) == list(range(BATCH, 2 * BATCH - 1))
     assert len(a.held) == 2 * BATCH - 1
+
+    for partition in range(BATCH + 1, 2 * BATCH - 1):
+        a.forget(a.held[partition])
+    only = a.held[BATCH]
+    end(BATCH)
+    await take(b, BATCH)
+    assert await a.renew(two) == ({}, [only]), "though nothing is renewed"
 
 
 def test_of_thirty_two_that_ask_at_once_one_gets_it(in_threads, crawl):

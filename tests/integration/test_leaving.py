@@ -10,12 +10,11 @@ from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys
 
-
 HOSTS = 20
 
 
 def enough(answered, node):
-    """For `Held.until`: *node* has 15 answers, and all hosts have sent their first page.
+    """For `Held.until`: *node* has 15 answers, and each host has sent its first page.
 
     The node that came first may have asked for all of these; what it does not get, it
     cannot hand over, and the other would have nothing to fetch.
