@@ -31,11 +31,12 @@ from isal import isal_zlib
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from benchmarks.harness import Figures, Report, alternate, environment
+from frontier.dedupe.revisit_policy import Policy
 from frontier.model import Exchange
 from frontier.postcrawl import manifest
 from frontier.postcrawl.apply import apply
 from frontier.postcrawl.many_files import Work, manifests
-from frontier.postcrawl.plan import Planner, Policy, copies_of
+from frontier.postcrawl.plan import Choice, Planner, copies_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _applying(
     manifests_of.mkdir()
     for path in warcs:
         manifest.make(path, manifests_of, manifest.Options())
-    Planner(manifests_of).make(Policy())
+    Planner(manifests_of).make(Policy(), Choice())
     compared: dict[str, set[int]] = {os.fspath(path): set() for path in warcs}
     for path in warcs:
         for copy in copies_of(manifests_of, os.fspath(path)):
@@ -347,7 +348,7 @@ def _payload(rng: random.Random, words: Sequence[str]) -> tuple[str, bytes]:
 def _plan(directory: Path) -> None:
     """Plan, and print what it took: in a process that does nothing else."""
     cpu, start = time.process_time(), time.perf_counter()
-    plan = Planner(directory, memory=MEMORY).make(Policy())
+    plan = Planner(directory, memory=MEMORY).make(Policy(), Choice())
     facts = {
         "seconds": time.perf_counter() - start,
         "cpu": time.process_time() - cpu,

@@ -124,6 +124,8 @@ class Manifest:
     """What is wrong with records, and why the file is not read to its end."""
     trust_header: bool = False
     skip_empty: bool = False
+    algorithms: list[str] = field(default_factory=list)
+    """Those of the digests in its rows: with *trust_header* not only *algorithm*."""
     container: str = PLAIN
     """How the records are packed; see `frontier.warc.containers`."""
     format: str = ""
@@ -318,6 +320,9 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
                 if payload is None:
                     continue
                 columns = payload.columns()
+                name = columns.get("payload_digest", "").partition(":")[0]
+                if name and name not in made.algorithms:
+                    made.algorithms.append(name)
                 if options.skip_empty and columns.get("payload_length") == 0:
                     continue
                 yield _row(made.file, seq, found, how, columns)

@@ -156,7 +156,8 @@ def restore(
     def make(source: IO[bytes], revisit: Revisit) -> Record:
         return _response(source, revisit, opened)
 
-    return rewrite(Job(path, out, directory, revisits, make), progress, mode)
+    job = Job(path, out, directory, revisits, make, f"restore {prefix}")
+    return rewrite(job, progress, mode)
 
 
 def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
