@@ -78,6 +78,14 @@ RATIOS = {
         "scrapy_redis_over_default",
     },
     "onesite": {"four_nodes_vs_one", "four_nodes_shards_vs_one"},
+    "postcrawl": {
+        "manifest_vs_bare_loop",
+        "apply_cpu_vs_read",
+        "plan_rows_per_s",
+        "plan_memory_growth_10x",
+        "workers_2_vs_1",
+        "payloads_lost",
+    },
     "queue": {
         "bytes_per_queued_url",
         "bytes_per_queued_url_scrapy_redis",
@@ -153,7 +161,7 @@ def server():
 
 
 LONG = {"archive", "crawl", "endurance", "growth", "hostile", "onesite", "ring"}
-LONG |= {"loads", "seen", "queue", "start"}
+LONG |= {"loads", "postcrawl", "seen", "queue", "start"}
 ELSEWHERE = {"memory"}
 """Another test checks its report too: it is measured once, and not by each worker."""
 

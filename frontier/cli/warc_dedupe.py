@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.progress import (
@@ -26,7 +28,11 @@ from frontier.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.many_files import Work
+    from frontier.postcrawl.plan import Choice
+
+E = TypeVar("E", bound=StrEnum)
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
@@ -60,24 +66,136 @@ class Which:
     """Which captures may become revisits."""
 
     status: Annotated[
-        str, typer.Option(metavar="N,...", help="Only of these statuses.")
+        str, typer.Option(metavar="N,...", help="Only of these statuses: 404,5xx.")
     ] = "200"
-    min_bytes: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Only of payloads so long.")
-    ] = 1
+    mime_include: Annotated[
+        str, typer.Option(metavar="TYPE,...", help="Only of these types: image/*.")
+    ] = ""
+    mime_exclude: Annotated[
+        str, typer.Option(metavar="TYPE,...", help="Not of these types.")
+    ] = ""
+    min_text_bytes: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Only of text so long.")
+    ] = 0
+    min_binary_bytes: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Only of what is no text, so long.")
+    ] = 0
+    order: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The original is the 'earliest' capture, or the first of the 'input', "
+            "by its file's path.",
+        ),
+    ] = "earliest"
+    prefer: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Refer to the 'first' capture, or to one of the 'same-url' if one "
+            "stays.",
+        ),
+    ] = "first"
+    compare: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Compare payloads byte for byte if their digest is 'weak' (md5, "
+            "sha1), or 'always'.",
+        ),
+    ] = "weak"
 
-    def policy(self) -> Any:
-        """As a plan takes it.
+    def policy(self) -> Policy:
+        """As a crawl has it.
 
         Raises:
-            ConfigurationError: A status is invalid.
+            ConfigurationError: A value is invalid.
         """
-        from frontier.postcrawl.plan import Policy
+        from frontier.dedupe.revisit_policy import Policy
+        from frontier.node.archiving import statuses_of
+        from frontier.settings.values import listed, statuses
 
-        words = [word.strip() for word in self.status.split(",")]
-        if not all(len(word) == 3 and word.isdecimal() for word in words):
-            raise ConfigurationError(f"--status {self.status!r}: not statuses")
-        return Policy(tuple(map(int, words)), self.min_bytes)
+        try:
+            wanted = statuses_of(listed(statuses)(self.status))
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"--status {self.status!r}: {error}") from None
+        if not wanted:
+            raise ConfigurationError("--status names no status")
+        return Policy(
+            wanted,
+            _words(self.mime_include),
+            _words(self.mime_exclude),
+            self.min_text_bytes,
+            self.min_binary_bytes,
+        )
+
+    def choice(self) -> Choice:
+        """How originals are chosen.
+
+        Raises:
+            ConfigurationError: There is no such way.
+        """
+        from frontier.postcrawl.plan import Choice, Compare, Order, Prefer
+
+        return Choice(
+            _one_of(Order, "--order", self.order),
+            _one_of(Prefer, "--prefer", self.prefer),
+            _one_of(Compare, "--compare", self.compare),
+        )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip().lower() for word in text.split(",") if word.strip())
+
+
+def _one_of(kind: type[E], option: str, name: str) -> E:
+    try:
+        return kind(name)
+    except ValueError:
+        names = ", ".join(repr(each.value) for each in kind)
+        raise ConfigurationError(f"{option} {name!r}: one of {names}") from None
+
+
+class Form(StrEnum):
+    """What manifests are written as."""
+
+    PARQUET = "parquet"
+    WARCSUM = "warcsum"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is computed of each record."""
+
+    digest: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Of payloads: md5, sha1, sha512, blake3."),
+    ] = "sha256"
+    trust_header: Annotated[
+        bool, typer.Option("--trust-header", help="Take digests that records claim.")
+    ] = False
+    skip_empty: Annotated[
+        bool, typer.Option("--skip-empty", help="Leave out empty payloads.")
+    ] = False
+
+    def options(self) -> Any:
+        """As a manifest takes them.
+
+        Raises:
+            ConfigurationError: There is no such digest, or not here.
+        """
+        from frontier.postcrawl.manifest import Options
+        from frontier.postcrawl.payload import ALGORITHMS
+
+        if self.digest not in ALGORITHMS:
+            raise ConfigurationError(f"--digest {self.digest!r}: one of {ALGORITHMS}")
+        if self.digest == "blake3" and not find_spec("blake3"):
+            raise ConfigurationError(
+                "--digest blake3 needs: pip install 'frontier-crawl[blake3]'"
+            )
+        return Options(
+            self.digest, trust_header=self.trust_header, skip_empty=self.skip_empty
+        )
 
 
 def _require_extra() -> None:
@@ -119,9 +237,13 @@ def manifest(
     out: Out,
     output: Output,
     running: Running,
-    algorithm: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the payload digests.")
-    ] = "sha256",
+    reading: Reading,
+    sample: Annotated[
+        str, typer.Option(metavar="N%", help="Only of so many of the files.")
+    ] = "100%",
+    form: Annotated[
+        Form, typer.Option("--format", help="Write manifest.warcsum, too.")
+    ] = Form.PARQUET,
 ) -> None:
     """Note each record of WARC files, with its payload's digest, as Parquet.
 
@@ -129,9 +251,16 @@ def manifest(
     has not changed is kept.
     """
     trouble = _Trouble()
-    facts = _manifests(_files(given), out, running, algorithm, trouble)
+    options, found = reading.options(), _files(given)
+    paths = _sampled(found, sample)
+    facts = _manifests(paths, out, running, options, trouble)
+    facts["not_sampled"] = len(found) - len(paths)
+    if facts["not_sampled"]:
+        say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
     for fault in facts.pop("faults"):
         trouble.file(fault)
+    if form is Form.WARCSUM:
+        _write_warcsum(paths, out)
     output.result(facts | _troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
@@ -139,8 +268,19 @@ def manifest(
 def plan(directory: Directory, output: Output, which: Which) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = _Trouble()
+    from frontier.postcrawl.plan import PLAN_FILES
+
     facts = _plan(directory, which, trouble)
-    output.result(facts, [Text(_planned(facts))])
+    lines = [_planned(facts)]
+    lines += [
+        f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
+        "would be revisits"
+        for each in facts["most"]
+    ]
+    if facts["files_with_copies"] > len(facts["most"]):
+        more = facts["files_with_copies"] - len(facts["most"])
+        lines.append(f"and {more:,} more files, in {directory / PLAN_FILES}")
+    output.result(facts | _troubles(trouble), map(Text, lines))
     trouble.exit()
 
 
@@ -154,16 +294,22 @@ def apply(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Replace each file, once it is whole.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; tell what it would save.")
+    ] = False,
 ) -> None:
     """Write the files of a plan again, with revisit records in place of copies.
 
     Each copy is compared with its original before it loses its payload.
     """
-    if (out is None) is not in_place:
-        raise ConfigurationError("say --out DIR or --in-place")
+    if [out is not None, in_place, dry_run].count(True) != 1:
+        raise ConfigurationError("say --out DIR, --in-place or --dry-run")
     trouble = _Trouble()
-    facts = _apply(directory, out, running, trouble)
-    output.result(facts | _troubles(trouble), [Text(_rewritten(facts, "revisits"))])
+    facts = _apply(directory, out, running, trouble, dry=dry_run)
+    line = _rewritten(facts, "revisits")
+    if dry_run:
+        line = f"nothing is written; it would be: {line}"
+    output.result(facts | _troubles(trouble), [Text(line)])
     trouble.exit()
 
 
@@ -179,7 +325,7 @@ def dedupe(
 
     trouble, directory, paths = _Trouble(), out / "manifests", _files(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
-    facts = _manifests(paths, directory, running, "sha256", trouble)
+    facts = _manifests(paths, directory, running, None, trouble)
     facts |= _plan(directory, which, trouble)
     facts |= _apply(directory, out, running, trouble)
     lines = [_planned(facts), _rewritten(facts, "revisits")]
@@ -239,7 +385,7 @@ def restore(
 
     trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
     outs = outs_of(paths, out)
-    _manifests(paths, directory, running, "sha256", trouble)
+    _manifests(paths, directory, running, None, trouble)
     with _Bar("restoring", paths) as progress:
         work = running.work(directory, progress)
         found = restored(paths, outs, work, url_prefix)
@@ -252,19 +398,17 @@ def _manifests(
     paths: Sequence[Path],
     out: Path,
     running: Running,
-    algorithm: str,
+    options: Any,
     trouble: _Trouble,
 ) -> dict[str, Any]:
-    from frontier.postcrawl.manifest import ALGORITHMS, Manifest, Options
+    from frontier.postcrawl.manifest import Manifest, Options
     from frontier.postcrawl.many_files import Failure, manifests
 
-    if algorithm not in ALGORITHMS:
-        raise ConfigurationError(f"--algorithm {algorithm!r}: one of {ALGORITHMS}")
     files = records = size = 0
     faults: list[str] = []
     with _Bar("reading", paths) as progress:
         work = running.work(out, progress)
-        for _, outcome in manifests(paths, work, Options(algorithm)):
+        for _, outcome in manifests(paths, work, options or Options()):
             if isinstance(outcome, Failure):
                 trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
@@ -279,8 +423,9 @@ def _plan(directory: Path, which: Which, trouble: _Trouble) -> dict[str, Any]:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.plan import Planner
 
+    policy, choice = which.policy(), which.choice()
     made = Planner(directory, mode_of_environment()).make(
-        which.policy(), trouble.record
+        policy, choice, trouble.record
     )
     if made.unread:
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
@@ -290,16 +435,21 @@ def _plan(directory: Path, which: Which, trouble: _Trouble) -> dict[str, Any]:
 
 
 def _apply(
-    directory: Path, out: Path | None, running: Running, trouble: _Trouble
+    directory: Path,
+    out: Path | None,
+    running: Running,
+    trouble: _Trouble,
+    *,
+    dry: bool = False,
 ) -> dict[str, Any]:
     from frontier.postcrawl.many_files import applied, outs_of
     from frontier.postcrawl.plan import files_of
 
     paths = [Path(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
-    with _Bar("writing", paths) as progress:
+    with _Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
-        return _collected(applied(paths, outs, work), trouble)
+        return _collected(applied(paths, outs, work, dry=dry), trouble)
 
 
 def _collected(
@@ -348,17 +498,42 @@ def _rewritten(facts: dict[str, Any], what: str) -> str:
 
 
 def _files(given: list[Path]) -> list[Path]:
-    from frontier.warc.captures import warcs_in
+    from frontier.postcrawl.files import files_in
 
     for path in given:
         if not path.exists():
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = warcs_in(given, lambda path: say(f"{path} is being written; left out"))
+    paths = files_in(given, say)
     if not paths:
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
     return paths
+
+
+def _sampled(paths: list[Path], share: str) -> list[Path]:
+    from frontier.postcrawl.files import sampled
+
+    number = share.removesuffix("%")
+    percent = float(number) if re.fullmatch(r"\d{1,3}(\.\d{1,6})?", number) else 0
+    if not 0 < percent <= 100:
+        raise ConfigurationError(f"--sample {share!r}: not from 0% to 100%")
+    return sampled(paths, percent / 100)
+
+
+def _write_warcsum(paths: Sequence[Path], out: Path) -> None:
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.manifest import place_of
+    from frontier.postcrawl.warcsum import write_manifest
+
+    places = [place_of(path, out) for path in paths]
+    skipped = write_manifest(
+        [place for place in places if place.exists()],
+        out / "manifest.warcsum",
+        mode_of_environment(),
+    )
+    if skipped:
+        say(f"{skipped:,} records without a digest are not in manifest.warcsum")
 
 
 class _Bar:

@@ -152,20 +152,28 @@ class Policy:
             or exchange.status not in self.statuses
         ):
             return False
-        if not (
+        if not self.is_by_mime:
+            return True
+        least = self.least(mime_of(exchange.response_head))
+        return least is not None and size >= least
+
+    @property
+    def is_by_mime(self) -> bool:
+        """Whether the type of a payload matters."""
+        return bool(
             self.mime_include
             or self.mime_exclude
             or self.min_text_bytes
             or self.min_binary_bytes
-        ):
-            return True
-        mime = mime_of(exchange.response_head)
+        )
+
+    def least(self, mime: str) -> int | None:
+        """The least bytes of a payload of type *mime*; ``None`` if it may not be."""
         if self.mime_include and not _any(self.mime_include, mime):
-            return False
+            return None
         if _any(self.mime_exclude, mime):
-            return False
-        least = self.min_text_bytes if _any(_TEXT, mime) else self.min_binary_bytes
-        return size >= least
+            return None
+        return self.min_text_bytes if _any(_TEXT, mime) else self.min_binary_bytes
 
 
 may_be_revisit = Policy()

@@ -16,8 +16,8 @@ from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.manifest import stored_digest
-from frontier.postcrawl.plan import copies_of
-from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
+from frontier.postcrawl.plan import copies_of, summary_of
+from frontier.postcrawl.rewriting import Job, Opened, dry_run, record_at, rewrite
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
 if TYPE_CHECKING:
@@ -54,10 +54,13 @@ def apply(
     out: Path,
     progress: Callable[[int], None] = lambda _: None,
     mode: int = FILE_MODE,
+    *,
+    dry: bool = False,
 ) -> Rewritten:
     """Write *path* to *out* as the plan in *directory* has it.
 
-    *out* may be *path*: then the old file is there until the new one is whole.
+    *out* may be *path*: then the old file is there until the new one is whole. With
+    *dry* nothing is written; the copies are compared, and their revisits made.
 
     Raises:
         StaleManifest: The file has changed since.
@@ -66,7 +69,9 @@ def apply(
     """
     copies = copies_of(directory, str(path.absolute()))
     compared = _Compared(directory)
-    return rewrite(Job(path, out, directory, copies, compared.revisit), progress, mode)
+    plan = summary_of(directory)["id"]
+    job = Job(path, out, directory, copies, compared.revisit, plan)
+    return dry_run(job, progress) if dry else rewrite(job, progress, mode)
 
 
 class _Compared:

@@ -64,10 +64,13 @@ def manifests(
 
 
 def applied(
-    paths: Sequence[Path], outs: Sequence[Path], work: Work
+    paths: Sequence[Path], outs: Sequence[Path], work: Work, *, dry: bool = False
 ) -> Iterator[tuple[Path, object]]:
-    """Apply the plan to each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_apply, work.directory, work.mode)
+    """Apply the plan to each of *paths*; yield what was done, or a `Failure`.
+
+    With *dry*, nothing is written.
+    """
+    step = functools.partial(_apply, work.directory, work.mode, dry)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
@@ -128,8 +131,8 @@ def _manifest(directory: Path, options: Options, mode: int, path: Path) -> objec
     return make(path, directory, options, mode=mode)
 
 
-def _apply(directory: Path, mode: int, path: Path, out: Path) -> object:
-    return apply(path, directory, out, mode=mode)
+def _apply(directory: Path, mode: int, dry: bool, path: Path, out: Path) -> object:
+    return apply(path, directory, out, mode=mode, dry=dry)
 
 
 def _restore(directory: Path, prefix: str, mode: int, path: Path, out: Path) -> object:

@@ -9,50 +9,92 @@ What always holds:
     too, or by its copy's own: replay finds originals by these alone.
 4.  What a manifest could not read, what was cut short, and what does not have the
     payload digest that it claims, is neither copy nor original.
+5.  Payloads of a digest of which others can be made (`WEAK`) are compared byte for byte
+    first (`frontier.postcrawl.byte_comparison`). What cannot be read then is
+    unresolved: neither copy nor original.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from frontier.errors import NoManifest, StaleManifest
-from frontier.files import FILE_MODE
+from frontier.files import FILE_MODE, creating
+from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.manifest import (
     OPEN,
     SUFFIX,
-    Options,
     publish,
     require_current,
     stored_manifest,
 )
+from frontier.warc.containers import BY_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-QUERY = """
+    from frontier.dedupe.revisit_policy import Policy
+    from frontier.postcrawl.manifest import Manifest
+
+_ELIGIBLE = """
 WITH referred AS (
   SELECT DISTINCT refers_to_url, refers_to_date FROM manifest
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
 ), captures AS (
-  SELECT *, floor(captured_us / 1000000) AS captured_s FROM manifest
+  SELECT manifest.*, floor(captured_us / 1000000) AS captured_s,
+    coalesce(compared.content, 1) AS content
+  FROM manifest LEFT JOIN compared
+    ON manifest.file = compared.file
+    AND manifest.record_offset = compared.record_offset
   WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
 ), told AS (
   SELECT *, min(payload_digest) OVER same_name <> max(payload_digest) OVER same_name
-    AS is_ambiguous
+    OR min(body_digest) OVER same_name <> max(body_digest) OVER same_name
+    OR min(content) OVER same_name <> max(content) OVER same_name AS is_ambiguous
   FROM captures WINDOW same_name AS (PARTITION BY url, captured_s)
 ), eligible AS (
   SELECT told.*, referred.refers_to_url IS NOT NULL AS is_referred
   FROM told LEFT JOIN referred
     ON told.url = referred.refers_to_url AND told.date = referred.refers_to_date
+  {admitted}
   WHERE type = 'response' AND method = 'GET' AND fault IS NULL AND truncated IS NULL
     AND captured_us IS NOT NULL AND (agrees IS NULL OR agrees)
-    AND payload_length >= {least} AND status IN ({statuses})
+    AND payload_length >= {least} AND status IN ({statuses}) AND content > 0
+)"""
+_ADMITTED = """JOIN admitted ON coalesce(told.mime, '') = admitted.mime
+    AND payload_length >= admitted.least"""
+CANDIDATES = """{eligible}
+SELECT file, record_offset, record_id, payload_digest, payload_length, body_digest
+FROM (SELECT *, count(*) OVER (
+    PARTITION BY payload_digest, payload_length, body_digest) AS captures_of_it
+  FROM eligible WHERE {compared})
+WHERE captures_of_it > 1
+ORDER BY payload_digest, payload_length, body_digest, file, record_offset
+"""
+"""What is compared byte for byte, the captures of each digest together."""
+_LANE = """CASE
+      WHEN max(CASE WHEN is_referred AND NOT is_ambiguous THEN 1 ELSE 0 END) OVER (
+        PARTITION BY payload_digest, payload_length, body_digest, content, url) = 1
+      THEN url
+      ELSE first_value(url) OVER (
+        PARTITION BY payload_digest, payload_length, body_digest, content
+        ORDER BY {order})
+    END"""
+"""The URL of the capture that stays, of those from the same URL, if there is one; that
+of the first capture otherwise, which is one that stays if any does."""
+QUERY = """{eligible}, laned AS (
+  SELECT *, {lane} AS lane FROM eligible
 ), ranked AS (
   SELECT *,
     row_number() OVER same AS copy,
@@ -63,9 +105,9 @@ WITH referred AS (
     first_value(date) OVER same AS original_date,
     first_value(captured_s) OVER same AS original_s,
     first_value(is_ambiguous) OVER same AS original_is_ambiguous
-  FROM eligible WINDOW same AS (
-    PARTITION BY payload_digest, payload_length, body_digest
-    ORDER BY is_referred DESC, is_ambiguous, captured_us, file, record_offset
+  FROM laned WINDOW same AS (
+    PARTITION BY payload_digest, payload_length, body_digest, content, lane
+    ORDER BY {order}
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
 SELECT file, record_offset, record_length, record_id, url, date, payload_length,
@@ -78,17 +120,86 @@ ORDER BY file, record_offset
 """
 """Standard SQL, for every engine. Of equal payloads the earliest is the original; of
 those to which a revisit refers, one of them."""
+FILES = """
+SELECT file, count(*) AS copies, sum(payload_length) AS payload_bytes,
+  sum(record_length) AS record_bytes
+FROM plan GROUP BY file ORDER BY record_bytes DESC, file
+"""
+"""What each file would lose: *record_bytes* are those that its copies take up in it. It
+would gain as many revisits; ``apply --dry-run`` makes these, to tell their size."""
 PLAN = "plan.parquet"
+PLAN_FILES = "plan-files.parquet"
+COMPARED = "compared.parquet"
 SUMMARY = "plan.json"
+WEAK = ("md5", "sha1")
+"""Algorithms of which different payloads with one digest can be made."""
+NAMED = 20
+"""Files that are named in what a plan comes to; all are in `PLAN_FILES`."""
+
+
+class Order(StrEnum):
+    """Which of the captures of a payload is the original."""
+
+    EARLIEST = "earliest"
+    INPUT = "input"
+    """The first by the file's path, and by the place in it."""
+
+
+class Prefer(StrEnum):
+    """Which original a copy refers to, of several that stay."""
+
+    FIRST = "first"
+    SAME_URL = "same-url"
+    """One from its own URL, if a revisit of the collection refers to it already."""
+
+
+class Compare(StrEnum):
+    """Which payloads are compared byte for byte before the plan is made."""
+
+    WEAK = "weak"
+    """Those of a digest of one of the algorithms `WEAK`."""
+    ALWAYS = "always"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """Which captures may become revisits; as of a crawl."""
+class Choice:
+    """How originals are chosen, and what is compared to find them."""
 
-    statuses: tuple[int, ...] = (200,)
-    min_bytes: int = 1
-    """Of the payload; never 0, as all empty payloads are the same."""
+    order: Order = Order.EARLIEST
+    prefer: Prefer = Prefer.FIRST
+    compare: Compare = Compare.WEAK
+
+
+def text_of(query: str, policy: Policy, choice: Choice) -> str:
+    """*query*, `CANDIDATES` or `QUERY`, under *policy*.
+
+    It asks the tables ``manifest``, ``compared`` with the columns of
+    `frontier.postcrawl.byte_comparison.SCHEMA`, and ``admitted`` with `admitted`.
+    """
+    by_time = "" if choice.order is Order.INPUT else "captured_us, "
+    order = f"is_referred DESC, is_ambiguous, {by_time}file, record_offset"
+    weak = " OR ".join(f"payload_digest LIKE '{name}:%'" for name in WEAK)
+    eligible = _ELIGIBLE.format(
+        admitted=_ADMITTED if policy.is_by_mime else "",
+        least=1,  # never the empty payload
+        statuses=", ".join(str(int(status)) for status in sorted(policy.statuses)),
+    )
+    return query.format(
+        eligible=eligible,
+        compared="TRUE" if choice.compare is Compare.ALWAYS else f"({weak})",
+        order=order,
+        lane=_LANE.format(order=order) if choice.prefer is Prefer.SAME_URL else "0",
+    )
+
+
+def admitted(policy: Policy, mimes: Iterable[str]) -> pa.Table:
+    """Those of *mimes* whose payloads may become revisits, and their least bytes."""
+    least = {mime: policy.least(mime) for mime in mimes}
+    rows = [{"mime": m, "least": size} for m, size in least.items() if size is not None]
+    return pa.Table.from_pylist(rows, _ADMITTED_SCHEMA)
+
+
+_ADMITTED_SCHEMA = pa.schema([("mime", pa.string()), ("least", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +223,22 @@ class Copy:
     original_date: str
 
 
+@dataclass(frozen=True, slots=True)
+class FileCopies:
+    """What a file would lose; see `FILES`."""
+
+    file: str
+    copies: int
+    payload_bytes: int
+    record_bytes: int
+
+
 @dataclass(slots=True)
 class Plan:
     """What a plan comes to."""
 
+    id: str = ""
+    """Follows from the manifests, the policy and the choice, as the plan does."""
     files: int = 0
     records: int = 0
     copies: int = 0
@@ -128,6 +251,13 @@ class Plan:
     """Records whose payload could not be read."""
     wrong: int = 0
     """Records that do not have the payload digest that they claim."""
+    algorithms: list[str] = field(default_factory=list)
+    """Of the payload digests of the manifests."""
+    compared: byte_comparison.Compared = field(default_factory=byte_comparison.Compared)
+    """What was compared byte for byte."""
+    files_with_copies: int = 0
+    most: list[FileCopies] = field(default_factory=list)
+    """The files that would lose most; all are in `PLAN_FILES`."""
 
 
 class Planner:
@@ -140,39 +270,64 @@ class Planner:
         self._mode = mode
         self._memory = memory
 
-    def make(self, policy: Policy, say: Callable[[str], None] = lambda _: None) -> Plan:
-        """Write the plan, and what it comes to.
+    def make(
+        self,
+        policy: Policy,
+        choice: Choice,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> Plan:
+        """Write the plan, and what it comes to. *say* is told what is left out.
 
         Raises:
             NoManifest: There is none.
-            StaleManifest: The file of one has changed.
-            OSError: It cannot be written, or a file not be read.
+            OSError: It cannot be written.
         """
         plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
-        whole = []
-        for place in places:
-            found = stored_manifest(place)
-            if found is None:
-                raise NoManifest(str(place))
-            require_current(found, Options(found.algorithm, found.every))
-            plan.files += 1
-            plan.records += found.records
-            plan.payload_bytes += found.payload_bytes
-            for fault in found.faults:
-                plan.faults.append(fault)
-                say(f"left as it is: {fault}")
-            if not found.faults:
-                whole.append(place)
         if not places:
             raise NoManifest(str(self._directory))
+        for name in (SUMMARY, PLAN, PLAN_FILES, COMPARED):  # of another plan
+            (self._directory / name).unlink(missing_ok=True)
+        whole = [place for place in places if self._is_whole(place, plan, say)]
+        facts = [asdict(policy) | {"statuses": sorted(policy.statuses)}, asdict(choice)]
+        facts += [asdict(found) for found in map(stored_manifest, whole) if found]
+        plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        if len(plan.algorithms) > 1:
+            names = ", ".join(plan.algorithms)
+            say(f"there are digests of {names}: copies are only found within each")
         if whole:
-            self._query(whole, policy, plan)
+            self._query(whole, policy, choice, plan, say)
         summary = json.dumps(asdict(plan), indent=2).encode()
         publish(self._directory / SUMMARY, summary, self._mode)
         return plan
 
-    def _query(self, places: Sequence[Path], policy: Policy, plan: Plan) -> None:
-        scratch = self._directory / (PLAN + OPEN)
+    def _is_whole(self, place: Path, plan: Plan, say: Callable[[str], None]) -> bool:
+        """Count what the manifest at *place* has, if it has all records of its file."""
+        found = stored_manifest(place)
+        if found is None:
+            raise NoManifest(str(place))
+        try:
+            require_current(found)
+        except (StaleManifest, OSError) as error:
+            found.faults.append(str(error))
+        faults = left_because(found)
+        for fault in faults:
+            plan.faults.append(fault)
+            say(f"left as it is: {fault}")
+        plan.files += 1
+        plan.records += found.records
+        plan.payload_bytes += found.payload_bytes
+        names = found.algorithms or [found.algorithm]
+        plan.algorithms += [name for name in names if name not in plan.algorithms]
+        return not faults
+
+    def _query(
+        self,
+        places: Sequence[Path],
+        policy: Policy,
+        choice: Choice,
+        plan: Plan,
+        say: Callable[[str], None],
+    ) -> None:
         with duckdb.connect(
             config={
                 "memory_limit": self._memory,
@@ -181,23 +336,75 @@ class Planner:
             }
         ) as engine:
             engine.read_parquet([os.fspath(p) for p in places]).create_view("manifest")
-            text = QUERY.format(
-                least=int(policy.min_bytes),
-                statuses=", ".join(str(int(status)) for status in policy.statuses),
-            )
-            engine.sql(text).write_parquet(os.fspath(scratch), compression="zstd")
-            engine.read_parquet(os.fspath(scratch)).create_view("plan")
+            if policy.is_by_mime:
+                found = engine.sql("SELECT DISTINCT coalesce(mime, '') FROM manifest")
+                mimes = [mime for (mime,) in found.fetchall()]
+                engine.register("admitted", admitted(policy, mimes))
+            engine.register("compared", byte_comparison.SCHEMA.empty_table())
+            if choice.compare is Compare.ALWAYS or set(plan.algorithms) & set(WEAK):
+                self._compare(engine, policy, choice, plan, say)
+            self._write(engine, text_of(QUERY, policy, choice), PLAN, "plan")
             counts = "SELECT count(*), coalesce(sum(payload_length), 0) FROM plan"
             ((plan.copies, plan.copied_bytes),) = engine.sql(counts).fetchall()
             odd = (
                 "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
             )
             ((plan.unread, plan.wrong),) = engine.sql(odd).fetchall()
+            self._write(engine, FILES, PLAN_FILES, "of_files")
+            of_files = engine.view("of_files")
+            ((plan.files_with_copies,),) = of_files.count("*").fetchall()
+            most = of_files.limit(NAMED).fetchall()
+            plan.most = [FileCopies(*each) for each in most]
+
+    def _compare(
+        self,
+        engine: duckdb.DuckDBPyConnection,
+        policy: Policy,
+        choice: Choice,
+        plan: Plan,
+        say: Callable[[str], None],
+    ) -> None:
+        """Compare payloads, and have the result as the table ``compared``."""
+        found = engine.execute(text_of(CANDIDATES, policy, choice))
+        candidates = (
+            byte_comparison.Candidate(*row)
+            for some in iter(lambda: found.fetchmany(10_000), [])
+            for row in some
+        )
+        place = self._directory / COMPARED
+        scratch = place.with_name(place.name + OPEN)
+        compared = byte_comparison.compare(candidates, plan.compared, say)
+        with (
+            open(scratch, "wb", opener=creating(self._mode)) as file,
+            pq.ParquetWriter(file, byte_comparison.SCHEMA) as writer,
+        ):
+            while some := list(islice(compared, 10_000)):
+                columns = [list(column) for column in zip(*some, strict=True)]
+                writer.write_table(pa.table(columns, byte_comparison.SCHEMA))
+        scratch.replace(place)
+        engine.unregister("compared")
+        engine.read_parquet(os.fspath(place)).create_view("compared")
+
+    def _write(
+        self, engine: duckdb.DuckDBPyConnection, text: str, name: str, view: str
+    ) -> None:
+        """Write what *text* asks for as the file *name*, which is a *view* then."""
+        scratch = self._directory / (name + OPEN)
+        engine.sql(text).write_parquet(os.fspath(scratch), compression="zstd")
         with scratch.open("rb") as file:
             now = os.fstat(file.fileno()).st_mode
             os.fchmod(file.fileno(), now & self._mode)  # DuckDB knows no mode
             os.fsync(file.fileno())
-        scratch.replace(self._directory / PLAN)
+        scratch.replace(self._directory / name)
+        engine.read_parquet(os.fspath(self._directory / name)).create_view(view)
+
+
+def left_because(manifest: Manifest) -> list[str]:
+    """Why the file of *manifest* is left as it is; nothing if it is not."""
+    if manifest.container not in BY_OFFSET:
+        reason = "records share a gzip member (try warcio recompress OLD NEW)"
+        return [*manifest.faults, f"{manifest.file}: {reason}"]
+    return manifest.faults
 
 
 def files_of(directory: Path) -> list[str]:
@@ -214,7 +421,7 @@ def files_of(directory: Path) -> list[str]:
         manifest = stored_manifest(place)
         if manifest is None:
             raise StaleManifest(str(place))
-        if not manifest.faults:
+        if not left_because(manifest):
             found.append(manifest.file)
     return found
 

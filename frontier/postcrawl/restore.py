@@ -28,7 +28,8 @@ from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import REPLACES, made_of
-from frontier.postcrawl.manifest import SUFFIX, hashing, payload_of
+from frontier.postcrawl.manifest import SUFFIX, payload_of
+from frontier.postcrawl.payload import hashing
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.warc.reader import stored_body
 from frontier.warc.records import NAMESPACE, NOT_MODIFIED
@@ -155,7 +156,8 @@ def restore(
     def make(source: IO[bytes], revisit: Revisit) -> Record:
         return _response(source, revisit, opened)
 
-    return rewrite(Job(path, out, directory, revisits, make), progress, mode)
+    job = Job(path, out, directory, revisits, make, f"restore {prefix}")
+    return rewrite(job, progress, mode)
 
 
 def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:

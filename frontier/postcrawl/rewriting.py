@@ -22,7 +22,6 @@ from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 from frontier.errors import BadWarc, FileTaken, StaleManifest
 from frontier.files import FILE_MODE, creating, make_directory, open_input
 from frontier.postcrawl.manifest import (
-    Options,
     identity,
     place_of,
     publish,
@@ -30,12 +29,14 @@ from frontier.postcrawl.manifest import (
     stored_manifest,
 )
 from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.containers import BY_OFFSET
 from frontier.warc.file_rotation import OPEN, compress, sync_directory
 from frontier.warc.reader import GZIP, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from frontier.postcrawl.manifest import Manifest
     from frontier.warc.reader import Found
     from frontier.warc.records import Record
 
@@ -66,6 +67,8 @@ class Rewritten:
     file: str
     made: str
     """Where it is now."""
+    wanted: str = ""
+    """Of its `Job`."""
     replaced: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
@@ -115,6 +118,8 @@ class Job(Generic[P]):
     """What is to be replaced, in the order of the file."""
     make: Callable[[IO[bytes], P], Record]
     """The new record; an error of reading leaves the old one."""
+    wanted: str
+    """What *places* follow from: the file of another plan is not taken for done."""
 
 
 def rewrite(
@@ -126,20 +131,19 @@ def rewrite(
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
+        BadWarc: Its records have no places of their own.
         FileTaken: The new name is that of another file.
         OSError: One cannot be read or written; the old file is as it was.
     """
     made = note_of(job.path, job.directory)
-    if made is not None and made.made == os.fspath(job.out) and is_made(made):
+    where = os.fspath(job.out), job.wanted
+    if made is not None and (made.made, made.wanted) == where and is_made(made):
         progress(made.bytes_before)
         return made
-    manifest = stored_manifest(place_of(job.path, job.directory))
-    if manifest is None:
-        raise StaleManifest(str(job.path))
-    require_current(manifest, Options(manifest.algorithm, manifest.every))
+    manifest = _current(job)
     if job.out.exists() and not job.out.samefile(job.path):
         raise FileTaken(str(job.out))
-    done = Rewritten(os.fspath(job.path), os.fspath(job.out))
+    done = Rewritten(os.fspath(job.path), *where)
     done.bytes_before = manifest.size
     make_directory(job.out.parent, mode)
     scratch = job.out.with_name(job.out.name + OPEN)
@@ -156,6 +160,63 @@ def rewrite(
     return done
 
 
+def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Rewritten:
+    """Make all new records of *job*, and tell what `rewrite` would write.
+
+    Raises:
+        StaleManifest: The file has changed since its manifest was made.
+        OSError: It cannot be read.
+    """
+    done = Rewritten(os.fspath(job.path), "")
+    done.bytes_before = done.bytes_after = _current(job).size
+    with open_input(job.path) as source:
+        is_packed = source.read(len(GZIP)) == GZIP
+        for place, record in _made(job, source, done):
+            parts = compress(record) if is_packed else record.parts
+            end = _end(place, is_packed=is_packed)
+            done.bytes_after += sum(map(len, parts)) - (end - place.record_offset)
+            done.replaced += 1
+            progress(end)
+    progress(done.bytes_before)
+    return done
+
+
+def _current(job: Job[P]) -> Manifest:
+    """The manifest of the file of *job*.
+
+    Raises:
+        StaleManifest: It is of another file.
+        BadWarc: Its records have no places of their own.
+    """
+    manifest = stored_manifest(place_of(job.path, job.directory))
+    if manifest is None:
+        raise StaleManifest(str(job.path))
+    require_current(manifest)
+    if manifest.container not in BY_OFFSET:
+        reason = "records share a gzip member (try warcio recompress OLD NEW)"
+        raise BadWarc(manifest.file, 0, reason)
+    return manifest
+
+
+def _made(
+    job: Job[P], source: IO[bytes], done: Rewritten
+) -> Iterator[tuple[P, Record]]:
+    """The new records; what cannot be replaced is noted in *done*."""
+    for place in job.places:
+        try:
+            record = job.make(source, place)
+        except (BadWarc, StaleManifest, OSError, ValueError) as error:
+            where = f"{place.file}: the record at byte {place.record_offset:,}"
+            done.kept.append(f"{where} stays as it is: {error}")
+            continue
+        yield place, record
+
+
+def _end(place: Place, *, is_packed: bool) -> int:
+    """Where the record at *place* ends in its file."""
+    return place.record_offset + place.record_length + (0 if is_packed else _END)
+
+
 def _fill(
     job: Job[P],
     scratch: Path,
@@ -169,17 +230,10 @@ def _fill(
     ):
         is_packed = source.read(len(GZIP)) == GZIP
         at = 0
-        for place in job.places:
-            try:
-                record = job.make(source, place)
-            except (BadWarc, StaleManifest, OSError, ValueError) as error:
-                where = f"{place.file}: the record at byte {place.record_offset:,}"
-                done.kept.append(f"{where} stays as it is: {error}")
-                continue
+        for place, record in _made(job, source, done):
             _copy(source, target, at, place.record_offset)
             target.writelines(compress(record) if is_packed else record.parts)
-            at = place.record_offset + place.record_length
-            at += 0 if is_packed else _END
+            at = _end(place, is_packed=is_packed)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1
             progress(at)

@@ -28,7 +28,7 @@ class Written:
             payload=BytesIO(body),
             http_headers=StatusAndHeaders(
                 status,
-                [("Content-Type", "text/html"), *headers],
+                [*({"Content-Type": "text/html"} | dict(headers)).items()],
                 protocol="HTTP/1.1",
             ),
             warc_headers_dict={"WARC-Date": date(second)},
