@@ -23,6 +23,7 @@ from urllib.parse import unquote_plus, urlencode
 
 from multipart import MultipartParser
 
+from frontier.errors import BadWarc
 from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
@@ -78,20 +79,29 @@ def paired(records: Iterable[Found]) -> Iterator[tuple[Found, Asked]]:
 
     Request and answer are neighbours of one URL, of which one names the other in
     WARC-Concurrent-To. Of an answer without a request nothing is known: a GET.
+
+    Raises:
+        BadWarc: As *records*; all that came before is yielded.
     """
     last: Found | None = None
-    for found in records:
-        if last is not None and _belong(last, found):
-            request, answer = (last, found) if last.kind == "request" else (found, last)
-            head, gap, body = request.block.partition(b"\r\n\r\n")
-            how = asked(head + gap, body)
-            yield last, how if last is answer else GET
-            yield found, how if found is answer else GET
-            last = None
-            continue
+    try:
+        for found in records:
+            if last is not None and _belong(last, found):
+                is_first = last.kind == "request"
+                request, answer = (last, found) if is_first else (found, last)
+                head, gap, body = request.block.partition(b"\r\n\r\n")
+                how = asked(head + gap, body)
+                yield last, how if last is answer else GET
+                yield found, how if found is answer else GET
+                last = None
+                continue
+            if last is not None:
+                yield last, GET
+            last = found
+    except BadWarc:
         if last is not None:
             yield last, GET
-        last = found
+        raise
     if last is not None:
         yield last, GET
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -155,6 +156,48 @@ def _one_of(kind: type[E], option: str, name: str) -> E:
         raise ConfigurationError(f"{option} {name!r}: one of {names}") from None
 
 
+class Form(StrEnum):
+    """What manifests are written as."""
+
+    PARQUET = "parquet"
+    WARCSUM = "warcsum"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is computed of each record."""
+
+    digest: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Of payloads: md5, sha1, sha512, blake3."),
+    ] = "sha256"
+    trust_header: Annotated[
+        bool, typer.Option("--trust-header", help="Take digests that records claim.")
+    ] = False
+    skip_empty: Annotated[
+        bool, typer.Option("--skip-empty", help="Leave out empty payloads.")
+    ] = False
+
+    def options(self) -> Any:
+        """As a manifest takes them.
+
+        Raises:
+            ConfigurationError: There is no such digest, or not here.
+        """
+        from frontier.postcrawl.manifest import Options
+        from frontier.postcrawl.payload import ALGORITHMS
+
+        if self.digest not in ALGORITHMS:
+            raise ConfigurationError(f"--digest {self.digest!r}: one of {ALGORITHMS}")
+        if self.digest == "blake3" and not find_spec("blake3"):
+            raise ConfigurationError(
+                "--digest blake3 needs: pip install 'frontier-crawl[blake3]'"
+            )
+        return Options(
+            self.digest, trust_header=self.trust_header, skip_empty=self.skip_empty
+        )
+
+
 def _require_extra() -> None:
     """Say which packages are missing.
 
@@ -194,9 +237,13 @@ def manifest(
     out: Out,
     output: Output,
     running: Running,
-    algorithm: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the payload digests.")
-    ] = "sha256",
+    reading: Reading,
+    sample: Annotated[
+        str, typer.Option(metavar="N%", help="Only of so many of the files.")
+    ] = "100%",
+    form: Annotated[
+        Form, typer.Option("--format", help="Write manifest.warcsum, too.")
+    ] = Form.PARQUET,
 ) -> None:
     """Note each record of WARC files, with its payload's digest, as Parquet.
 
@@ -204,9 +251,16 @@ def manifest(
     has not changed is kept.
     """
     trouble = _Trouble()
-    facts = _manifests(_files(given), out, running, algorithm, trouble)
+    options, found = reading.options(), _files(given)
+    paths = _sampled(found, sample)
+    facts = _manifests(paths, out, running, options, trouble)
+    facts["not_sampled"] = len(found) - len(paths)
+    if facts["not_sampled"]:
+        say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
     for fault in facts.pop("faults"):
         trouble.file(fault)
+    if form is Form.WARCSUM:
+        _write_warcsum(paths, out)
     output.result(facts | _troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
@@ -271,7 +325,7 @@ def dedupe(
 
     trouble, directory, paths = _Trouble(), out / "manifests", _files(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
-    facts = _manifests(paths, directory, running, "sha256", trouble)
+    facts = _manifests(paths, directory, running, None, trouble)
     facts |= _plan(directory, which, trouble)
     facts |= _apply(directory, out, running, trouble)
     lines = [_planned(facts), _rewritten(facts, "revisits")]
@@ -331,7 +385,7 @@ def restore(
 
     trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
     outs = outs_of(paths, out)
-    _manifests(paths, directory, running, "sha256", trouble)
+    _manifests(paths, directory, running, None, trouble)
     with _Bar("restoring", paths) as progress:
         work = running.work(directory, progress)
         found = restored(paths, outs, work, url_prefix)
@@ -344,19 +398,17 @@ def _manifests(
     paths: Sequence[Path],
     out: Path,
     running: Running,
-    algorithm: str,
+    options: Any,
     trouble: _Trouble,
 ) -> dict[str, Any]:
-    from frontier.postcrawl.manifest import ALGORITHMS, Manifest, Options
+    from frontier.postcrawl.manifest import Manifest, Options
     from frontier.postcrawl.many_files import Failure, manifests
 
-    if algorithm not in ALGORITHMS:
-        raise ConfigurationError(f"--algorithm {algorithm!r}: one of {ALGORITHMS}")
     files = records = size = 0
     faults: list[str] = []
     with _Bar("reading", paths) as progress:
         work = running.work(out, progress)
-        for _, outcome in manifests(paths, work, Options(algorithm)):
+        for _, outcome in manifests(paths, work, options or Options()):
             if isinstance(outcome, Failure):
                 trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
@@ -446,17 +498,42 @@ def _rewritten(facts: dict[str, Any], what: str) -> str:
 
 
 def _files(given: list[Path]) -> list[Path]:
-    from frontier.warc.captures import warcs_in
+    from frontier.postcrawl.files import files_in
 
     for path in given:
         if not path.exists():
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = warcs_in(given, lambda path: say(f"{path} is being written; left out"))
+    paths = files_in(given, say)
     if not paths:
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
     return paths
+
+
+def _sampled(paths: list[Path], share: str) -> list[Path]:
+    from frontier.postcrawl.files import sampled
+
+    number = share.removesuffix("%")
+    percent = float(number) if re.fullmatch(r"\d{1,3}(\.\d{1,6})?", number) else 0
+    if not 0 < percent <= 100:
+        raise ConfigurationError(f"--sample {share!r}: not from 0% to 100%")
+    return sampled(paths, percent / 100)
+
+
+def _write_warcsum(paths: Sequence[Path], out: Path) -> None:
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.manifest import place_of
+    from frontier.postcrawl.warcsum import write_manifest
+
+    places = [place_of(path, out) for path in paths]
+    skipped = write_manifest(
+        [place for place in places if place.exists()],
+        out / "manifest.warcsum",
+        mode_of_environment(),
+    )
+    if skipped:
+        say(f"{skipped:,} records without a digest are not in manifest.warcsum")
 
 
 class _Bar:

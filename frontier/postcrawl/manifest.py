@@ -7,8 +7,9 @@ What always holds:
 2.  It says which bytes it is of: the size, the time and both ends of the file. One of
     a file that has changed since is made again, and never used.
 3.  Digests are computed from the bytes. What a header claims is noted beside them.
-4.  A record whose payload cannot be read has a row that says why. A file that is
-    damaged has the rows up to there, and the fault is in its manifest.
+4.  A record whose payload cannot be read has a row that says why. What is wrong with a
+    record is in its file's manifest, and the next records follow; where that cannot be
+    told, as of a file that is cut off, the rows end there.
 """
 
 from __future__ import annotations
@@ -26,24 +27,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frontier.cdx.methods import paired
-from frontier.dedupe.digest import parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, creating, open_input
-from frontier.warc.file_rotation import sync_directory
-from frontier.warc.reader import (
-    block_of,
-    body_of,
-    http,
-    records_in,
-    stored_body,
-    whole_record,
+from frontier.postcrawl.payload import (
+    Payload,
 )
+from frontier.warc.containers import PLAIN, container_of, every_record
+from frontier.warc.file_rotation import sync_directory
+from frontier.warc.reader import block_of, body_of, http, stored_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from frontier.cdx.methods import Asked
-    from frontier.dedupe.digest import PayloadDigest
     from frontier.warc.reader import Found
 
 SCHEMA = pa.schema(
@@ -73,7 +69,8 @@ SCHEMA = pa.schema(
         ("fault", pa.string()),
     ]
 )
-"""Columns. *record_offset* and *record_length* are of the gzip member, in bytes; *seq*
+"""Columns. *record_offset* and *record_length* are of the gzip member, in bytes; where
+records have none of their own, of the unpacked file (`Manifest.container`). *seq*
 counts the file's records. *payload_digest* is of the entity body without its transfer
 coding, *body_digest* of the bytes that are stored; *agrees* says whether the former is
 what the record claims."""
@@ -81,11 +78,14 @@ KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
 OPEN = ".open"
-ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
 ROWS = 20_000
 """Rows that are written at a time."""
 ENDS = 1 << 16
 """Bytes of each end of a file that are hashed to know it again."""
+KEPT = 1 << 20
+"""Bytes of a record that are kept; of a longer one the rest is hashed as it comes."""
+_OFFSET = SCHEMA.names.index("record_offset")
+_LENGTH = SCHEMA.names.index("payload_length")
 _PART = 1 << 18
 _KEY = b"frontier"
 _DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
@@ -99,6 +99,11 @@ class Options:
     every: bool = False
     """Also records without a payload, and digests of each record's head and of all of
     its bytes: to compare two files (`frontier.postcrawl.verify`)."""
+    trust_header: bool = False
+    """What a record claims is taken for its digest, and not computed. Of a body in
+    chunks it is: some tools claim the digest with them."""
+    skip_empty: bool = False
+    """No rows of records whose payload is empty."""
 
 
 @dataclass(slots=True)
@@ -116,11 +121,25 @@ class Manifest:
     """Rows."""
     payload_bytes: int = 0
     faults: list[str] = field(default_factory=list)
-    """Why the file is not read to its end; at most one."""
+    """What is wrong with records, and why the file is not read to its end."""
+    trust_header: bool = False
+    skip_empty: bool = False
+    algorithms: list[str] = field(default_factory=list)
+    """Those of the digests in its rows: with *trust_header* not only *algorithm*."""
+    container: str = PLAIN
+    """How the records are packed; see `frontier.warc.containers`."""
+    format: str = ""
+    """The first line of the first record up to a space: ``WARC/1.0``."""
+
+    @property
+    def options(self) -> Options:
+        """How it was read."""
+        names = Options.__slots__
+        return Options(**{name: getattr(self, name) for name in names})
 
     def is_of(self, other: Manifest) -> bool:
-        """Whether both are of the same bytes, read in the same way."""
-        names = ("file", "size", "mtime_ns", "ends", "algorithm", "every")
+        """Whether both are of the same bytes."""
+        names = ("file", "size", "mtime_ns", "ends")
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
@@ -134,7 +153,7 @@ def manifest_of(path: Path, options: Options) -> Manifest:
         mtime = os.fstat(file.fileno()).st_mtime_ns
         size, ends = identity(file)
     name = os.fspath(path.absolute())
-    return Manifest(name, size, mtime, ends, options.algorithm, options.every)
+    return Manifest(name, size, mtime, ends, **asdict(options))
 
 
 def identity(file: IO[bytes]) -> tuple[int, str]:
@@ -177,14 +196,14 @@ def stored_manifest(place: Path) -> Manifest | None:
         return None
 
 
-def require_current(manifest: Manifest, options: Options) -> None:
+def require_current(manifest: Manifest) -> None:
     """Refuse to use *manifest* if its file has changed.
 
     Raises:
         StaleManifest: It has.
         OSError: The file cannot be read.
     """
-    if not manifest.is_of(manifest_of(Path(manifest.file), options)):
+    if not manifest.is_of(manifest_of(Path(manifest.file), manifest.options)):
         raise StaleManifest(manifest.file)
 
 
@@ -204,7 +223,7 @@ def make(
     """
     made, place = manifest_of(path, options), place_of(path, directory)
     stored = stored_manifest(place)
-    if stored is not None and stored.is_of(made):
+    if stored is not None and stored.is_of(made) and stored.options == options:
         progress(made.size)
         return stored
     scratch = place.with_name(place.name + OPEN)
@@ -225,110 +244,127 @@ def _write(
     progress: Callable[[int], None],
 ) -> None:
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        waiting: list[dict[str, Any]] = []
-        for row in rows(path, options, made.faults.append):
+        waiting: list[tuple[Any, ...]] = []
+        for row in _rows(path, options, made):
             made.records += 1
-            made.payload_bytes += row["payload_length"] or 0
+            made.payload_bytes += row[_LENGTH] or 0
             waiting.append(row)
             if len(waiting) == ROWS:
-                writer.write_table(pa.Table.from_pylist(waiting, SCHEMA))
+                writer.write_table(_table(waiting))
                 waiting = []
-            progress(row["record_offset"] + row["record_length"])
-        writer.write_table(pa.Table.from_pylist(waiting, SCHEMA))
+            progress(row[_OFFSET])
+        writer.write_table(_table(waiting))
         writer.add_key_value_metadata({_KEY: json.dumps(asdict(made)).encode()})
+
+
+def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip(columns, SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def rows(
     path: Path, options: Options, fault: Callable[[str], None] = lambda _: None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of *path*, by the names of `SCHEMA`; *fault* is told why it ends early.
+    """The rows of *path*, by the names of `SCHEMA`; *fault* is told what is wrong.
 
     Raises:
         OSError: The file cannot be read.
     """
-    name = os.fspath(path.absolute())
+    made = manifest_of(path, options)
+    for row in _rows(path, options, made):
+        yield dict(zip(SCHEMA.names, row, strict=True))
+    for reason in made.faults:
+        fault(reason)
+
+
+def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, ...]]:
+    computed: dict[int, Payload] = {}
+
+    def begin(found: Found) -> Payload | None:
+        if not (options.every or found.kind in KINDS):
+            return None
+        payload = Payload(
+            found,
+            options.algorithm,
+            trusts=options.trust_header,
+            every=options.every,
+        )
+        computed[found.offset] = payload
+        return payload
+
+    def rest(found: Found) -> Callable[[bytes], None]:
+        payload = begin(found)
+        return payload.feed if payload else lambda _: None
+
+    def all_of(records: Iterable[Found]) -> Iterator[Found]:
+        for found in records:
+            if not made.format:
+                made.format = found.headers.top.split(b"\r\n", 1)[0].decode("latin-1")
+            if found.offset not in computed:
+                begin(found)
+            yield found
+
+    def wrong(error: BadWarc) -> None:
+        made.faults.append(str(error))
+
     with open_input(path) as file:
+        made.container = container_of(file)
         try:
-            for seq, (found, how) in enumerate(paired(records_in(file, name))):
-                if options.every or found.kind in KINDS:
-                    yield _row(file, name, seq, found, how, options)
+            read = every_record(file, made.file, rest, KEPT, wrong)
+            for seq, (found, how) in enumerate(paired(all_of(read))):
+                payload = computed.pop(found.offset, None)
+                if payload is None:
+                    continue
+                columns = payload.columns()
+                name = columns.get("payload_digest", "").partition(":")[0]
+                if name and name not in made.algorithms:
+                    made.algorithms.append(name)
+                if options.skip_empty and columns.get("payload_length") == 0:
+                    continue
+                yield _row(made.file, seq, found, how, columns)
         except BadWarc as error:
-            fault(str(error))
+            made.faults.append(str(error))
 
 
 def _row(
-    file: IO[bytes], name: str, seq: int, found: Found, how: Asked, options: Options
-) -> dict[str, Any]:
-    headers = found.headers
-    is_http = found.is_http and found.kind != "request"
-    status, head, _ = http(found.block) if is_http else ("", headers, b"")
-    date = headers.get("warc-date")
-    row: dict[str, Any] = dict.fromkeys(SCHEMA.names) | {
-        "file": name,
-        "seq": seq,
-        "record_offset": found.offset,
-        "record_length": found.length,
-        "type": found.kind,
-        "record_id": headers.get("warc-record-id"),
-        "url": headers.get("warc-target-uri").strip("<>"),
-        "date": date,
-        "captured_us": microseconds(date),
-        "mime": head.get("content-type").partition(";")[0].strip().lower()[:100],
-        "status": int(status) if status and len(status) < 5 else None,
-        "method": how.method or "GET",
-        "truncated": headers.get("warc-truncated") or None,
-        "claimed_digest": headers.get("warc-payload-digest")[:200] or None,
-        "refers_to_url": headers.get("warc-refers-to-target-uri").strip("<>") or None,
-        "refers_to_date": headers.get("warc-refers-to-date") or None,
-    }
-    try:
-        if options.every:
-            row |= _compared(file, found)
-        row |= _payload(file, found, options, row["claimed_digest"] or "")
-    except ValueError as error:
-        row["fault"] = str(error)
-    return row
-
-
-def _payload(
-    file: IO[bytes], found: Found, options: Options, claimed: str
-) -> dict[str, Any]:
-    """Length and digests of the payload.
-
-    Raises:
-        ValueError: It cannot be told from its headers.
-    """
-    if found.kind == "revisit":
-        return {}
-    said = _parsed(claimed)
-    algorithms = dict.fromkeys([options.algorithm, said.algorithm if said else ""])
-    size, of_payload = _digests(payload_of(file, found), algorithms)
-    stored = stored_body(file, found) if found.is_http else None
-    of_body = _digests(stored, algorithms)[1] if stored is not None else of_payload
-    row = {
-        "payload_length": size,
-        "payload_digest": spelled(options.algorithm, of_payload[options.algorithm]),
-        "body_digest": spelled(options.algorithm, of_body[options.algorithm]),
-    }
-    if said is not None:  # some tools take the digest of the chunks: warcio, wget
-        both = of_payload[said.algorithm], of_body[said.algorithm]
-        row["agrees"] = said.value in both
-    elif claimed:
-        row["agrees"] = False
-    return row
-
-
-def _digests(
-    parts: Iterator[bytes], algorithms: Iterable[str]
-) -> tuple[int, dict[str, bytes]]:
-    """How long *parts* are, and their digests."""
-    computed = {name: hashing(name) for name in algorithms if name}
-    every, size = list(computed.values()), 0
-    for part in parts:
-        size += len(part)
-        for one in every:
-            one.update(part)
-    return size, {name: one.digest() for name, one in computed.items()}
+    name: str, seq: int, found: Found, how: Asked, columns: dict[str, Any]
+) -> tuple[Any, ...]:
+    """What `SCHEMA` names, in its order."""
+    get = found.headers.get
+    status, mime = "", get("content-type")
+    if found.is_http and found.kind != "request":
+        status, head, _ = http(found.block)
+        mime = head.get("content-type")
+    date = get("warc-date")
+    return (
+        name,
+        seq,
+        found.offset,
+        found.length,
+        found.kind,
+        get("warc-record-id"),
+        get("warc-target-uri").strip("<>"),
+        date,
+        microseconds(date),
+        mime.partition(";")[0].strip().lower()[:100],
+        int(status) if status and len(status) < 5 else None,
+        how.method or "GET",
+        get("warc-truncated") or None,
+        columns.get("payload_length"),
+        columns.get("payload_digest"),
+        columns.get("body_digest"),
+        get("warc-payload-digest")[:200] or None,
+        columns.get("agrees"),
+        get("warc-refers-to-target-uri").strip("<>") or None,
+        get("warc-refers-to-date") or None,
+        columns.get("head_digest"),
+        columns.get("whole_digest"),
+        columns.get("fault"),
+    )
 
 
 def payload_of(file: IO[bytes], found: Found) -> Iterator[bytes]:
@@ -349,50 +385,16 @@ def stored_digest(file: IO[bytes], found: Found) -> tuple[str, str]:
     Raises:
         ValueError: It cannot be told from its headers.
     """
-    _, payload = _digests(payload_of(file, found), ["sha256"])
+    payload = _sha256(payload_of(file, found))
     stored = stored_body(file, found) if found.is_http else None
-    body = _digests(stored, ["sha256"])[1] if stored is not None else payload
-    return body["sha256"].hex(), payload["sha256"].hex()
+    return (_sha256(stored) if stored is not None else payload), payload
 
 
-def _compared(file: IO[bytes], found: Found) -> dict[str, Any]:
-    """Digests of the HTTP head, and of all of the record."""
-    whole = hashlib.sha256()
-    for part in whole_record(file, found.offset, found.length):
-        whole.update(part)
-    head = b""
-    if found.is_http:
-        top, gap, _ = found.block.partition(b"\r\n\r\n")
-        head = top + gap
-    return {
-        "head_digest": hashlib.sha256(head).hexdigest(),
-        "whole_digest": whole.hexdigest(),
-    }
-
-
-def hashing(algorithm: str) -> Any:
-    """A digest of nothing yet, of one of `ALGORITHMS`.
-
-    Raises:
-        ImportError: *algorithm* is ``blake3``, and that package is not installed.
-    """
-    if algorithm == "blake3":
-        from blake3 import blake3
-
-        return blake3()
-    return hashlib.new(algorithm, usedforsecurity=False)
-
-
-def spelled(algorithm: str, value: bytes) -> str:
-    """How a manifest spells a digest: one spelling for all algorithms."""
-    return f"{algorithm}:{value.hex()}"
-
-
-def _parsed(claimed: str) -> PayloadDigest | None:
-    try:
-        return parse(claimed)
-    except ValueError:
-        return None
+def _sha256(parts: Iterator[bytes]) -> str:
+    computed = hashlib.sha256()
+    for part in parts:
+        computed.update(part)
+    return computed.hexdigest()
 
 
 def microseconds(date: str) -> int | None:

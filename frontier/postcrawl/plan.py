@@ -34,17 +34,18 @@ from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.manifest import (
     OPEN,
     SUFFIX,
-    Options,
     publish,
     require_current,
     stored_manifest,
 )
+from frontier.warc.containers import BY_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from frontier.dedupe.revisit_policy import Policy
+    from frontier.postcrawl.manifest import Manifest
 
 _ELIGIBLE = """
 WITH referred AS (
@@ -305,18 +306,19 @@ class Planner:
         if found is None:
             raise NoManifest(str(place))
         try:
-            require_current(found, Options(found.algorithm, found.every))
+            require_current(found)
         except (StaleManifest, OSError) as error:
             found.faults.append(str(error))
-        for fault in found.faults:
+        faults = left_because(found)
+        for fault in faults:
             plan.faults.append(fault)
             say(f"left as it is: {fault}")
         plan.files += 1
         plan.records += found.records
         plan.payload_bytes += found.payload_bytes
-        if found.algorithm not in plan.algorithms:
-            plan.algorithms.append(found.algorithm)
-        return not found.faults
+        names = found.algorithms or [found.algorithm]
+        plan.algorithms += [name for name in names if name not in plan.algorithms]
+        return not faults
 
     def _query(
         self,
@@ -397,6 +399,14 @@ class Planner:
         engine.read_parquet(os.fspath(self._directory / name)).create_view(view)
 
 
+def left_because(manifest: Manifest) -> list[str]:
+    """Why the file of *manifest* is left as it is; nothing if it is not."""
+    if manifest.container not in BY_OFFSET:
+        reason = "records share a gzip member (try warcio recompress OLD NEW)"
+        return [*manifest.faults, f"{manifest.file}: {reason}"]
+    return manifest.faults
+
+
 def files_of(directory: Path) -> list[str]:
     """The files of which manifests in *directory* know all records.
 
@@ -411,7 +421,7 @@ def files_of(directory: Path) -> list[str]:
         manifest = stored_manifest(place)
         if manifest is None:
             raise StaleManifest(str(place))
-        if not manifest.faults:
+        if not left_because(manifest):
             found.append(manifest.file)
     return found
 

@@ -28,7 +28,8 @@ from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import REPLACES, made_of
-from frontier.postcrawl.manifest import SUFFIX, hashing, payload_of
+from frontier.postcrawl.manifest import SUFFIX, payload_of
+from frontier.postcrawl.payload import hashing
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.warc.reader import stored_body
 from frontier.warc.records import NAMESPACE, NOT_MODIFIED

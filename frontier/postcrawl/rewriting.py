@@ -22,7 +22,6 @@ from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 from frontier.errors import BadWarc, FileTaken, StaleManifest
 from frontier.files import FILE_MODE, creating, make_directory, open_input
 from frontier.postcrawl.manifest import (
-    Options,
     identity,
     place_of,
     publish,
@@ -30,6 +29,7 @@ from frontier.postcrawl.manifest import (
     stored_manifest,
 )
 from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.containers import BY_OFFSET
 from frontier.warc.file_rotation import OPEN, compress, sync_directory
 from frontier.warc.reader import GZIP, records_in
 
@@ -131,6 +131,7 @@ def rewrite(
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
+        BadWarc: Its records have no places of their own.
         FileTaken: The new name is that of another file.
         OSError: One cannot be read or written; the old file is as it was.
     """
@@ -185,11 +186,15 @@ def _current(job: Job[P]) -> Manifest:
 
     Raises:
         StaleManifest: It is of another file.
+        BadWarc: Its records have no places of their own.
     """
     manifest = stored_manifest(place_of(job.path, job.directory))
     if manifest is None:
         raise StaleManifest(str(job.path))
-    require_current(manifest, Options(manifest.algorithm, manifest.every))
+    require_current(manifest)
+    if manifest.container not in BY_OFFSET:
+        reason = "records share a gzip member (try warcio recompress OLD NEW)"
+        raise BadWarc(manifest.file, 0, reason)
     return manifest
 
 

@@ -16,12 +16,11 @@ the transfer coding, which some tools leave in the block, with the content codin
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, Protocol, cast
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from isal import isal_zlib
 
@@ -36,11 +35,16 @@ if TYPE_CHECKING:
 _END = b"\r\n\r\n"
 
 
-def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
+def plain_records(
+    name: str,
+    blocks: Iterable[bytes],
+    rest: Rest | None = None,
+    kept: int = 0,
+) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes in order.
 
     Their lengths are without the two line ends behind each, as other indexers have
-    it of files that are not compressed.
+    it of files that are not compressed. For *rest* and *kept* see `records`.
 
     Raises:
         BadWarc: It is cut off, is not a WARC file, or is gzip.
@@ -62,9 +66,13 @@ def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
         if not (said.isascii() and said.isdigit() and len(said) < 16):
             raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
         limit = REQUEST_LIMIT if headers.get("warc-type") == "request" else HEAD_LIMIT
-        block = source.take(int(said), limit)
+        size = int(said)
+        block = source.take(min(size, max(kept, limit)))
+        if left := size - len(block):
+            found = Found(offset, 0, headers, block)
+            source.skip(left, rest(found) if rest else lambda _: None)
         length = source.offset - offset
-        if source.take(len(_END), len(_END)) != _END:
+        if source.take(len(_END)) != _END:
             raise BadWarc(name, offset, "a record that is cut off, or has no end")
         yield Found(offset, length, headers, block)
 
@@ -90,18 +98,22 @@ class _Source:
         self.offset += size
         return taken[:size]
 
-    def take(self, size: int, kept: int) -> bytes:
-        """The next *size* bytes, of which the first *kept* are returned."""
+    def take(self, size: int) -> bytes:
+        """The next *size* bytes."""
         taken = bytearray()
+        self.skip(size, taken.extend)
+        return bytes(taken)
+
+    def skip(self, size: int, rest: Callable[[bytes], None]) -> None:
+        """Give the next *size* bytes to *rest*, in parts."""
         while size:
             block = self._ahead or next(self._blocks, b"")
             if not block:
                 raise BadWarc(self._name, self.offset, "the last record is cut off")
             part, self._ahead = block[:size], block[size:]
-            taken += part[: kept - len(taken)]
+            rest(part)
             size -= len(part)
             self.offset += len(part)
-        return bytes(taken)
 
 
 HEAD_LIMIT = 256 * 1024
@@ -119,39 +131,38 @@ _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
 GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""What a zstd frame begins with."""
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
-
-
-@functools.cache
-def _needle(name: str) -> bytes:
-    return b"\r\n%b:" % name.encode("ascii")
+_UNPACKING: tuple[type[Exception], ...] = (_ZlibError,)
 
 
 class Head:
-    """Headers, looked for when they are asked for: most of them never are."""
+    """Headers, taken apart when one is asked for: of most records none ever is."""
 
-    __slots__ = ("_lower", "_top")
+    __slots__ = ("_values", "top")
 
     def __init__(self, top: bytes = b"") -> None:
         """Of *top*: a first line, and a header on each further one."""
-        self._top = top
-        self._lower = top.lower()
+        self.top = top
+        self._values: dict[bytes, bytes] | None = None
 
     def get(self, name: str, default: str = "") -> str:
         """The value of the first header with the lower-case *name*."""
-        needle = _needle(name)
-        at = self._lower.find(needle)
-        if at < 0:
-            return default
-        at += len(needle)
-        end = self._top.find(b"\r\n", at)
-        value = self._top[at:] if end < 0 else self._top[at:end]
-        return value.strip().decode("utf-8", "replace")
+        values = self._values
+        if values is None:
+            values = self._values = {}
+            for line in self.top.split(b"\r\n")[1:]:
+                said, colon, value = line.partition(b":")
+                if colon:
+                    values.setdefault(said.lower(), value)
+        found = values.get(name.encode("ascii"))
+        return default if found is None else found.strip().decode("utf-8", "replace")
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
-        folded = re.sub(r"\r\n[ \t]+", " ", self._top.decode("latin-1"))
+        folded = re.sub(r"\r\n[ \t]+", " ", self.top.decode("latin-1"))
         for line in folded.split("\r\n")[1:]:
             name, colon, value = line.partition(":")
             if colon:
@@ -188,56 +199,161 @@ class Found:
         return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
 
 
+Rest: TypeAlias = "Callable[[Found], Callable[[bytes], None]]"
+"""Called with a record of which not all is kept, before its end, and without a length;
+what it returns gets the rest of the block, in parts."""
+
+
+class Inflate(Protocol):
+    """Unpacks one member, as the objects of `zlib` do."""
+
+    eof: bool
+    unused_data: bytes
+    unconsumed_tail: bytes
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        """Return up to *size* bytes."""
+
+
+def gzip_member() -> Inflate:
+    """Unpacks one gzip member."""
+    return cast("Inflate", isal_zlib.decompressobj(_GZIP))
+
+
 def records(
     name: str,
     blocks: Iterable[bytes],
     only: frozenset[str] | None = None,
-    check: Callable[[int, int], None] = lambda _, __: None,
+    check: Callable[[int, int], None] | None = None,
+    rest: Rest | None = None,
+    kept: int = 0,
+    wrong: Callable[[BadWarc], None] | None = None,
+    member: Callable[[], Inflate] = gzip_member,
 ) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes in order.
 
     With *only*, it ends where one of another kind begins, however large that is.
     *check* is called with what came out of the file so far and what went in; what
-    it raises ends this.
+    it raises ends this. At least *kept* bytes of a record are kept. *rest*: see `Rest`.
+    *wrong* gets what is wrong with one record, and the next ones follow.
 
     Raises:
         BadWarc: It is cut off, is not gzip, or has a record without headers.
     """
     offset = size = inflated = 0
-    inflate = isal_zlib.decompressobj(_GZIP)
-    head = bytearray()
-    total = 0
+    inflate = member()
+    parts: list[bytes] = []
+    head = total = 0
+    limit = max(HEAD_LIMIT, kept)
+    sink: _Sink | None = None
+    begin = b""
+    for piece in _pieces(blocks):
+        data, full = piece, False
+        while data or full:
+            begin = begin if size else data[: len(GZIP)]
+            out = _inflated(inflate, data, name, offset)
+            total += len(out)
+            if check is not None:
+                inflated += len(out)
+                check(inflated, offset + size + len(data))
+            is_end = inflate.eof
+            full = len(out) == BLOCK and not is_end  # more may be held back
+            if not parts:
+                is_request = _REQUEST.match(out) is not None
+                limit = max(REQUEST_LIMIT if is_request else HEAD_LIMIT, kept)
+            if head < limit:
+                part = out if head + len(out) <= limit else out[: limit - head]
+                parts.append(part)
+                head += len(part)
+            if only is not None and _is_of_another_kind(b"".join(parts), only):
+                return
+            if total > head and rest is not None:
+                if sink is None:
+                    sink = _Sink(name, offset, b"".join(parts), rest)
+                sink.feed(out[len(out) - (total - head) :] if sink.is_new else out)
+            left = inflate.unused_data if is_end else inflate.unconsumed_tail
+            size += len(data) - len(left)
+            data = left
+            if is_end:
+                start = parts[0] if len(parts) == 1 else b"".join(parts)
+                try:
+                    yield _found(name, offset, size, start, total)
+                except BadWarc as error:
+                    if wrong is None:
+                        raise
+                    wrong(error)
+                offset, size, head, total = offset + size, 0, 0, 0
+                inflate, parts, sink = member(), [], None
+    if size:
+        raise BadWarc(name, offset, _no_end(begin))
+
+
+def _no_end(begin: bytes) -> str:
+    if GZIP.startswith(begin) or begin == ZSTD[:2]:
+        return "the last record is cut off"
+    return "what is behind the last record is not one, it begins"
+
+
+def unpacked(
+    name: str,
+    blocks: Iterable[bytes],
+    member: Callable[[], Inflate],
+    *,
+    is_one: bool = False,
+) -> Iterator[bytes]:
+    """Yield what is in the members of the file *name*; with *is_one* in the first.
+
+    Raises:
+        BadWarc: It is cut off or damaged.
+    """
+    offset = size = 0
+    inflate = member()
     for piece in _pieces(blocks):
         data, full = piece, False
         while data or full:
             out = _inflated(inflate, data, name, offset)
-            total += len(out)
-            inflated += len(out)
-            check(inflated, offset + size + len(data))
-            full = len(out) == BLOCK and not inflate.eof  # more may be held back
-            limit = REQUEST_LIMIT if _REQUEST.match(head or out) else HEAD_LIMIT
-            if len(head) < limit:
-                head += out[: limit - len(head)]
-            if only is not None and _is_of_another_kind(head, only):
-                return
-            rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            size += len(data) - len(rest)
-            data = rest
-            if inflate.eof:
-                yield _found(name, offset, size, bytes(head), total)
-                offset, size, total = offset + size, 0, 0
-                inflate = isal_zlib.decompressobj(_GZIP)
-                head = bytearray()
+            if out:
+                yield out
+            is_end = inflate.eof
+            full = len(out) == BLOCK and not is_end
+            left = inflate.unused_data if is_end else inflate.unconsumed_tail
+            size += len(data) - len(left)
+            data = left
+            if is_end:
+                if is_one:
+                    return
+                offset, size, inflate = offset + size, 0, member()
     if size:
-        raise BadWarc(name, offset, "the last record is cut off")
+        raise BadWarc(name, offset, "the last member is cut off")
 
 
-def _inflated(inflate: Any, data: bytes, name: str, offset: int) -> bytes:
+def _inflated(inflate: Inflate, data: bytes, name: str, offset: int) -> bytes:
     try:
-        out: bytes = inflate.decompress(data, BLOCK)
-    except _ZlibError as error:
+        return inflate.decompress(data, BLOCK)
+    except _UNPACKING as error:
         raise BadWarc(name, offset, f"not a gzip member ({error})") from None
-    return out
+
+
+class _Sink:
+    """Gives what is not kept of a record's block to who asked for it."""
+
+    def __init__(self, name: str, offset: int, start: bytes, rest: Rest) -> None:
+        self.is_new = True
+        self._take: Callable[[bytes], None] = lambda _: None
+        self._left = 0
+        try:
+            found = begun(name, offset, start)
+        except BadWarc:
+            return  # as its end will be told
+        self._left = int(found.headers.get("content-length")) - len(found.block)
+        if self._left > 0:
+            self._take = rest(found)
+
+    def feed(self, part: bytes) -> None:
+        self.is_new = False
+        if self._left > 0:
+            self._take(part if len(part) <= self._left else part[: self._left])
+            self._left -= len(part)
 
 
 def _is_of_another_kind(head: bytes | bytearray, only: frozenset[str]) -> bool:
@@ -252,29 +368,42 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
             yield block[start : start + PIECE]
 
 
-def _found(name: str, offset: int, length: int, head: bytes, total: int) -> Found:
-    if not head.startswith(b"WARC/"):
+def begun(name: str, offset: int, start: bytes) -> Found:
+    """The record that begins with *start*, as far as that goes, and without a length.
+
+    Raises:
+        BadWarc: It is none.
+    """
+    if not start.startswith(b"WARC/"):
         raise BadWarc(name, offset, "a gzip member that is not a WARC record")
-    top, gap, block = head.partition(b"\r\n\r\n")
-    if not gap or top.count(b"\n") > MAX_HEADERS:
+    end = start.find(_END)
+    top = start[: max(0, end)]
+    if end < 0 or top.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
     headers = Head(top)
     said = headers.get("content-length", "")
     if not (said.isascii() and said.isdigit() and len(said) < 16):
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
-    if len(top) + 4 + int(said) + 4 != total:
-        reason = f"a record that says {said} bytes, and has {total - len(top) - 8}"
-        if block[int(said) + 4 :].startswith(b"WARC/"):
+    end += len(_END)
+    return Found(offset, 0, headers, start[end : end + int(said)])
+
+
+def _found(name: str, offset: int, length: int, start: bytes, total: int) -> Found:
+    found = begun(name, offset, start)
+    size, top = int(found.headers.get("content-length")), len(found.headers.top) + 4
+    if top + size + len(_END) != total:
+        reason = f"a record that says {size} bytes, and has {total - top - 4}"
+        if start[top + size + 4 :].startswith(b"WARC/"):
             reason = "records share a gzip member (try warcio recompress OLD NEW)"
         raise BadWarc(name, offset, reason)
-    return Found(offset, length, headers, block[: int(said)])
+    return Found(offset, length, found.headers, found.block)
 
 
 def records_in(
     file: IO[bytes],
     name: str,
     offset: int = 0,
-    check: Callable[[int, int], None] = lambda _, __: None,
+    check: Callable[[int, int], None] | None = None,
 ) -> Iterator[Found]:
     """Yield the records of *file*, compressed or not, from *offset* on.
 
@@ -286,12 +415,13 @@ def records_in(
     """
     file.seek(0)
     if file.read(2) == GZIP:
-        yield from records(name, _blocks(file, offset), check=check)
+        yield from records(name, blocks_of(file, offset), check=check)
     else:
-        yield from plain_records(name, _blocks(file, offset))
+        yield from plain_records(name, blocks_of(file, offset))
 
 
-def _blocks(file: IO[bytes], at: int) -> Iterator[bytes]:
+def blocks_of(file: IO[bytes], at: int = 0) -> Iterator[bytes]:
+    """The bytes of *file* from *at* on, which may be read elsewhere meanwhile."""
     while True:
         file.seek(at)
         block = file.read(BLOCK)
@@ -473,20 +603,99 @@ def body_of(block: Readable) -> Iterator[bytes]:
         while part := source.take(_PART):
             yield part
         return
-    if not _SIZE.match(source.peek(_LINE_LIMIT)):
-        # De-chunked already, by a tool that left the header as it was.
-        while part := source.take(_PART):
-            yield part
-        return
-    while size := source.chunk_size():
-        while size:
-            part = source.take(min(size, _PART))
-            if not part:
-                raise ValueError("a chunk that is cut off")
-            size -= len(part)
-            yield part
-        if source.take_line() != b"\r\n":
+    chunks = Chunks()
+    while part := source.take(_PART):
+        yield from chunks.feed(part)
+    yield from chunks.end()
+
+
+class Chunks:
+    """Takes the transfer coding off a body that comes in parts."""
+
+    def __init__(self) -> None:
+        self._ahead = b""
+        """A line that has no end yet."""
+        self._left = 0
+        """Bytes that the chunk still has."""
+        self._line = self._first
+        self._has_none = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what *data* has of the body.
+
+        Raises:
+            ValueError: The chunks are wrong.
+        """
+        data, at = self._ahead + data, 0
+        self._ahead = b""
+        while at < len(data):
+            if self._left:
+                part = data[at : at + self._left]
+                self._left -= len(part)
+                at += len(part)
+                yield part
+                continue
+            end = data.find(b"\n", at, at + _LINE_LIMIT) + 1
+            if not end and len(data) - at < _LINE_LIMIT and self._line != self._over:
+                self._ahead = data[at:]
+                return
+            at += self._line(data[at : end or at + _LINE_LIMIT])
+
+    def end(self) -> Iterator[bytes]:
+        """Yield what is left of the body, which has come to its end.
+
+        Raises:
+            ValueError: The chunks have not.
+        """
+        if self._has_none or self._line == self._over:
+            return
+        if self._line == self._first:
+            yield self._ahead
+        elif self._left:
+            raise ValueError("a chunk that is cut off")
+        else:
+            raise ValueError("chunks that are cut off, or no chunks")
+
+    def _first(self, line: bytes) -> int:
+        if not _SIZE.match(line):
+            # De-chunked already, by a tool that left the header as it was.
+            self._has_none = True
+            self._left = sys.maxsize
+            return 0
+        return self._size(line)
+
+    def _size(self, line: bytes) -> int:
+        if not line.endswith(b"\n"):
+            raise ValueError("chunks that are cut off, or no chunks")
+        found = _SIZE.fullmatch(line)
+        if not found:
+            raise ValueError("a chunk without a size")
+        self._left = int(found[1], 16)
+        self._line = self._behind if self._left else self._over
+        return len(line)
+
+    def _behind(self, line: bytes) -> int:
+        if line != b"\r\n":
             raise ValueError("a chunk without an end")
+        self._line = self._size
+        return len(line)
+
+    def _over(self, line: bytes) -> int:
+        return len(line)
+
+
+def body_start(block: bytes) -> tuple[int, bool]:
+    """Where the body begins in the HTTP response *block*, and whether it has chunks.
+
+    Raises:
+        ValueError: It is not an HTTP response, or its head has no end.
+    """
+    if not block.startswith(b"HTTP/"):
+        raise ValueError("no HTTP response")
+    end = _END_OF_HEAD.search(block)
+    if end is None:
+        raise ValueError("an HTTP head without an end")
+    return end.end(), _CHUNKED.search(block, 0, end.start()) is not None
 
 
 def stored_body(file: IO[bytes], found: Found) -> Iterator[bytes] | None:
@@ -522,19 +731,6 @@ class _Block:
             size *= 4
         head, self._ahead = self._ahead[: at.start()], self._ahead[at.end() :]
         return head
-
-    def chunk_size(self) -> int:
-        found = _SIZE.fullmatch(self.take_line())
-        if not found:
-            raise ValueError("a chunk without a size")
-        return int(found[1], 16)
-
-    def take_line(self) -> bytes:
-        at = self.peek(_LINE_LIMIT).find(b"\n") + 1
-        if not at:
-            raise ValueError("chunks that are cut off, or no chunks")
-        line, self._ahead = self._ahead[:at], self._ahead[at:]
-        return line
 
     def peek(self, size: int) -> bytes:
         while len(self._ahead) < size:

@@ -6,21 +6,21 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.postcrawl import byte_comparison, manifest
+from frontier.postcrawl import byte_comparison, payload
 from frontier.postcrawl.plan import PLAN_FILES
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run, sha1, state
 
 
 def planned(before, manifests, *words, algorithm="sha256", code=ExitCode.OK):
-    run("manifest", before, "-o", manifests, "--algorithm", algorithm)
+    run("manifest", before, "-o", manifests, "--digest", algorithm)
     return run("plan", manifests, *words, code=code)
 
 
 @pytest.fixture
 def short_digests(monkeypatch):
     """All digests of an algorithm are the same, as if all payloads collided."""
-    monkeypatch.setattr(manifest, "spelled", lambda algorithm, _: f"{algorithm}:00")
+    monkeypatch.setattr(payload, "spelled", lambda algorithm, _: f"{algorithm}:00")
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_what_cannot_be_compared_is_unresolved(colliding, tmp_path, monkeypatch)
 
     monkeypatch.setattr(byte_comparison, "record_at", record_at)
     manifests = tmp_path / "manifests"
-    run("manifest", colliding, "-o", manifests, "--algorithm", "md5")
+    run("manifest", colliding, "-o", manifests, "--digest", "md5")
     (place,) = manifests.glob("*.manifest.parquet")
     offsets = pq.read_table(place)["record_offset"].to_pylist()
 
@@ -126,7 +126,7 @@ def test_several_algorithms_are_told(before, new_warc, tmp_path):
     run("manifest", before, "-o", manifests)
     warc = new_warc("three.warc.gz")
     warc.response("http://a.example/", 20, PAGE)
-    run("manifest", warc.close(), "-o", manifests, "--algorithm", "sha512")
+    run("manifest", warc.close(), "-o", manifests, "--digest", "sha512")
 
     done = run("plan", manifests, code=ExitCode.INCOMPLETE)
 

@@ -1,0 +1,82 @@
+"""Which files a command reads: those that are given, and those in directories.
+
+What always holds:
+
+1.  A directory is looked through to its bottom. What is in it and not read is told:
+    files with other names by how they end, links to directories, and what a node still
+    writes.
+2.  A file is given once, however often it is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+ENDINGS = (".warc.gz", ".warc")
+"""How names of files end that are read when a directory is given."""
+_OPEN = ".open"
+_OURS = (".cdxj", ".manifest.parquet", ".done.json")
+"""What is made of WARC files and stands beside them: not worth telling."""
+
+
+def files_in(given: Iterable[Path], say: Callable[[str], None]) -> list[Path]:
+    """*given* files, and those in *given* directories, in the order of their names.
+
+    *say* is told what is not looked at.
+    """
+    found: dict[Path, None] = {}
+    for path in given:
+        if path.is_dir():
+            found |= dict.fromkeys(_below(path, say))
+        else:
+            found[path] = None
+    return list(found)
+
+
+def _below(directory: Path, say: Callable[[str], None]) -> Iterator[Path]:
+    others: Counter[str] = Counter()
+
+    def unreadable(error: OSError) -> None:
+        say(f"{error.filename} cannot be read: {error.strerror}; left out")
+
+    for top, names, files in os.walk(directory, onerror=unreadable):
+        names.sort()
+        where = directory / os.path.relpath(top, directory)
+        for name in names:
+            if (where / name).is_symlink():
+                say(f"{where / name} is a link to a directory; left out")
+        for name in sorted(files):
+            if name.endswith(ENDINGS):
+                yield where / name
+            elif name.removesuffix(_OPEN).endswith(ENDINGS):
+                say(f"{where / name} is being written; left out")
+            elif not name.endswith(_OURS):
+                others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
+    if others:
+        kinds = ", ".join(kind for kind, _ in others.most_common(10))
+        say(
+            f"{directory}: {others.total():,} files with other names are not looked "
+            f"at: {kinds}"
+        )
+
+
+def sampled(paths: Sequence[Path], share: float) -> list[Path]:
+    """*share* of *paths*: at least one, the same each time, and part of any larger.
+
+    Which ones follows from a digest of their names.
+    """
+    count = math.ceil(len(paths) * share)
+    chosen = set(sorted(paths, key=_drawn)[:count])
+    return [path for path in paths if path in chosen]
+
+
+def _drawn(path: Path) -> bytes:
+    return hashlib.sha256(os.fsencode(path)).digest()

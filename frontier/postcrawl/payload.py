@@ -1,0 +1,156 @@
+"""Length and digests of a record's payload, computed while the record is read.
+
+The payload of an HTTP response is its entity body (WARC 1.1, section 5.9), without the
+transfer coding; the *stored body* is what stands in the record, with it. Of any other
+record both are its block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from frontier.dedupe.digest import parse
+from frontier.warc.reader import Chunks, body_start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frontier.dedupe.digest import PayloadDigest
+    from frontier.warc.reader import Found
+
+ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
+
+
+class Payload:
+    """The payload of the record *found*, of which the rest is given to `feed`."""
+
+    def __init__(
+        self, found: Found, algorithm: str, *, trusts: bool = False, every: bool = False
+    ) -> None:
+        """With *trusts* what the record claims is not computed, where it is clear.
+
+        With *every* there are digests of its head and of all of it, too.
+        """
+        self.size = 0
+        self.fault = ""
+        claimed = found.headers.get("warc-payload-digest")
+        self._said = parsed(claimed) if claimed else None
+        self._claims = bool(claimed)
+        self._algorithm = algorithm
+        self._chunks: Chunks | None = None
+        start = 0
+        if found.is_http and found.kind != "request":
+            try:
+                start, is_chunked = body_start(found.block)
+            except ValueError as error:
+                self.fault = "" if found.kind == "revisit" else str(error)
+            else:
+                is_chunked &= found.kind != "revisit"
+                self._chunks = Chunks() if is_chunked else None
+        self._trusted = self._said if trusts and self._chunks is None else None
+        names = [algorithm, self._said.algorithm] if self._said else [algorithm]
+        if self._trusted or self.fault or found.kind == "revisit":
+            names = []
+        self._payload = _computing(names)
+        self._body = _computing(names) if self._chunks else self._payload
+        self._whole = None
+        block = memoryview(found.block)
+        if every:
+            self._whole = hashlib.sha256(found.headers.top)
+            self._whole.update(block)
+            self._head = hashlib.sha256(block[:start]).hexdigest()
+        self._is_revisit = found.kind == "revisit"
+        if not self.fault:
+            self._add(block[start:] if start else block)
+
+    def feed(self, part: bytes) -> None:
+        """Add *part*, which comes next in the block."""
+        if self._whole is not None:
+            self._whole.update(part)
+        if not self.fault:
+            self._add(part)
+
+    def _add(self, part: bytes | memoryview) -> None:
+        if self._chunks is None:
+            self.size += len(part)
+            for one in self._payload.values():
+                one.update(part)
+            return
+        for one in self._body.values():
+            one.update(part)
+        try:
+            self._decoded(self._chunks.feed(bytes(part)))
+        except ValueError as error:
+            self.fault = str(error)
+
+    def _decoded(self, parts: Iterable[bytes]) -> None:
+        for part in parts:
+            self.size += len(part)
+            for one in self._payload.values():
+                one.update(part)
+
+    def columns(self) -> dict[str, Any]:
+        """What a manifest has of it, by the names of the columns."""
+        columns: dict[str, Any] = {}
+        if self._chunks is not None and not self.fault:
+            try:
+                self._decoded(self._chunks.end())
+            except ValueError as error:
+                self.fault = str(error)
+        if self._whole is not None:
+            columns["whole_digest"] = self._whole.hexdigest()
+            columns["head_digest"] = self._head
+        if self.fault:
+            columns["fault"] = self.fault
+        if self.fault or self._is_revisit:
+            return columns
+        columns["payload_length"] = self.size
+        if self._trusted:
+            digest = spelled(self._trusted.algorithm, self._trusted.value)
+            return columns | {"payload_digest": digest, "body_digest": digest}
+        name = self._algorithm
+        payload = {one: each.digest() for one, each in self._payload.items()}
+        body = payload
+        if self._body is not self._payload:
+            body = {one: each.digest() for one, each in self._body.items()}
+        columns["payload_digest"] = spelled(name, payload[name])
+        columns["body_digest"] = spelled(name, body[name])
+        if self._said is not None:  # some tools digest the chunks: warcio, wget
+            said = self._said.algorithm
+            columns["agrees"] = self._said.value in (payload[said], body[said])
+        elif self._claims:
+            columns["agrees"] = False
+        return columns
+
+
+def hashing(algorithm: str) -> Any:
+    """A digest of nothing yet, of one of `ALGORITHMS`.
+
+    Raises:
+        ImportError: *algorithm* is ``blake3``, and that package is not installed.
+    """
+    if algorithm == "blake3":
+        from blake3 import blake3
+
+        return blake3()
+    if algorithm == "sha256":
+        return hashlib.sha256()
+    return hashlib.new(algorithm, usedforsecurity=False)
+
+
+def spelled(algorithm: str, value: bytes) -> str:
+    """How a manifest spells a digest: one spelling for all algorithms."""
+    return f"{algorithm}:{value.hex()}"
+
+
+def parsed(claimed: str) -> PayloadDigest | None:
+    """What a record claims; ``None`` if that is no digest."""
+    try:
+        return parse(claimed)
+    except ValueError:
+        return None
+
+
+def _computing(names: Iterable[str]) -> dict[str, Any]:
+    return {name: hashing(name) for name in names}

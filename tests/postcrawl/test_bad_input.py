@@ -1,0 +1,152 @@
+"""What is not as it should be is named, left as it was, and the rest goes on."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from frontier.cli.output import ExitCode
+from tests.postcrawl.conftest import OTHER, PAGE
+from tests.postcrawl.test_dedupe import run, state
+
+
+@pytest.fixture
+def planned(before, tmp_path):
+    manifests = tmp_path / "manifests"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    return manifests
+
+
+def test_an_original_that_has_vanished(before, planned, tmp_path):
+    (before / "one.warc.gz").unlink()
+    was = state(before)
+
+    done = run("apply", planned, "--in-place", code=ExitCode.INCOMPLETE)
+
+    assert ["one.warc.gz" in reason for reason in done["files_left"]] == [True]
+    # Copies of what it had stay, each named with its place.
+    where = f"{before / 'two.warc.gz'}: the record at byte "
+    assert len(done["records_left"]) == 3
+    assert all(reason.startswith(where) for reason in done["records_left"])
+    assert state(before) == {"two.cdxj": state(before)["two.cdxj"]} | was
+
+
+@pytest.mark.parametrize("change", ["time", "first", "last", "size"])
+def test_a_file_that_is_another_than_its_manifest_says(
+    before, planned, tmp_path, change
+):
+    path = before / "two.warc.gz"
+    data = bytearray(path.read_bytes())
+    stat = path.stat()
+    if change in {"first", "last"}:
+        data[20 if change == "first" else -20] ^= 1
+    path.write_bytes(data + b"\0" if change == "size" else data)
+    later = 1 if change == "time" else 0
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + later))
+    was = path.read_bytes()
+
+    done = run("apply", planned, "--in-place", code=ExitCode.INCOMPLETE)
+
+    assert ["has changed since its manifest" in why for why in done["files_left"]] == [
+        True
+    ]
+    assert (path.read_bytes(), done["written"]) == (was, 1)
+
+
+def limited(words, size):
+    """Run a command that can write no file of more than *size* bytes."""
+    code = "from frontier.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "warc", *map(str, words), "--workers=1"],
+        check=False,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+
+
+def test_a_disk_that_is_full(before, new_warc, tmp_path):
+    """A file of random bytes, which do not get smaller, beside two small ones."""
+    large = new_warc("large.warc.gz")
+    large.response("http://l.example/", 30, os.urandom(200_000))
+    large.response("http://l.example/", 31, PAGE)
+    large.close()
+    manifests, out = tmp_path / "manifests", tmp_path / "after"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    was = state(before)
+
+    done = limited(["apply", manifests, "-o", out], 100_000)
+
+    assert done.returncode == ExitCode.INCOMPLETE, done.stderr
+    assert f"{before / 'large.warc.gz'}" in done.stderr
+    assert "File too large" in done.stderr
+    assert sorted(path.name for path in out.iterdir()) == [
+        "one.cdxj",
+        "one.warc.gz",
+        "two.cdxj",
+        "two.warc.gz",
+    ]
+    in_place = limited(["apply", manifests, "--in-place"], 100_000)
+    assert in_place.returncode == ExitCode.INCOMPLETE
+    assert state(before)["large.warc.gz"] == was["large.warc.gz"]
+    assert not list(before.glob("*.open"))
+    # With room again it goes on.
+    assert run("apply", manifests, "--in-place")["replaced"] == 4
+
+
+@pytest.fixture
+def as_nobody():
+    """Permissions hold for root too; yields a directory that everybody can enter."""
+    directory = Path(tempfile.mkdtemp(prefix="frontier-postcrawl-"))
+    directory.chmod(0o755)
+    yield directory
+    os.seteuid(os.getuid())
+    shutil.rmtree(directory)
+
+
+def test_a_directory_that_is_read_only(before, as_nobody):
+    files, manifests = as_nobody / "files", as_nobody / "manifests"
+    shutil.copytree(before, files)
+    sub = files / "locked"
+    sub.mkdir()
+    shutil.copy(before / "two.warc.gz", sub / "locked.warc.gz")
+    run("manifest", files, sub, "-o", manifests)
+    run("plan", manifests)
+    if os.getuid() == 0:
+        for path in [files, manifests, *files.iterdir(), *manifests.iterdir()]:
+            os.chown(path, 65534, 65534)
+    sub.chmod(0o555)
+    was = state(sub)
+    if os.getuid() == 0:
+        os.seteuid(65534)
+
+    done = run("apply", manifests, "--in-place", code=ExitCode.INCOMPLETE)
+
+    assert [str(sub) in reason for reason in done["files_left"]] == [True]
+    assert "Permission denied" in done["files_left"][0]
+    assert (done["written"], state(sub)) == (2, was)
+
+
+def test_records_that_claim_nothing_or_nonsense(new_warc, tmp_path):
+    """No digest is no obstacle; one that is none is counted, and never trusted."""
+    warc = new_warc("one.warc", packed=False)
+    for second in range(1, 4):
+        warc.response(f"http://a.example/{second}", second, PAGE)
+        warc.response(f"http://b.example/{second}", second + 10, OTHER)
+    path = warc.close()
+    data = path.read_bytes().split(b"WARC-Payload-Digest: sha1:")
+    nonsense = [b"WARC-Payload-Digest: sha0:" + part for part in data[5:]]
+    path.write_bytes(b"WARC-Payload-Nothing: sha1:".join(data[:5]) + b"".join(nonsense))
+    before, out = tmp_path / "before", tmp_path / "after"
+
+    done = run("dedupe", before, "-o", out)
+
+    assert (done["copies"], done["wrong"]) == (2, 2)
+    assert run("verify", before, out)["faults"] == 0

@@ -1,0 +1,305 @@
+"""What a manifest has, of files as others write them and of damaged ones."""
+
+import gzip
+import hashlib
+import json
+import random
+import zlib
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from tests.postcrawl.conftest import OTHER, PAGE, date
+
+
+def manifest(*words, code=ExitCode.OK):
+    """What the command printed as JSON."""
+    words = ["warc", "manifest", *map(str, words), "--workers=1", "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code, (done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+def rows(directory):
+    """All rows of all manifests in *directory*."""
+    found = []
+    for place in sorted(directory.glob("*.manifest.parquet")):
+        found += pq.read_table(place).to_pylist()
+    return found
+
+
+def said(directory, name):
+    """What the manifest of the file *name* says of it."""
+    (place,) = directory.glob(f"{name}.*.manifest.parquet")
+    return json.loads(pq.read_metadata(place).metadata[b"frontier"])
+
+
+def contents(found):
+    """The rows without the places that a container has."""
+    own = {"file", "record_offset", "record_length"}
+    return [{k: v for k, v in row.items() if k not in own} for row in found]
+
+
+@pytest.fixture
+def written(new_warc):
+    """A file of warcio's, with a record that is longer than what is kept of one."""
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    warc.post("http://a.example/form", 2, OTHER)
+    warc.response("http://a.example/long", 3, random.Random(1).randbytes(3 << 20))
+    warc.response("http://a.example/empty", 4, b"")
+    return warc.close()
+
+
+def test_a_file_has_the_same_rows_however_it_is_packed(written, tmp_path):
+    data = gzip.decompress(written.read_bytes())
+    packed = {
+        "plain.warc": data,
+        "whole.warc.gz": gzip.compress(data),
+        "blocks.warc.gz": b"".join(
+            gzip.compress(data[at : at + 60_000]) for at in range(0, len(data), 60_000)
+        ),
+    }
+    for name, content in packed.items():
+        (written.parent / name).write_bytes(content)
+    out = tmp_path / "m"
+
+    done = manifest(written.parent, "-o", out)
+
+    assert (done["files"], done["records"]) == (4, 16)
+    by_file = {
+        name: [row for row in rows(out) if row["file"].endswith(f"/{name}")]
+        for name in [*packed, "one.warc.gz"]
+    }
+    expected = contents(by_file["one.warc.gz"])
+    assert [row["method"] for row in expected] == ["GET", "POST", "GET", "GET"]
+    long = hashlib.sha256(random.Random(1).randbytes(3 << 20)).hexdigest()
+    assert expected[2]["payload_digest"] == f"sha256:{long}"
+    assert all(row["agrees"] for row in expected)
+    for name in packed:
+        assert contents(by_file[name]) == expected, name
+    containers = {name: said(out, name)["container"] for name in by_file}
+    assert containers == {
+        "one.warc.gz": "gzip",
+        "plain.warc": "plain",
+        "whole.warc.gz": "gzip-whole",
+        "blocks.warc.gz": "gzip-whole",
+    }
+    for name in ("plain.warc", "whole.warc.gz"):  # by the place in what is unpacked
+        for row in by_file[name]:
+            start = row["record_offset"]
+            record = data[start : start + row["record_length"]]
+            assert record.startswith(b"WARC/1.1\r\n")
+            assert row["record_id"].encode() in record
+
+
+@pytest.mark.parametrize("version", ["WARC/0.17", "WARC/0.18", "WARC/1.0", "WARC/1.1"])
+def test_all_versions_are_read(new_warc, tmp_path, version):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 1, PAGE)
+    path = warc.close()
+    path.write_bytes(path.read_bytes().replace(b"WARC/1.1", version.encode()))
+
+    manifest(path, "-o", tmp_path / "m")
+
+    assert said(tmp_path / "m", "one.warc")["format"] == version
+    (row,) = rows(tmp_path / "m")
+    assert row["payload_digest"] == f"sha256:{hashlib.sha256(PAGE).hexdigest()}"
+
+
+def test_what_is_left_of_a_collection_is_not_touched_by_a_plan(written, tmp_path):
+    """A record without a member of its own cannot be copied without being unpacked."""
+    whole = written.with_name("whole.warc.gz")
+    whole.write_bytes(gzip.compress(gzip.decompress(written.read_bytes())))
+    words = ["warc", "dedupe", str(whole), "-o", str(tmp_path / "out"), "--workers=1"]
+
+    done = CliRunner().invoke(app, words)
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    assert "warcio recompress" in done.stderr
+    assert not list((tmp_path / "out").glob("*.warc.gz"))
+
+
+@pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha256", "sha512", "blake3"])
+def test_every_digest(before, tmp_path, algorithm):
+    from frontier.postcrawl.payload import hashing
+
+    manifest(before, "-o", tmp_path / "m", "--digest", algorithm)
+
+    computed = hashing(algorithm)
+    computed.update(PAGE)
+    digests = [row["payload_digest"] for row in rows(tmp_path / "m")]
+    assert digests.count(f"{algorithm}:{computed.hexdigest()}") == 3
+
+
+def test_a_header_can_be_trusted(new_warc, tmp_path):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 1, PAGE)
+    path = warc.close()
+    claimed = "sha1:" + "A" * 32
+    head, _, tail = path.read_bytes().partition(b"WARC-Payload-Digest: ")
+    path.write_bytes(
+        head + b"WARC-Payload-Digest: " + claimed.encode() + tail[len(claimed) :]
+    )
+
+    manifest(path, "-o", tmp_path / "m")
+    manifest(path, "-o", tmp_path / "trusted", "--trust-header")
+
+    (computed,), (trusted,) = rows(tmp_path / "m"), rows(tmp_path / "trusted")
+    assert (computed["agrees"], trusted["agrees"]) == (False, None)
+    assert trusted["payload_digest"] == "sha1:" + "00" * 20
+    assert trusted["payload_length"] == len(PAGE)
+
+
+def test_empty_payloads_can_be_left_out(written, tmp_path):
+    manifest(written, "-o", tmp_path / "m")
+    done = manifest(written, "-o", tmp_path / "m", "--skip-empty")
+
+    assert done["records"] == 3
+    assert "http://a.example/empty" not in {row["url"] for row in rows(tmp_path / "m")}
+
+
+def test_a_sample_is_the_same_each_time_and_told(before, tmp_path):
+    data = (before / "one.warc.gz").read_bytes()
+    for number in range(28):
+        (before / f"{number}.warc.gz").write_bytes(data)
+
+    done = manifest(before, "-o", tmp_path / "m", "--sample", "10%")
+    again = manifest(before, "-o", tmp_path / "again", "--sample", "10%")
+    more = manifest(before, "-o", tmp_path / "more", "--sample", "50%")
+
+    assert done == again
+    assert (done["files"], done["not_sampled"]) == (3, 27)
+    made = ("m", "again", "more")
+    names = [{row["file"] for row in rows(tmp_path / name)} for name in made]
+    assert names[0] == names[1]
+    assert names[0] < names[2]
+    assert more["files"] == 15
+
+
+def test_directories_are_looked_through(before, tmp_path):
+    deep = before / "2019" / "may"
+    deep.mkdir(parents=True)
+    (before / "one.warc.gz").rename(deep / "one.warc.gz")
+    (deep / "notes.txt").write_text("x")
+    (deep / "half.warc.gz.open").write_bytes(b"")
+    (before / "loop").symlink_to(before)
+    words = ["warc", "manifest", str(before), "-o", str(tmp_path / "m")]
+
+    done = CliRunner().invoke(app, words)
+
+    assert done.exit_code == ExitCode.OK, done.output
+    assert {Path(row["file"]).name for row in rows(tmp_path / "m")} == {
+        "one.warc.gz",
+        "two.warc.gz",
+    }
+    assert "half.warc.gz.open is being written" in done.stderr
+    assert f"{before / 'loop'} is a link to a directory; left out" in done.stderr
+    assert "1 files with other names are not looked at: .txt" in done.stderr
+
+
+def damaged(path, how):
+    """Have *how* change the second record of *path*; where that begins."""
+    data, records = path.read_bytes(), []
+    while data:
+        member = zlib.decompressobj(31)
+        records.append(member.decompress(data))
+        data = member.unused_data
+    records[1] = how(records[1])
+    packed = [gzip.compress(record) for record in records]
+    path.write_bytes(b"".join(packed))
+    return len(packed[0])
+
+
+ODD = {
+    "length": (
+        lambda r: r.replace(b"Content-Length: ", b"Content-Length: 1", 1),
+        "a record that says",
+    ),
+    "two": (lambda r: r + r, "records share a gzip member"),
+    "none": (lambda r: b"\r\n", "a gzip member that is not a WARC record"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_record_that_is_wrong_is_named_and_the_others_are_read(
+    new_warc, tmp_path, odd
+):
+    warc = new_warc("one.warc.gz")
+    for second in range(1, 5):
+        warc.response("http://a.example/", second, PAGE)
+    path = warc.close()
+    how, reason = ODD[odd]
+    at = damaged(path, how)
+
+    done = manifest(path, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    (told,) = done["files_left"]
+    assert str(path) in told
+    assert reason in told
+    assert told.endswith(f"at byte {at:,}")
+    assert [row["date"] for row in rows(tmp_path / "m")] == [date(2), date(3), date(4)]
+
+
+@pytest.mark.parametrize("garbage", [b"garbage", b"garbage" * 9000, b"\0" * 512])
+def test_what_is_behind_the_last_record_is_named(before, tmp_path, garbage):
+    path = before / "one.warc.gz"
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(garbage)
+
+    done = manifest(before, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    (told,) = done["files_left"]
+    assert "not a gzip member" in told or "is not one, it begins" in told
+    assert told.endswith(f"at byte {size:,}")
+    assert len(rows(tmp_path / "m")) == 6
+
+
+def test_digests_that_are_claimed_are_noted_and_not_believed(new_warc, tmp_path):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://a.example/", 2, PAGE)
+    path = warc.close()
+    data = path.read_bytes().replace(b"WARC-Payload-Digest", b"WARC-Payload-Without", 1)
+    path.write_bytes(data)
+
+    manifest(path, "-o", tmp_path / "m")
+
+    assert [row["agrees"] for row in rows(tmp_path / "m")] == [None, True]
+    assert len({row["payload_digest"] for row in rows(tmp_path / "m")}) == 1
+
+
+def test_what_is_there_is_kept_and_only_the_rest_is_made(before, tmp_path):
+    out = tmp_path / "m"
+    manifest(before / "one.warc.gz", "-o", out)
+    (first,) = out.glob("one*")
+    was = first.stat().st_ino
+
+    done = manifest(before, "-o", out)
+
+    assert (done["files"], done["records"]) == (2, 6)
+    assert first.stat().st_ino == was
+    path = before / "one.warc.gz"
+    path.write_bytes((before / "two.warc.gz").read_bytes())
+    assert manifest(before, "-o", out)["records"] == 8
+    assert first.stat().st_ino != was
+
+
+def test_the_text_form_is_that_of_warcsum(before, tmp_path):
+    manifest(before, "-o", tmp_path / "m", "--format", "warcsum", "--digest", "md5")
+
+    text = (tmp_path / "m" / "manifest.warcsum").read_text()
+    expected = []
+    for row in rows(tmp_path / "m"):
+        name = Path(row["file"]).name
+        place = f"{name} {row['record_offset']} {row['record_length']}"
+        expected.append(f"{place} {row['url']} {row['date']} {row['payload_digest']}")
+    assert text.splitlines() == expected
+    assert text.endswith("\n")
+    page = hashlib.md5(PAGE).hexdigest()
+    assert f" http://b.example/ {date(11)} md5:{page}\n" in text
