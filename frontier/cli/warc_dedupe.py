@@ -421,21 +421,58 @@ def restore(
     url_prefix: Annotated[
         str, typer.Option("--url-prefix", metavar="URL", help="Only of these URLs.")
     ] = "",
+    cdx: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
+    ] = None,
+    originals: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE|DIRECTORY", help="Where originals are, beside the files."
+        ),
+    ] = None,
+    with_originals: Annotated[
+        bool,
+        typer.Option(
+            "--with-originals",
+            help="Change nothing: write only what is selected, and its originals.",
+        ),
+    ] = False,
 ) -> None:
     """Make responses of revisits again, with the payloads of their originals.
 
-    Originals are looked for in the files that are given.
+    Originals are looked for in the files that are given, and in --originals.
     """
-    from frontier.postcrawl.many_files import outs_of, restored
+    from frontier.postcrawl.manifest import Options
+    from frontier.postcrawl.many_files import extracted, outs_of, restored
+    from frontier.postcrawl.selection import Selection, listed, needed
 
     trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
-    outs = outs_of(paths, out)
-    _manifests(paths, directory, running, None, trouble)
-    with _Bar("restoring", paths) as progress:
-        work = running.work(directory, progress)
-        found = restored(paths, outs, work, url_prefix)
-        facts = _collected(found, trouble)
-    output.result(facts | _troubles(trouble), [Text(_rewritten(facts, "responses"))])
+    selection = Selection(url_prefix, listed(cdx) if cdx else None)
+    further = _files(originals) if originals else []
+    read = list(dict.fromkeys([*paths, *further]))
+    if with_originals:
+        outs = outs_of(read, out)
+        _manifests(read, directory, running, Options(every=True), trouble)
+        wanted = needed(directory, selection)
+        for reason in wanted.missing:
+            trouble.record(reason)
+        with _Bar("writing", read) as progress:
+            work = running.work(directory, progress)
+            found = extracted(read, outs, work, selection, wanted.originals)
+            facts = _collected(found, trouble)
+        facts["left_out"] = facts.pop("replaced")
+        lines = [
+            f"{facts['written']:,} files written, without {facts['left_out']:,} records"
+        ]
+    else:
+        outs = outs_of(paths, out)
+        _manifests(read, directory, running, None, trouble)
+        with _Bar("restoring", paths) as progress:
+            work = running.work(directory, progress)
+            facts = _collected(restored(paths, outs, work, selection), trouble)
+        lines = [_rewritten(facts, "responses")]
+    output.result(facts | _troubles(trouble), map(Text, lines))
     trouble.exit()
 
 

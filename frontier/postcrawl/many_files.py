@@ -25,11 +25,13 @@ from frontier.postcrawl.apply import apply
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
 from frontier.postcrawl.restore import restore
+from frontier.postcrawl.selection import ALL, extract
 from frontier.postcrawl.verify import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.verify import Verified
 
 AHEAD = 4
@@ -78,10 +80,25 @@ def applied(
 
 
 def restored(
-    paths: Sequence[Path], outs: Sequence[Path], work: Work, prefix: str = ""
+    paths: Sequence[Path],
+    outs: Sequence[Path],
+    work: Work,
+    selection: Selection = ALL,
 ) -> Iterator[tuple[Path, object]]:
     """Restore the revisits in each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_restore, work.directory, prefix, work.mode)
+    step = functools.partial(_restore, work.directory, selection, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
+def extracted(
+    paths: Sequence[Path],
+    outs: Sequence[Path],
+    work: Work,
+    selection: Selection,
+    originals: frozenset[tuple[str, str]],
+) -> Iterator[tuple[Path, object]]:
+    """Write what is selected of each of *paths*; yield what was done, if it was."""
+    step = functools.partial(_extract, work.directory, selection, originals, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
@@ -138,8 +155,21 @@ def _apply(directory: Path, mode: int, dry: bool, path: Path, out: Path) -> obje
     return apply(path, directory, out, mode=mode, dry=dry)
 
 
-def _restore(directory: Path, prefix: str, mode: int, path: Path, out: Path) -> object:
-    return restore(path, directory, out, prefix, mode=mode)
+def _restore(
+    directory: Path, selection: Selection, mode: int, path: Path, out: Path
+) -> object:
+    return restore(path, directory, out, selection, mode=mode)
+
+
+def _extract(
+    directory: Path,
+    selection: Selection,
+    originals: frozenset[tuple[str, str]],
+    mode: int,
+    path: Path,
+    out: Path,
+) -> object:
+    return extract(path, directory, out, selection, originals, mode=mode)
 
 
 def _each(
