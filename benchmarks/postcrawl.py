@@ -52,7 +52,7 @@ PER_CRAWL = 2
 """Files of a crawl."""
 WHOLE, QUICK = 10_500, 500
 """Captures of a crawl: 500 MB of files, and 24 MB."""
-ROWS, QUICK_ROWS = (100_000, 1_000_000, 10_000_000), (100_000, 1_000_000)
+ROWS = 100_000, 1_000_000
 """Rows of a manifest that is planned."""
 MEMORY = "256MB"
 """What DuckDB may have for those."""
@@ -64,7 +64,7 @@ _FILES = 16
 def run(server: Server, options: Options) -> Report:
     """Measure all; the server is not used."""
     rounds = 3 if options.quick else 5
-    figures, rows = Figures(), QUICK_ROWS if options.quick else ROWS
+    figures, rows = Figures(), ROWS
     with tempfile.TemporaryDirectory(prefix="frontier-bench-") as name:
         root = Path(name)
         warcs = _collection(root / "before", QUICK if options.quick else WHOLE)

@@ -63,7 +63,7 @@ def duckdb_engine(
     """DuckDB in this process, which sorts in *scratch* above *memory*.
 
     Raises:
-        ConfigurationError: *memory* is no size.
+        ConfigurationError: *memory* is no size, or too small for a query.
     """
     config: dict[str, Any] = {
         "memory_limit": memory,
@@ -76,7 +76,11 @@ def duckdb_engine(
     except duckdb.Error as error:
         raise ConfigurationError(f"--memory {memory!r}: {error}") from None
     with connection:
-        yield _DuckDb(connection)
+        try:
+            yield _DuckDb(connection)
+        except duckdb.OutOfMemoryException as error:
+            first = str(error).partition("\n")[0]
+            raise ConfigurationError(f"--memory {memory}: {first}") from None
 
 
 class _DuckDb:

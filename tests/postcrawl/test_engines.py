@@ -86,3 +86,12 @@ def test_what_is_no_size_of_memory_is_refused(tmp_path):
         duckdb_engine(tmp_path, "much"),
     ):
         pass
+
+
+def test_a_query_that_needs_more_memory_is_told(tmp_path):
+    text = "SELECT list(i) AS d FROM range(1_000_000) t(i)"  # one row, not on disk
+    with (
+        pytest.raises(ConfigurationError, match="--memory 2MB: Out of Memory"),
+        duckdb_engine(tmp_path, "2MB", 1) as engine,
+    ):
+        engine.write(text, tmp_path / "all.parquet")
