@@ -17,6 +17,7 @@ from frontier.cli.warc_dedupe import (
     dedupe,
     manifest,
     plan,
+    remove,
     restore,
     verify,
 )
@@ -231,5 +232,5 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply):
+for command in (dedupe, verify, restore, manifest, plan, apply, remove):
     app.command()(command)

@@ -17,12 +17,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
 from frontier.postcrawl.apply import apply
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
+from frontier.postcrawl.removal import remove
 from frontier.postcrawl.restore import restore
 from frontier.postcrawl.selection import ALL, extract
 from frontier.postcrawl.verify import compare
@@ -30,6 +31,7 @@ from frontier.postcrawl.verify import compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from frontier.postcrawl.removal import Leaving
     from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.verify import Verified
 
@@ -97,6 +99,18 @@ def extracted(
     """Write what is selected of each of *paths*; yield what was done, if it was."""
     step = functools.partial(_extract, work.directory, selection, originals, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
+def removed(
+    leaving: Sequence[Leaving], work: Work, reason: str
+) -> Iterator[tuple[Path, object]]:
+    """Put tombstones in place of *leaving*; yield what was done, or a `Failure`."""
+    by_file: dict[str, list[Leaving]] = {}
+    for one in leaving:
+        by_file.setdefault(one.file, []).append(one)
+    step = functools.partial(_remove, work.directory, reason, work.mode)
+    given = [(Path(file), some) for file, some in by_file.items()]
+    yield from _each(step, given, work)
 
 
 def verified(
@@ -169,8 +183,14 @@ def _extract(
     return extract(path, directory, out, selection, originals, mode=mode)
 
 
+def _remove(
+    directory: Path, reason: str, mode: int, path: Path, leaving: list[Leaving]
+) -> object:
+    return remove(path, directory, leaving, reason, mode=mode)
+
+
 def _each(
-    step: Callable[..., object], given: Sequence[tuple[Path, ...]], work: Work
+    step: Callable[..., object], given: Sequence[tuple[Any, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
     """What *step* returns or raises for each of *given*, in the order of their ends."""
     done = 0
@@ -181,7 +201,7 @@ def _each(
 
 
 def _outcomes(
-    step: Callable[..., object], given: Sequence[tuple[Path, ...]], workers: int
+    step: Callable[..., object], given: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[tuple[Path, object]]:
     if workers == 1 or len(given) < 2:
         for one in given:
@@ -200,7 +220,7 @@ def _outcomes(
                 yield running.pop(future), future.result()
 
 
-def _caught(step: Callable[..., object], one: tuple[Path, ...]) -> object:
+def _caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
     try:
         return step(*one)
     except FrontierError as error:  # goes to another process as text
