@@ -14,7 +14,7 @@ import functools
 import multiprocessing
 import os
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
 from frontier.postcrawl.apply import apply
+from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
 from frontier.postcrawl.removal import remove
 from frontier.postcrawl.restore import restore
@@ -47,6 +48,8 @@ class Work:
     """Of the manifests."""
     workers: int = 1
     mode: int = FILE_MODE
+    master: str = ""
+    """Of Spark, which does it; empty if processes of this machine do."""
     progress: Callable[[int], None] = lambda _: None
     """Told how many bytes of the input are done."""
 
@@ -126,7 +129,7 @@ def verified(
     places: dict[str, list[Path]] = {"before": [], "after": []}
     for side, paths in (("before", before), ("after", after)):
         directory = work.directory / side
-        of_side = Work(directory, work.workers, work.mode, work.progress)
+        of_side = replace(work, directory=directory)
         for path, outcome in manifests(paths, of_side, Options(every=True)):
             if isinstance(outcome, Failure):
                 failed(outcome.reason)
@@ -194,15 +197,21 @@ def _each(
 ) -> Iterator[tuple[Path, object]]:
     """What *step* returns or raises for each of *given*, in the order of their ends."""
     done = 0
-    for path, outcome in _outcomes(step, given, work.workers):
+    for path, outcome in _outcomes(step, given, work):
         done += path.stat().st_size if path.exists() else 0
         work.progress(done)
         yield path, outcome
 
 
 def _outcomes(
-    step: Callable[..., object], given: Sequence[tuple[Any, ...]], workers: int
+    step: Callable[..., object], given: Sequence[tuple[Any, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
+    if work.master:
+        caught = functools.partial(_caught, step)
+        outcomes = spark_map(caught, given, work.master)
+        yield from zip((one[0] for one in given), outcomes, strict=True)
+        return
+    workers = work.workers
     if workers == 1 or len(given) < 2:
         for one in given:
             yield one[0], _caught(step, one)

@@ -42,7 +42,8 @@ def everything(directory):
 
 
 def listed(directory):
-    lines = [line for path in directory.glob("*.cdxj") for line in path.open()]
+    texts = [path.read_text() for path in directory.glob("*.cdxj")]
+    lines = [line for text in texts for line in text.splitlines()]
     return sorted(json.loads(line.split(" ", 2)[2])["url"] for line in lines)
 
 
