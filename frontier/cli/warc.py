@@ -20,6 +20,7 @@ from frontier.cli.warc_dedupe import (
     restore,
     verify,
 )
+from frontier.cli.warc_stats import stats
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
@@ -231,5 +232,5 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply):
+for command in (dedupe, verify, restore, manifest, plan, apply, stats):
     app.command()(command)
