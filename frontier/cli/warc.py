@@ -14,6 +14,7 @@ from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.warc_dedupe import (
     apply,
+    convert,
     dedupe,
     manifest,
     plan,
@@ -231,5 +232,5 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply):
+for command in (dedupe, verify, restore, manifest, plan, apply, convert):
     app.command()(command)
