@@ -64,6 +64,7 @@ from twisted.web.error import SchemeNotSupported
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterator,
+        Awaitable,
         Callable,
         Coroutine,
         Iterable,
@@ -216,6 +217,9 @@ class Spiders(NamedTuple):
     handle: Handle
     on_error: Callable[..., Any]
     """What is done with an exception of a spider's."""
+    process: Callable[..., Awaitable[None]] | None
+    """Sends an item with its ``response`` through the pipelines, and tells what came of
+    it; ``None`` before 2.14, where it is a Deferred."""
 
 
 PASSES_SPIDER = not hasattr(crawler_module, "AsyncCrawlerProcess")
@@ -700,6 +704,7 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
         scraper.call_spider_async,
         scraper.handle_spider_output_async,
         scraper.handle_spider_error,
+        None if PASSES_SPIDER else scraper.start_itemproc_async,
     )
     scraper.call_spider_async = call
     scraper.handle_spider_output_async = handle
@@ -707,11 +712,14 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
 
 
 def stand_before_pipelines(
-    crawler: Crawler, process: Callable[[Callable[[], Any]], Any]
+    crawler: Crawler,
+    process: Callable[[Callable[[], Any]], Any],
+    awaited: Callable[[Coroutine[Any, Any, None]], Any],
 ) -> None:
     """Have *process* called with what sends an item through the pipelines.
 
-    It returns what that returns: a coroutine, or before 2.14 a Deferred.
+    It returns what that returns: a coroutine, or before 2.14 a Deferred. Where it is
+    known to be a coroutine, of which nothing runs yet, *awaited* is called with it.
     """
     engine: Any = crawler.engine
     scraper = engine.scraper
@@ -721,7 +729,10 @@ def stand_before_pipelines(
     def start(*args: Any, **named: Any) -> Any:
         return process(functools.partial(before, *args, **named))
 
-    setattr(scraper, name, start)
+    def begin(*args: Any, **named: Any) -> Any:
+        return awaited(before(*args, **named))
+
+    setattr(scraper, name, begin if inspect.iscoroutinefunction(before) else start)
 
 
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:

@@ -4,8 +4,8 @@ Most links of a page are on the page before as well. Scrapy sends each through
 its chain of spider middlewares, through signals and into the scheduler, which
 takes ten times as long as to ask the recent tier. So that is asked first, where
 the callback's output begins. And it makes a hundred tasks for each response
-(``CONCURRENT_ITEMS``), so that items are processed at the same time; requests
-need none, and most pages yield nothing else.
+(``CONCURRENT_ITEMS``), so that items are processed at the same time, and a queue for
+them; here there is a task for each item, and none for requests.
 
 What always holds:
 
@@ -14,7 +14,10 @@ What always holds:
 2.  Nothing is dropped here where anybody would notice: no signal is connected
     that would have been sent, no spider middleware of others is there that
     would have seen or changed the request, and it is not too deep.
-3.  From the first item on, output takes Scrapy's own way.
+3.  At most ``CONCURRENT_ITEMS`` items of a response are in pipelines, begun in the
+    order in which they were made. The response is not done with before each of them
+    is, in whatever way that ends. Before Scrapy 2.14, output takes Scrapy's own way
+    from the first item on.
 4.  While a callback, an errback or a pipeline of a request runs, and what it yields
     is scheduled, `PARENT` is that request.
 5.  And while it runs, step by step, the watchdog can see that it does: from the call
@@ -43,7 +46,7 @@ from frontier.scrapy_internals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
     from scrapy.crawler import Crawler
 
@@ -73,12 +76,19 @@ class Marks:
     ) -> None:
         self._reservation_of = reservation_of
         self._watchdog = watchdog
+        self._last: tuple[Reservation | None, str, bytes] = (None, "", b"")
+        """The record that was made last: a page's items follow one another."""
 
     def _record(self, request: Request | None) -> bytes | None:
         reservation = self._reservation_of(request) if request is not None else None
         if reservation is None or request is None:
             return None
-        return self._watchdog.record(reservation, request.url)
+        known, url, record = self._last
+        if known is not reservation or url != request.url:
+            url = request.url
+            record = self._watchdog.record(reservation, url)
+            self._last = reservation, url, record
+        return record
 
     async def awaited(self, what: Coroutine[Any, Any, Any], request: Any) -> Any:
         """What *what*, which does something for *request*, comes to."""
@@ -110,6 +120,11 @@ class Marks:
         finally:
             self._watchdog.leave(before)
         return self._watchdog.awaited(record, doing) if iscoroutine(doing) else doing
+
+    def processing(self, doing: Coroutine[Any, Any, None]) -> Awaitable[None]:
+        """*doing*, which sends an item through the pipelines when it is awaited."""
+        record = self._record(PARENT.get())
+        return doing if record is None else self._watchdog.awaited(record, doing)
 
 
 class SpiderOutput:
@@ -143,9 +158,10 @@ class SpiderOutput:
             self._may_drop = False
         self._marks = marks
         if marks is not None:
-            stand_before_pipelines(crawler, marks.process)
+            stand_before_pipelines(crawler, marks.process, marks.processing)
         before = stand_before_spider(crawler, self.call, self.handle)
-        self._call, self._handle, self._on_error = before
+        self._call, self._handle, self._on_error, self._process = before
+        self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
 
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""
@@ -172,7 +188,7 @@ class SpiderOutput:
         return output
 
     async def handle(self, output: Any, request: Request, response: Any) -> None:
-        """Schedule the requests of *output*; leave it to Scrapy from an item on."""
+        """Schedule the requests of *output*, and send its items through pipelines."""
         PARENT.set(request)
         if self._marks is not None:
             output = self._marks.output(output, request)
@@ -181,14 +197,34 @@ class SpiderOutput:
             return
         made = aiter_errback(output, self._on_error, request, response)
         count = 0
-        async for one in made:
-            if not isinstance(one, Request):
-                await self._handle(_chain(one, made), request, response)
-                return
-            self._crawl(one)
-            count += 1
-            if count % AT_ONCE == 0:
-                await asyncio.sleep(0)
+        room = asyncio.Semaphore(self._most_items)
+        items: set[asyncio.Task[None]] = set()
+        try:
+            async for one in made:
+                if isinstance(one, Request):
+                    self._crawl(one)
+                elif self._process is None:
+                    await self._handle(_chain(one, made), request, response)
+                    return
+                elif one is not None:
+                    await room.acquire()
+                    task = asyncio.create_task(self._send(one, response, room))
+                    items.add(task)
+                    task.add_done_callback(items.discard)
+                count += 1
+                if count % AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        finally:
+            if items:
+                await asyncio.wait(items)
+
+    async def _send(self, item: Any, response: Any, room: asyncio.Semaphore) -> None:
+        """Send *item* through the pipelines, and make *room* for another."""
+        try:
+            if self._process is not None:
+                await self._process(item, response=response)
+        finally:
+            room.release()
 
     def _quickly(self, output: Iterable[Any], depth: int) -> Iterator[Any]:
         for made in output:

@@ -166,3 +166,97 @@ def test_a_middleware_of_the_project_sees_every_link(crawl):
     stats, _, links = crawl("middleware")
 
     assert len(links) > stats["dupefilter/filtered"] > 100
+
+
+ITEMS = """
+import asyncio, json, sys
+from collections import Counter, defaultdict
+import scrapy
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.exceptions import DropItem
+
+base, with_frontier, more = sys.argv[1:]
+begun, left = defaultdict(list), []
+running, most = Counter(), Counter()
+
+
+class Pipeline:
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        made = cls()
+        made.crawler = crawler
+        return made
+
+    async def process_item(self, item):
+        url = item["url"]
+        begun[url].append(item["number"])
+        running[url] += 1
+        most[url] = max(most[url], running[url])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        running[url] -= 1
+        known = [one.url for one in self.crawler.engine._slot.inprogress]
+        left.append(url in known)
+        if item["number"] == 3:
+            raise DropItem("one of them")
+        if item["number"] == 5:
+            raise ZeroDivisionError
+        return item
+
+
+class Items(scrapy.Spider):
+    name = "items"
+    start_urls = [base]
+
+    def parse(self, response):
+        for number in range(20):
+            yield {"url": response.url, "number": number}
+            if number == 8:
+                yield None
+                yield response.follow("/b")
+        if "b" in response.url.rpartition("/")[2]:
+            raise ValueError("after its items")
+
+
+settings = {
+    "LOG_ENABLED": False, "ROBOTSTXT_OBEY": False, "CONCURRENT_ITEMS": 4,
+    "REMOTE_CONTROL_ENABLED": False, "TELNETCONSOLE_ENABLED": False,
+    "DOWNLOAD_DELAY": 0, "ITEM_PIPELINES": {Pipeline: 100},
+}
+if with_frontier == "yes":
+    settings |= json.loads(more) | {"ADDONS": {"frontier.addon.Addon": 100}}
+process = AsyncCrawlerProcess(settings)
+crawler = process.create_crawler(Items)
+process.crawl(crawler)
+process.start()
+names = ["item_scraped_count", "item_dropped_count", "response_received_count",
+    "spider_exceptions/ValueError"]
+stats = {name: crawler.stats.get_value(name) for name in names}
+print(json.dumps([stats, begun, left, most]))
+"""
+
+
+def test_items_go_through_pipelines_as_in_plain_scrapy(two, tmp_path):
+    script = tmp_path / "script.py"  # Scrapy reads the source of callbacks
+    script.write_text(ITEMS)
+    found = []
+    for with_frontier, busy_max in ("yes", 300), ("yes", 0), ("no", 0):
+        more = {
+            "FRONTIER_STORE_DIR": str(tmp_path / f"store-{busy_max}"),
+            "FRONTIER_WARC_ENABLED": False,
+            "FRONTIER_BUSY_MAX": busy_max,
+        }
+        words = [sys.executable, script, two, with_frontier, json.dumps(more)]
+        done = warm.run(words, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        found.append(json.loads(done.stdout))
+
+    assert found[0] == found[1] == found[2]
+    stats, begun, left, most = found[0]
+    assert begun == {url: list(range(20)) for url in (two, f"{two}b")}
+    assert left == [True] * 40, "its request is not done with before"
+    assert most == {two: 4, f"{two}b": 4}
+    assert stats["item_scraped_count"] == 36
+    assert stats["item_dropped_count"] == 2
+    assert stats["spider_exceptions/ValueError"] == 1
