@@ -21,6 +21,7 @@ from frontier.cli.warc_dedupe import (
     restore,
     verify,
 )
+from frontier.cli.warc_stats import stats
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
@@ -232,5 +233,5 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply, convert):
+for command in (dedupe, verify, restore, manifest, plan, apply, convert, stats):
     app.command()(command)

@@ -243,7 +243,7 @@ class Reading:
         )
 
 
-def _require_extra() -> None:
+def require_extra() -> None:
     """Say which packages are missing.
 
     Raises:
@@ -260,7 +260,7 @@ class _Trouble:
     """What could not be used, told at once; at the end it is the exit code."""
 
     def __init__(self) -> None:
-        _require_extra()
+        require_extra()
         self.files: list[str] = []
         self.records: list[str] = []
 
