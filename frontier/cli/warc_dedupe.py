@@ -358,6 +358,39 @@ def apply(
     trouble.exit()
 
 
+def convert(given: Files, out: Out, output: Output, running: Running) -> None:
+    """Make WARC 1.1 of ARC files, and a gzip member of each record.
+
+    What is written is read again, and compared with the old file.
+    """
+    from frontier.postcrawl.convert import Converted, name_of
+    from frontier.postcrawl.many_files import Failure, converted, outs_of
+
+    trouble, paths = _Trouble(), _files(given)
+    outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
+    if len(set(outs)) < len(outs):
+        raise ConfigurationError("two of the files would get one name")
+    if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
+        raise ConfigurationError("a file would be written over; name another directory")
+    facts = {"written": 0, "records": 0, "bytes_before": 0, "bytes_after": 0}
+    with _Bar("converting", paths) as progress:
+        work = running.work(out, progress)
+        for _, outcome in converted(paths, outs, work):
+            if isinstance(outcome, Failure):
+                trouble.file(outcome.reason)
+            elif isinstance(outcome, Converted):
+                facts["written"] += 1
+                facts["records"] += outcome.records
+                facts["bytes_before"] += outcome.bytes_before
+                facts["bytes_after"] += outcome.bytes_after
+    line = (
+        f"{facts['written']:,} files written, with {facts['records']:,} records: "
+        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
+    )
+    output.result(facts | _troubles(trouble), [Text(line)])
+    trouble.exit()
+
+
 def dedupe(
     given: Files,
     out: Out,

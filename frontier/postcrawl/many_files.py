@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
 from frontier.postcrawl.apply import apply
+from frontier.postcrawl.convert import convert
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
 from frontier.postcrawl.removal import remove
@@ -140,6 +141,14 @@ def verified(
     return compare(places["before"], places["after"])
 
 
+def converted(
+    paths: Sequence[Path], outs: Sequence[Path], work: Work
+) -> Iterator[tuple[Path, object]]:
+    """Convert each of *paths*; yield what was done, or a `Failure`."""
+    step = functools.partial(_convert, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
 def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
     """Where each of *paths* goes below *out*: as deep as below what they share.
 
@@ -159,6 +168,10 @@ def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
                 "or apply a plan with --in-place"
             )
     return outs
+
+
+def _convert(mode: int, path: Path, out: Path) -> object:
+    return convert(path, out, mode)
 
 
 def _manifest(directory: Path, options: Options, mode: int, path: Path) -> object:
