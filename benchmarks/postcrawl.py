@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict
+from functools import partial
 from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ from frontier.dedupe.revisit_policy import Policy
 from frontier.model import Exchange
 from frontier.postcrawl import manifest
 from frontier.postcrawl.apply import apply
+from frontier.postcrawl.engines import duckdb_engine
 from frontier.postcrawl.many_files import Work, manifests
 from frontier.postcrawl.plan import Choice, Planner, copies_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
@@ -272,7 +274,7 @@ def write_rows(directory: Path, count: int) -> None:
 
 ROWS_QUERY = """
 WITH drawn AS (
-  SELECT i, CASE WHEN hash(i) % 10 < 4 THEN hash(i * 7) % CAST({count} * 0.3 AS BIGINT)
+  SELECT i, CASE WHEN hash(i) % 10 < 4 THEN hash(i * 7) % CAST({count} * 0.05 AS BIGINT)
     ELSE i + {count} END AS payload
   FROM range(?2, ?3) t(i)
 )
@@ -347,8 +349,9 @@ def _payload(rng: random.Random, words: Sequence[str]) -> tuple[str, bytes]:
 
 def _plan(directory: Path) -> None:
     """Plan, and print what it took: in a process that does nothing else."""
+    engine = partial(duckdb_engine, memory=MEMORY)
     cpu, start = time.process_time(), time.perf_counter()
-    plan = Planner(directory, memory=MEMORY).make(Policy(), Choice())
+    plan = Planner(directory, engine=engine).make(Policy(), Choice())
     facts = {
         "seconds": time.perf_counter() - start,
         "cpu": time.process_time() - cpu,

@@ -30,7 +30,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 # What Python, Scrapy and the project have imported until here stays for as long as the
-# process. To look for garbage in it again and again takes a fifth of the start.
+# process. To look for garbage in it again and again takes a tenth of the start.
 gc.freeze()
 
 from frontier.download.cookies import CookiesMiddleware

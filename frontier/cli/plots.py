@@ -16,21 +16,26 @@ STYLES = ("-", "--", "-.")
 
 
 def draw_saved_bytes(
-    path: Path, panels: Mapping[str, Mapping[str, tuple[int, int]]]
+    path: Path,
+    panels: Mapping[str, Mapping[str, tuple[int, int]]],
+    label: str = "saved by revisits",
 ) -> None:
     """Write a PNG with a panel for each of *panels*: name to (saved, all) bytes.
+
+    *label* says what the former are.
 
     Raises:
         ConfigurationError: matplotlib is not installed, or *path* cannot be written.
     """
-    figure, tick = _figure((11, 5), unit="B")
+    rows = -(-len(panels) // 2)
+    figure, tick = _figure((11, 5 * rows), unit="B")
     for place, (title, shares) in enumerate(panels.items(), 1):
-        axes = figure.add_subplot(1, len(panels), place)
+        axes = figure.add_subplot(rows, min(len(panels), 2), place)
         most = sorted(shares.items(), key=lambda each: each[1], reverse=True)[:BARS]
         names = [name if len(name) <= 32 else f"{name[:31]}..." for name, _ in most]
         places = list(range(len(most)))
         axes.barh(places, [all_ for _, (_, all_) in most], color="0.85", label="all")
-        axes.barh(places, [saved for _, (saved, _) in most], label="saved by revisits")
+        axes.barh(places, [saved for _, (saved, _) in most], label=label)
         axes.set_yticks(places, names)
         axes.invert_yaxis()
         axes.set(title=title, xlabel="payload bytes")

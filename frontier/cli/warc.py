@@ -14,12 +14,14 @@ from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.warc_dedupe import (
     apply,
+    convert,
     dedupe,
     manifest,
     plan,
     restore,
     verify,
 )
+from frontier.cli.warc_stats import stats
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
@@ -231,5 +233,5 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply):
+for command in (dedupe, verify, restore, manifest, plan, apply, convert, stats):
     app.command()(command)

@@ -27,8 +27,10 @@ from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
+    from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.plan import Choice
 
@@ -52,13 +54,56 @@ class Running:
         ),
     ] = 0
 
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="'duckdb' on this machine, or 'spark' at --master."
+        ),
+    ] = "duckdb"
+    master: Annotated[
+        str,
+        typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
+    ] = ""
+    memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
+    ] = "1GB"
+
     def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
-        """The work in *directory*."""
+        """The work in *directory*.
+
+        Raises:
+            ConfigurationError: There is no such engine.
+        """
         from frontier.files import mode_of_environment
         from frontier.postcrawl.many_files import Work
 
-        workers = self.workers or len(os.sched_getaffinity(0))
-        return Work(directory, workers, mode_of_environment(), progress)
+        mode = mode_of_environment()
+        return Work(directory, self._processes(), mode, self._master(), progress)
+
+    def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
+        """What makes the engine of a plan, given the directory to sort in.
+
+        Raises:
+            ConfigurationError: There is no such engine.
+        """
+        from functools import partial
+
+        from frontier.postcrawl.engines import duckdb_engine, spark_engine
+
+        if master := self._master():
+            return partial(spark_engine, master)
+        return partial(duckdb_engine, memory=self.memory, threads=self._processes())
+
+    def _processes(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def _master(self) -> str:
+        if self.engine not in {"duckdb", "spark"}:
+            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
+        if (self.engine == "spark") is not bool(self.master):
+            raise ConfigurationError("--engine spark and --master URL go together")
+        return self.master
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +243,7 @@ class Reading:
         )
 
 
-def _require_extra() -> None:
+def require_extra() -> None:
     """Say which packages are missing.
 
     Raises:
@@ -215,7 +260,7 @@ class _Trouble:
     """What could not be used, told at once; at the end it is the exit code."""
 
     def __init__(self) -> None:
-        _require_extra()
+        require_extra()
         self.files: list[str] = []
         self.records: list[str] = []
 
@@ -265,12 +310,12 @@ def manifest(
     trouble.exit()
 
 
-def plan(directory: Directory, output: Output, which: Which) -> None:
+def plan(directory: Directory, output: Output, running: Running, which: Which) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = _Trouble()
     from frontier.postcrawl.plan import PLAN_FILES
 
-    facts = _plan(directory, which, trouble)
+    facts = _plan(directory, running, which, trouble)
     lines = [_planned(facts)]
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
@@ -313,6 +358,39 @@ def apply(
     trouble.exit()
 
 
+def convert(given: Files, out: Out, output: Output, running: Running) -> None:
+    """Make WARC 1.1 of ARC files, and a gzip member of each record.
+
+    What is written is read again, and compared with the old file.
+    """
+    from frontier.postcrawl.convert import Converted, name_of
+    from frontier.postcrawl.many_files import Failure, converted, outs_of
+
+    trouble, paths = _Trouble(), _files(given)
+    outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
+    if len(set(outs)) < len(outs):
+        raise ConfigurationError("two of the files would get one name")
+    if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
+        raise ConfigurationError("a file would be written over; name another directory")
+    facts = {"written": 0, "records": 0, "bytes_before": 0, "bytes_after": 0}
+    with _Bar("converting", paths) as progress:
+        work = running.work(out, progress)
+        for _, outcome in converted(paths, outs, work):
+            if isinstance(outcome, Failure):
+                trouble.file(outcome.reason)
+            elif isinstance(outcome, Converted):
+                facts["written"] += 1
+                facts["records"] += outcome.records
+                facts["bytes_before"] += outcome.bytes_before
+                facts["bytes_after"] += outcome.bytes_after
+    line = (
+        f"{facts['written']:,} files written, with {facts['records']:,} records: "
+        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
+    )
+    output.result(facts | _troubles(trouble), [Text(line)])
+    trouble.exit()
+
+
 def dedupe(
     given: Files,
     out: Out,
@@ -326,7 +404,7 @@ def dedupe(
     trouble, directory, paths = _Trouble(), out / "manifests", _files(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
     facts = _manifests(paths, directory, running, None, trouble)
-    facts |= _plan(directory, which, trouble)
+    facts |= _plan(directory, running, which, trouble)
     facts |= _apply(directory, out, running, trouble)
     lines = [_planned(facts), _rewritten(facts, "revisits")]
     output.result(facts | _troubles(trouble), map(Text, lines))
@@ -376,21 +454,58 @@ def restore(
     url_prefix: Annotated[
         str, typer.Option("--url-prefix", metavar="URL", help="Only of these URLs.")
     ] = "",
+    cdx: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
+    ] = None,
+    originals: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE|DIRECTORY", help="Where originals are, beside the files."
+        ),
+    ] = None,
+    with_originals: Annotated[
+        bool,
+        typer.Option(
+            "--with-originals",
+            help="Change nothing: write only what is selected, and its originals.",
+        ),
+    ] = False,
 ) -> None:
     """Make responses of revisits again, with the payloads of their originals.
 
-    Originals are looked for in the files that are given.
+    Originals are looked for in the files that are given, and in --originals.
     """
-    from frontier.postcrawl.many_files import outs_of, restored
+    from frontier.postcrawl.manifest import Options
+    from frontier.postcrawl.many_files import extracted, outs_of, restored
+    from frontier.postcrawl.selection import Selection, listed, needed
 
     trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
-    outs = outs_of(paths, out)
-    _manifests(paths, directory, running, None, trouble)
-    with _Bar("restoring", paths) as progress:
-        work = running.work(directory, progress)
-        found = restored(paths, outs, work, url_prefix)
-        facts = _collected(found, trouble)
-    output.result(facts | _troubles(trouble), [Text(_rewritten(facts, "responses"))])
+    selection = Selection(url_prefix, listed(cdx) if cdx else None)
+    further = _files(originals) if originals else []
+    read = list(dict.fromkeys([*paths, *further]))
+    if with_originals:
+        outs = outs_of(read, out)
+        _manifests(read, directory, running, Options(every=True), trouble)
+        wanted = needed(directory, selection)
+        for reason in wanted.missing:
+            trouble.record(reason)
+        with _Bar("writing", read) as progress:
+            work = running.work(directory, progress)
+            found = extracted(read, outs, work, selection, wanted.originals)
+            facts = _collected(found, trouble)
+        facts["left_out"] = facts.pop("replaced")
+        lines = [
+            f"{facts['written']:,} files written, without {facts['left_out']:,} records"
+        ]
+    else:
+        outs = outs_of(paths, out)
+        _manifests(read, directory, running, None, trouble)
+        with _Bar("restoring", paths) as progress:
+            work = running.work(directory, progress)
+            facts = _collected(restored(paths, outs, work, selection), trouble)
+        lines = [_rewritten(facts, "responses")]
+    output.result(facts | _troubles(trouble), map(Text, lines))
     trouble.exit()
 
 
@@ -419,14 +534,15 @@ def _manifests(
     return facts | {"faults": faults}
 
 
-def _plan(directory: Path, which: Which, trouble: _Trouble) -> dict[str, Any]:
+def _plan(
+    directory: Path, running: Running, which: Which, trouble: _Trouble
+) -> dict[str, Any]:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.plan import Planner
 
     policy, choice = which.policy(), which.choice()
-    made = Planner(directory, mode_of_environment()).make(
-        policy, choice, trouble.record
-    )
+    planner = Planner(directory, mode_of_environment(), running.planned_by())
+    made = planner.make(policy, choice, trouble.record)
     if made.unread:
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:

@@ -14,7 +14,7 @@ import functools
 import multiprocessing
 import os
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +22,17 @@ from typing import TYPE_CHECKING
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
 from frontier.postcrawl.apply import apply
+from frontier.postcrawl.convert import convert
+from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
 from frontier.postcrawl.restore import restore
+from frontier.postcrawl.selection import ALL, extract
 from frontier.postcrawl.verify import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.verify import Verified
 
 AHEAD = 4
@@ -43,6 +47,8 @@ class Work:
     """Of the manifests."""
     workers: int = 1
     mode: int = FILE_MODE
+    master: str = ""
+    """Of Spark, which does it; empty if processes of this machine do."""
     progress: Callable[[int], None] = lambda _: None
     """Told how many bytes of the input are done."""
 
@@ -75,10 +81,25 @@ def applied(
 
 
 def restored(
-    paths: Sequence[Path], outs: Sequence[Path], work: Work, prefix: str = ""
+    paths: Sequence[Path],
+    outs: Sequence[Path],
+    work: Work,
+    selection: Selection = ALL,
 ) -> Iterator[tuple[Path, object]]:
     """Restore the revisits in each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_restore, work.directory, prefix, work.mode)
+    step = functools.partial(_restore, work.directory, selection, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
+def extracted(
+    paths: Sequence[Path],
+    outs: Sequence[Path],
+    work: Work,
+    selection: Selection,
+    originals: frozenset[tuple[str, str]],
+) -> Iterator[tuple[Path, object]]:
+    """Write what is selected of each of *paths*; yield what was done, if it was."""
+    step = functools.partial(_extract, work.directory, selection, originals, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
@@ -95,7 +116,7 @@ def verified(
     places: dict[str, list[Path]] = {"before": [], "after": []}
     for side, paths in (("before", before), ("after", after)):
         directory = work.directory / side
-        of_side = Work(directory, work.workers, work.mode, work.progress)
+        of_side = replace(work, directory=directory)
         for path, outcome in manifests(paths, of_side, Options(every=True)):
             if isinstance(outcome, Failure):
                 failed(outcome.reason)
@@ -104,6 +125,14 @@ def verified(
                     failed(fault)
                 places[side].append(place_of(path, directory))
     return compare(places["before"], places["after"])
+
+
+def converted(
+    paths: Sequence[Path], outs: Sequence[Path], work: Work
+) -> Iterator[tuple[Path, object]]:
+    """Convert each of *paths*; yield what was done, or a `Failure`."""
+    step = functools.partial(_convert, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
 def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
@@ -127,6 +156,10 @@ def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
     return outs
 
 
+def _convert(mode: int, path: Path, out: Path) -> object:
+    return convert(path, out, mode)
+
+
 def _manifest(directory: Path, options: Options, mode: int, path: Path) -> object:
     return make(path, directory, options, mode=mode)
 
@@ -135,8 +168,21 @@ def _apply(directory: Path, mode: int, dry: bool, path: Path, out: Path) -> obje
     return apply(path, directory, out, mode=mode, dry=dry)
 
 
-def _restore(directory: Path, prefix: str, mode: int, path: Path, out: Path) -> object:
-    return restore(path, directory, out, prefix, mode=mode)
+def _restore(
+    directory: Path, selection: Selection, mode: int, path: Path, out: Path
+) -> object:
+    return restore(path, directory, out, selection, mode=mode)
+
+
+def _extract(
+    directory: Path,
+    selection: Selection,
+    originals: frozenset[tuple[str, str]],
+    mode: int,
+    path: Path,
+    out: Path,
+) -> object:
+    return extract(path, directory, out, selection, originals, mode=mode)
 
 
 def _each(
@@ -144,15 +190,21 @@ def _each(
 ) -> Iterator[tuple[Path, object]]:
     """What *step* returns or raises for each of *given*, in the order of their ends."""
     done = 0
-    for path, outcome in _outcomes(step, given, work.workers):
+    for path, outcome in _outcomes(step, given, work):
         done += path.stat().st_size if path.exists() else 0
         work.progress(done)
         yield path, outcome
 
 
 def _outcomes(
-    step: Callable[..., object], given: Sequence[tuple[Path, ...]], workers: int
+    step: Callable[..., object], given: Sequence[tuple[Path, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
+    if work.master:
+        caught = functools.partial(_caught, step)
+        outcomes = spark_map(caught, given, work.master)
+        yield from zip((one[0] for one in given), outcomes, strict=True)
+        return
+    workers = work.workers
     if workers == 1 or len(given) < 2:
         for one in given:
             yield one[0], _caught(step, one)

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 from frontier.errors import NoManifest, StaleManifest
 from frontier.files import FILE_MODE, creating
 from frontier.postcrawl import byte_comparison
+from frontier.postcrawl.engines import duckdb_engine
 from frontier.postcrawl.manifest import (
     OPEN,
     SUFFIX,
@@ -38,13 +39,14 @@ from frontier.postcrawl.manifest import (
     require_current,
     stored_manifest,
 )
-from frontier.warc.containers import BY_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from frontier.dedupe.revisit_policy import Policy
+    from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.manifest import Manifest
 
 _ELIGIBLE = """
@@ -52,27 +54,45 @@ WITH referred AS (
   SELECT DISTINCT refers_to_url, refers_to_date FROM manifest
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
 ), captures AS (
-  SELECT manifest.*, floor(captured_us / 1000000) AS captured_s,
+  SELECT manifest.file, manifest.record_offset, record_length, type, record_id, url,
+    date, captured_us, floor(captured_us / 1000000) AS captured_s, mime, status, method,
+    truncated, payload_length, payload_digest, body_digest, agrees, fault,
     coalesce(compared.content, 1) AS content
   FROM manifest LEFT JOIN compared
     ON manifest.file = compared.file
     AND manifest.record_offset = compared.record_offset
   WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
-), told AS (
-  SELECT *, min(payload_digest) OVER same_name <> max(payload_digest) OVER same_name
-    OR min(body_digest) OVER same_name <> max(body_digest) OVER same_name
-    OR min(content) OVER same_name <> max(content) OVER same_name AS is_ambiguous
-  FROM captures WINDOW same_name AS (PARTITION BY url, captured_s)
-), eligible AS (
-  SELECT told.*, referred.refers_to_url IS NOT NULL AS is_referred
-  FROM told LEFT JOIN referred
-    ON told.url = referred.refers_to_url AND told.date = referred.refers_to_date
+), fit AS (
+  SELECT captures.* FROM captures
   {admitted}
   WHERE type = 'response' AND method = 'GET' AND fault IS NULL AND truncated IS NULL
     AND captured_us IS NOT NULL AND (agrees IS NULL OR agrees)
     AND payload_length >= {least} AND status IN ({statuses}) AND content > 0
+), repeated AS (
+  SELECT right(payload_digest, 12) AS digest_end FROM fit
+  GROUP BY right(payload_digest, 12) HAVING count(*) > 1
+), names AS (
+  SELECT captured_s, right(url, 12) AS url_end FROM captures
+  GROUP BY captured_s, right(url, 12) HAVING count(*) > 1
+), ambiguous AS (
+  SELECT url, captures.captured_s FROM captures JOIN names
+    ON captures.captured_s = names.captured_s AND right(url, 12) = url_end
+  GROUP BY url, captures.captured_s
+  HAVING min(payload_digest) <> max(payload_digest)
+    OR min(body_digest) <> max(body_digest) OR min(content) <> max(content)
+), eligible AS (
+  SELECT fit.*, referred.refers_to_url IS NOT NULL AS is_referred,
+    ambiguous.url IS NOT NULL AS is_ambiguous
+  FROM fit JOIN repeated ON right(payload_digest, 12) = digest_end
+  LEFT JOIN referred
+    ON fit.url = referred.refers_to_url AND fit.date = referred.refers_to_date
+  LEFT JOIN ambiguous
+    ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
 )"""
-_ADMITTED = """JOIN admitted ON coalesce(told.mime, '') = admitted.mime
+"""The captures that are alike, or at least in the end of their digest: 12 characters
+are grouped at a third of the cost of all, and what is alone by them is alone. So it is
+with names, a URL and a second, that two captures have."""
+_ADMITTED = """JOIN admitted ON coalesce(captures.mime, '') = admitted.mime
     AND payload_length >= admitted.least"""
 CANDIDATES = """{eligible}
 SELECT file, record_offset, record_id, payload_digest, payload_length, body_digest
@@ -97,7 +117,7 @@ QUERY = """{eligible}, laned AS (
   SELECT *, {lane} AS lane FROM eligible
 ), ranked AS (
   SELECT *,
-    row_number() OVER same AS copy,
+    CAST(row_number() OVER same AS BIGINT) AS copy,
     first_value(file) OVER same AS original_file,
     first_value(record_offset) OVER same AS original_offset,
     first_value(record_id) OVER same AS original_id,
@@ -121,12 +141,14 @@ ORDER BY file, record_offset
 """Standard SQL, for every engine. Of equal payloads the earliest is the original; of
 those to which a revisit refers, one of them."""
 FILES = """
-SELECT file, count(*) AS copies, sum(payload_length) AS payload_bytes,
-  sum(record_length) AS record_bytes
+SELECT file, count(*) AS copies,
+  CAST(sum(payload_length) AS BIGINT) AS payload_bytes,
+  CAST(sum(record_length) AS BIGINT) AS record_bytes
 FROM plan GROUP BY file ORDER BY record_bytes DESC, file
 """
 """What each file would lose: *record_bytes* are those that its copies take up in it. It
 would gain as many revisits; ``apply --dry-run`` makes these, to tell their size."""
+_FIRST = "SELECT * FROM of_files ORDER BY record_bytes DESC, file"
 PLAN = "plan.parquet"
 PLAN_FILES = "plan-files.parquet"
 COMPARED = "compared.parquet"
@@ -261,14 +283,17 @@ class Plan:
 
 
 class Planner:
-    """Makes the plan of the manifests in *directory*; sorts on disk above *memory*."""
+    """Makes the plan of the manifests in *directory*, by *engine*."""
 
     def __init__(
-        self, directory: Path, mode: int = FILE_MODE, memory: str = "1GB"
+        self,
+        directory: Path,
+        mode: int = FILE_MODE,
+        engine: Callable[[Path], AbstractContextManager[Engine]] = duckdb_engine,
     ) -> None:
         self._directory = directory
         self._mode = mode
-        self._memory = memory
+        self._engine = engine
 
     def make(
         self,
@@ -328,49 +353,43 @@ class Planner:
         plan: Plan,
         say: Callable[[str], None],
     ) -> None:
-        with duckdb.connect(
-            config={
-                "memory_limit": self._memory,
-                "temp_directory": os.fspath(self._directory),
-                "preserve_insertion_order": "true",
-            }
-        ) as engine:
-            engine.read_parquet([os.fspath(p) for p in places]).create_view("manifest")
+        with self._engine(self._directory) as engine:
+            engine.view("manifest", places)
             if policy.is_by_mime:
-                found = engine.sql("SELECT DISTINCT coalesce(mime, '') FROM manifest")
-                mimes = [mime for (mime,) in found.fetchall()]
-                engine.register("admitted", admitted(policy, mimes))
-            engine.register("compared", byte_comparison.SCHEMA.empty_table())
+                found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
+                engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
+            engine.table("compared", byte_comparison.SCHEMA.empty_table())
             if choice.compare is Compare.ALWAYS or set(plan.algorithms) & set(WEAK):
                 self._compare(engine, policy, choice, plan, say)
             self._write(engine, text_of(QUERY, policy, choice), PLAN, "plan")
-            counts = "SELECT count(*), coalesce(sum(payload_length), 0) FROM plan"
-            ((plan.copies, plan.copied_bytes),) = engine.sql(counts).fetchall()
+            counts = (
+                "SELECT count(*), CAST(coalesce(sum(payload_length), 0) AS BIGINT) "
+                "FROM plan"
+            )
+            ((plan.copies, plan.copied_bytes),) = engine.rows(counts)
             odd = (
                 "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
             )
-            ((plan.unread, plan.wrong),) = engine.sql(odd).fetchall()
+            ((plan.unread, plan.wrong),) = engine.rows(odd)
             self._write(engine, FILES, PLAN_FILES, "of_files")
-            of_files = engine.view("of_files")
-            ((plan.files_with_copies,),) = of_files.count("*").fetchall()
-            most = of_files.limit(NAMED).fetchall()
-            plan.most = [FileCopies(*each) for each in most]
+            found = engine.rows("SELECT count(*) FROM of_files")
+            ((plan.files_with_copies,),) = found
+            first = (
+                f"SELECT * FROM of_files ORDER BY record_bytes DESC, file LIMIT {NAMED}"  # noqa: S608 - ours
+            )
+            plan.most = [FileCopies(*each) for each in engine.rows(first)]
 
     def _compare(
         self,
-        engine: duckdb.DuckDBPyConnection,
+        engine: Engine,
         policy: Policy,
         choice: Choice,
         plan: Plan,
         say: Callable[[str], None],
     ) -> None:
         """Compare payloads, and have the result as the table ``compared``."""
-        found = engine.execute(text_of(CANDIDATES, policy, choice))
-        candidates = (
-            byte_comparison.Candidate(*row)
-            for some in iter(lambda: found.fetchmany(10_000), [])
-            for row in some
-        )
+        found = engine.rows(text_of(CANDIDATES, policy, choice))
+        candidates = (byte_comparison.Candidate(*row) for row in found)
         place = self._directory / COMPARED
         scratch = place.with_name(place.name + OPEN)
         compared = byte_comparison.compare(candidates, plan.compared, say)
@@ -382,29 +401,23 @@ class Planner:
                 columns = [list(column) for column in zip(*some, strict=True)]
                 writer.write_table(pa.table(columns, byte_comparison.SCHEMA))
         scratch.replace(place)
-        engine.unregister("compared")
-        engine.read_parquet(os.fspath(place)).create_view("compared")
+        engine.view("compared", [place])
 
-    def _write(
-        self, engine: duckdb.DuckDBPyConnection, text: str, name: str, view: str
-    ) -> None:
+    def _write(self, engine: Engine, text: str, name: str, view: str) -> None:
         """Write what *text* asks for as the file *name*, which is a *view* then."""
         scratch = self._directory / (name + OPEN)
-        engine.sql(text).write_parquet(os.fspath(scratch), compression="zstd")
+        engine.write(text, scratch)
         with scratch.open("rb") as file:
             now = os.fstat(file.fileno()).st_mode
-            os.fchmod(file.fileno(), now & self._mode)  # DuckDB knows no mode
+            os.fchmod(file.fileno(), now & self._mode)  # engines know no mode
             os.fsync(file.fileno())
         scratch.replace(self._directory / name)
-        engine.read_parquet(os.fspath(self._directory / name)).create_view(view)
+        engine.view(view, [self._directory / name])
 
 
 def left_because(manifest: Manifest) -> list[str]:
     """Why the file of *manifest* is left as it is; nothing if it is not."""
-    if manifest.container not in BY_OFFSET:
-        reason = "records share a gzip member (try warcio recompress OLD NEW)"
-        return [*manifest.faults, f"{manifest.file}: {reason}"]
-    return manifest.faults
+    return manifest.faults + [manifest.unwritable] * bool(manifest.unwritable)
 
 
 def files_of(directory: Path) -> list[str]:

@@ -31,6 +31,7 @@ from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.manifest import SUFFIX, payload_of
 from frontier.postcrawl.payload import hashing
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
+from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import stored_body
 from frontier.warc.records import NAMESPACE, NOT_MODIFIED
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from frontier.model import Body
     from frontier.postcrawl.rewriting import Rewritten
+    from frontier.postcrawl.selection import Selection
     from frontier.warc.reader import Found
     from frontier.warc.records import Record
 
@@ -49,10 +51,11 @@ WITH originals AS (
   WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
 )
 SELECT r.file, r.record_offset, r.record_length, r.record_id,
+  r.url, r.date, r.refers_to_url, r.refers_to_date,
   o.file, o.record_offset, o.record_id
 FROM manifest r LEFT JOIN originals o
   ON r.refers_to_url = o.url AND r.refers_to_date = o.date
-WHERE r.type = 'revisit' AND r.file = ? AND starts_with(r.url, ?)
+WHERE r.type = 'revisit' AND r.file = ?
 ORDER BY r.record_offset, o.file, o.record_offset
 """
 _REVISITS = frozenset(
@@ -80,6 +83,10 @@ class _Row:
     record_offset: int
     record_length: int
     record_id: str
+    url: str
+    date: str
+    refers_to_url: str
+    refers_to_date: str
     original_file: str | None
     original_offset: int | None
     original_id: str | None
@@ -97,22 +104,28 @@ class Revisit:
     """File, offset and record id of each."""
 
 
-def revisits_of(directory: Path, file: str, prefix: str = "") -> Iterator[Revisit]:
-    """The revisits in *file* of URLs that begin with *prefix*, in its order.
+def revisits_of(
+    directory: Path, file: str, selection: Selection = ALL
+) -> Iterator[Revisit]:
+    """The revisits in *file* that *selection* takes, in its order.
 
     Originals are looked for in all files that have a manifest in *directory*.
     """
     places = sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
     with duckdb.connect() as engine:
         engine.read_parquet(places).create_view("manifest")
-        found = engine.execute(QUERY, [file, prefix])
+        found = engine.execute(QUERY, [file])
         rows = (
             _Row(*row)
             for some in iter(lambda: found.fetchmany(10_000), [])
             for row in some
         )
         for _, group in groupby(rows, key=attrgetter("record_offset")):
-            yield _revisit(list(group))
+            some_of_it = list(group)
+            one = some_of_it[0]
+            of = one.refers_to_url, one.refers_to_date
+            if selection.takes_revisit(one.url, one.date, of):
+                yield _revisit(some_of_it)
 
 
 def _revisit(rows: Sequence[_Row]) -> Revisit:
@@ -137,11 +150,11 @@ def restore(
     path: Path,
     directory: Path,
     out: Path,
-    prefix: str = "",
+    selection: Selection = ALL,
     progress: Callable[[int], None] = lambda _: None,
     mode: int = FILE_MODE,
 ) -> Rewritten:
-    """Write *path* to *out* with responses in place of its revisits.
+    """Write *path* to *out* with responses in place of the revisits of *selection*.
 
     *directory* has manifests of it, and of the files that originals are in.
 
@@ -150,13 +163,13 @@ def restore(
         FileTaken: *out* is another file, and there.
         OSError: One cannot be read or written.
     """
-    revisits = revisits_of(directory, str(path.absolute()), prefix)
+    revisits = revisits_of(directory, str(path.absolute()), selection)
     opened = Opened(directory)
 
     def make(source: IO[bytes], revisit: Revisit) -> Record:
         return _response(source, revisit, opened)
 
-    job = Job(path, out, directory, revisits, make, f"restore {prefix}")
+    job = Job(path, out, directory, revisits, make, f"restore {selection.fact()}")
     return rewrite(job, progress, mode)
 
 

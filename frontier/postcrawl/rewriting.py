@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from frontier.errors import BadWarc, FileTaken, StaleManifest
+from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import FILE_MODE, creating, make_directory, open_input
 from frontier.postcrawl.manifest import (
     identity,
@@ -29,13 +29,13 @@ from frontier.postcrawl.manifest import (
     stored_manifest,
 )
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.containers import BY_OFFSET
 from frontier.warc.file_rotation import OPEN, compress, sync_directory
 from frontier.warc.reader import GZIP, records_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from frontier.model import Body
     from frontier.postcrawl.manifest import Manifest
     from frontier.warc.reader import Found
     from frontier.warc.records import Record
@@ -116,8 +116,8 @@ class Job(Generic[P]):
     """Of its manifest, and of the note."""
     places: Iterator[P]
     """What is to be replaced, in the order of the file."""
-    make: Callable[[IO[bytes], P], Record]
-    """The new record; an error of reading leaves the old one."""
+    make: Callable[[IO[bytes], P], Record | None]
+    """The new record, or none; an error of reading leaves the old one."""
     wanted: str
     """What *places* follow from: the file of another plan is not taken for done."""
 
@@ -131,7 +131,7 @@ def rewrite(
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
-        BadWarc: Its records have no places of their own.
+        Unwritable: Other records cannot be put into it.
         FileTaken: The new name is that of another file.
         OSError: One cannot be read or written; the old file is as it was.
     """
@@ -172,7 +172,7 @@ def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Re
     with open_input(job.path) as source:
         is_packed = source.read(len(GZIP)) == GZIP
         for place, record in _made(job, source, done):
-            parts = compress(record) if is_packed else record.parts
+            parts = _parts(record, is_packed=is_packed)
             end = _end(place, is_packed=is_packed)
             done.bytes_after += sum(map(len, parts)) - (end - place.record_offset)
             done.replaced += 1
@@ -192,15 +192,14 @@ def _current(job: Job[P]) -> Manifest:
     if manifest is None:
         raise StaleManifest(str(job.path))
     require_current(manifest)
-    if manifest.container not in BY_OFFSET:
-        reason = "records share a gzip member (try warcio recompress OLD NEW)"
-        raise BadWarc(manifest.file, 0, reason)
+    if manifest.unwritable:
+        raise Unwritable(manifest.unwritable)
     return manifest
 
 
 def _made(
     job: Job[P], source: IO[bytes], done: Rewritten
-) -> Iterator[tuple[P, Record]]:
+) -> Iterator[tuple[P, Record | None]]:
     """The new records; what cannot be replaced is noted in *done*."""
     for place in job.places:
         try:
@@ -210,6 +209,13 @@ def _made(
             done.kept.append(f"{where} stays as it is: {error}")
             continue
         yield place, record
+
+
+def _parts(record: Record | None, *, is_packed: bool) -> Iterable[Body]:
+    """What *record* is in the file: nothing if it is left out."""
+    if record is None:
+        return ()
+    return compress(record) if is_packed else record.parts
 
 
 def _end(place: Place, *, is_packed: bool) -> int:
@@ -232,7 +238,7 @@ def _fill(
         at = 0
         for place, record in _made(job, source, done):
             _copy(source, target, at, place.record_offset)
-            target.writelines(compress(record) if is_packed else record.parts)
+            target.writelines(_parts(record, is_packed=is_packed))
             at = _end(place, is_packed=is_packed)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.errors import CodecError, LeaseLost
+from frontier.errors import CodecError, KeyDamaged, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue import reserve as p
 from frontier.queue.priority import queue_name, split_name
@@ -49,6 +49,49 @@ def test_the_order_is_the_order_that_was_asked_for(client, grant, order, expecte
     node.push_urls(numbers(5))
 
     assert urls_of(node.reserve(lease, 2) + node.reserve(lease, 9)) == expected
+
+
+@pytest.mark.parametrize("born", ["", "0123456789abcdef"])
+@pytest.mark.parametrize(
+    ("there", "found"),
+    [
+        ([], {}),
+        ([("HSET", "counts", "ready", 2)], {"ready": 2}),
+        ([("HSET", "counts", "pushed", 3, "acked", 3)], {"pushed": 3, "acked": 3}),
+        ([("HSET", "counts", "skipped", 1)], {"skipped": 1}),
+        ([("HSET", "reserved", 1, b"x")], {"reserved": 1}),
+        ([("HSET", "seen", "count", 5)], {"seen": 5}),
+        ([("ZADD", "queues", 0, A)], {"queues": 1}),
+    ],
+)
+def test_a_scan_overlooks_nothing_in_a_partition_that_has_little(
+    client, db, keys, born, there, found
+):
+    if born:
+        db("HSET", keys.counts, "born", born)
+    for command, key, *rest in there:
+        db(command, getattr(keys, key), *rest)
+    *figures, mark = client().store.call(p.scan_call(keys))
+
+    assert Scan(*figures) == Scan(**found)
+    assert mark == born.encode()
+
+
+@pytest.mark.parametrize("key", ["counts", "reserved", "seen", "lease", "queues"])
+def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
+    db("HSET", keys.counts, "born", "0123456789abcdef")
+    db("DEL", getattr(keys, key))
+    db("SET", getattr(keys, key), "x")
+
+    with pytest.raises(KeyDamaged) as caught:
+        client().store.call(p.scan_call(keys))
+    assert caught.value.key == getattr(keys, key)
+
+
+def test_a_scan_of_a_partition_that_is_set_aside_tells_why(client, db, keys):
+    db("HSET", keys.lease, "token", "aside", "why", "[]")
+
+    assert client().store.call(p.scan_call(keys)) == [b"aside", b"[]"]
 
 
 def test_what_is_reserved_is_nobody_elses_until_it_is_acked(client, grant):

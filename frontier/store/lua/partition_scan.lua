@@ -8,14 +8,21 @@
 --
 -- Returns for each {ready, reserved, pushed, acked, dead, seen, spilled, spilled bytes,
 -- shelved bytes, skipped, queues, born}: the last is the mark of the crawl, '' if
--- there is none. Or {'aside', why} if the partition is set aside.
+-- there is none. Or {'aside', why} if the partition is set aside. One that was never
+-- pushed to, as most of a small crawl, has only its mark: few questions find that.
 
 local NAMES = {'ready', 'pushed', 'acked', 'dead', 'spilled', 'spilled_bytes',
   'shelved_bytes', 'skipped', 'seq', 'blocks'}
 
 local function scan(keys)
-  local lease = redis.call('HMGET', keys[4], 'token', 'why')
-  if lease[1] == 'aside' then return {'aside', lease[2] or ''} end
+  if redis.call('HGET', keys[4], 'token') == 'aside' then
+    return {'aside', redis.call('HGET', keys[4], 'why') or ''}
+  end
+  if redis.call('EXISTS', keys[2], keys[3], keys[5]) == 0
+      and redis.call('HLEN', keys[1]) == 1 then
+    local born = redis.call('HGET', keys[1], 'born')
+    if born then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, born} end
+  end
   local counts = redis.call('HMGET', keys[1], 'born', unpack(NAMES))
   local seen = redis.call('HGET', keys[3], 'count') or '0'
   local why = no_number(1, NAMES, {unpack(counts, 2)}) or no_number(3, {'count'}, {seen})

@@ -1,0 +1,88 @@
+"""Spark and DuckDB make the same of the same collection, through the command line."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pyarrow.parquet as pq
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.postcrawl.engines import duckdb_engine
+from tests.postcrawl.conftest import OTHER, PAGE
+
+
+@pytest.fixture
+def collection(new_warc, before):
+    """Beside `before`: revisits, names of two payloads, and ends of URLs alike."""
+    third = new_warc("three.warc.gz")
+    third.response("http://c.example/a/index.html", 1, PAGE)
+    third.response("http://c.example/b/index.html", 1, OTHER)
+    third.response("http://c.example/twice", 20, PAGE)
+    third.response("http://c.example/twice", 20, OTHER)
+    third.response("http://c.example/post", 22, PAGE, status="404 Not Found")
+    third.response("http://c.example/é", 23, PAGE)
+    third.revisit("http://a.example/", 30, "sha1:" + "A" * 32, "http://a.example/", 10)
+    third.close()
+    return before
+
+
+def dedupe(collection, out, *words):
+    """As one command: a JVM starts once."""
+    command = [sys.executable, "-m", "frontier", "warc", "dedupe", str(collection)]
+    options = ["--json", "--workers=2", "--prefer=same-url", "--compare=always"]
+    done = subprocess.run(
+        [*command, "-o", str(out), *options, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def found(out):
+    """The rows of the plan as JSON lines, and a digest of each file that was made."""
+    rows = pq.read_table(out / "manifests" / "plan.parquet")
+    lines = [json.dumps(row, sort_keys=True) for row in rows.to_pylist()]
+    made = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in out.iterdir()
+        if path.is_file()
+    }
+    return lines, made
+
+
+@pytest.mark.compat
+@pytest.mark.skipif(find_spec("pyspark") is None, reason="needs pyspark, of compat")
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 17 or newer")
+def test_spark_and_duckdb_make_the_same_plan_and_the_same_files(collection, tmp_path):
+    ours = dedupe(collection, tmp_path / "duckdb")
+    theirs = dedupe(
+        collection, tmp_path / "spark", "--engine=spark", "--master=local[2]"
+    )
+
+    lines, files = found(tmp_path / "duckdb")
+    assert ours["replaced"] == theirs["replaced"] == len(lines) > 3
+    assert found(tmp_path / "spark") == (lines, files)
+    assert sum(name.endswith(".cdxj") for name in files) == 3
+    assert not list((tmp_path / "spark" / "manifests").glob("spark-parts*"))
+
+
+def test_duckdb_sorts_on_disk_above_its_limit_of_memory(tmp_path):
+    text = "SELECT i, sha256(i::TEXT) AS d FROM range(1_000_000) t(i) ORDER BY d"
+    with duckdb_engine(tmp_path, "48MB", 1) as engine:
+        engine.write(text, tmp_path / "sorted.parquet")
+
+    assert pq.read_metadata(tmp_path / "sorted.parquet").num_rows == 1_000_000
+
+
+def test_what_is_no_size_of_memory_is_refused(tmp_path):
+    with (
+        pytest.raises(ConfigurationError, match="--memory 'much'"),
+        duckdb_engine(tmp_path, "much"),
+    ):
+        pass

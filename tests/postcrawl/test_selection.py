@@ -1,0 +1,100 @@
+"""A part of a collection is restored, or taken out with what it needs."""
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.postcrawl.test_dedupe import blocks, revisits, run, sha1
+
+
+@pytest.fixture
+def deduplicated(before, tmp_path):
+    out = tmp_path / "after"
+    run("dedupe", before, "-o", out)
+    return out
+
+
+def test_what_an_index_lists_is_restored(before, deduplicated, tmp_path):
+    index, again = tmp_path / "some.cdxj", tmp_path / "again"
+    lines = (deduplicated / "two.cdxj").read_text().splitlines(keepends=True)
+    (chosen,) = [line for line in lines if "b.example/other" in line]
+    index.write_text(f"!meta\n{chosen}")
+
+    done = run("restore", deduplicated, "-o", again, "--cdx", index)
+
+    assert done["replaced"] == 1
+    left = [("http://a.example/", date(10)), ("http://b.example/", date(11))]
+    assert list(revisits(again)) == left
+    assert blocks(before)[-1] == blocks(again)[-1]
+
+
+def test_an_index_that_is_none_is_refused(deduplicated, tmp_path):
+    index = tmp_path / "some.cdxj"
+    index.write_text("com,example)/ 2020 {}\n")
+    words = ["restore", deduplicated, "-o", tmp_path / "again", "--cdx", index]
+
+    done = CliRunner().invoke(app, ["warc", *map(str, words)])
+
+    assert f"{index}:1: " in str(done.exception)
+
+
+def test_another_selection_is_not_taken_for_done(deduplicated, tmp_path):
+    words = ("restore", deduplicated, "-o", tmp_path / "again", "--url-prefix")
+    run(*words, "http://a.example/")
+
+    done = run(*words, "http://b.example/", code=ExitCode.INCOMPLETE)
+
+    assert ["is there" in reason for reason in done["files_left"]] == [True, True]
+
+
+def test_originals_may_be_in_other_files(before, deduplicated, tmp_path):
+    first, second = (deduplicated / f"{n}.warc.gz" for n in ("one", "two"))
+    alone = run("restore", second, "-o", tmp_path / "alone", code=ExitCode.INCOMPLETE)
+    assert (alone["replaced"], len(alone["records_left"])) == (0, 3)
+
+    done = run("restore", second, "-o", tmp_path / "again", "--originals", first)
+
+    assert (done["written"], done["replaced"]) == (1, 3)
+    assert blocks(tmp_path / "again") == blocks(before)[3:]
+
+
+def test_an_extract_carries_the_originals_that_it_needs(before, deduplicated, tmp_path):
+    extract = tmp_path / "extract"
+    prefix = ("--url-prefix", "http://b.example/other")
+    done = run("restore", deduplicated, "-o", extract, *prefix, "--with-originals")
+
+    found = [(record_id, len(block)) for record_id, block in blocks(extract)]
+    whole = {record_id: len(block) for record_id, block in blocks(deduplicated)}
+    assert all(whole[record_id] == size for record_id, size in found)
+    # Two warcinfos, the original and its revisit.
+    assert (len(found), done["left_out"]) == (4, 4)
+    assert revisits(extract) == {
+        ("http://b.example/other", date(13)): ("http://a.example/other", date(2))
+    }
+    # By itself it can be taken apart.
+    run("restore", extract, "-o", tmp_path / "again")
+    assert blocks(tmp_path / "again")[-1] == blocks(before)[-1]
+    again = run("restore", deduplicated, "-o", extract, *prefix, "--with-originals")
+    assert again == done
+
+
+def test_an_extract_names_what_it_needs_and_does_not_have(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, OTHER)
+    warc.revisit("http://a.example/", 9, sha1(PAGE), "http://gone.example/", 2)
+    path = warc.close()
+
+    done = run(
+        "restore",
+        path,
+        "-o",
+        tmp_path / "extract",
+        "--with-originals",
+        code=ExitCode.INCOMPLETE,
+    )
+
+    (reason,) = done["records_left"]
+    assert f"http://gone.example/ of {date(2)}" in reason
+    assert len(blocks(tmp_path / "extract")) == 3
