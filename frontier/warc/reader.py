@@ -151,8 +151,6 @@ _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
 GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
-ZSTD = b"\x28\xb5\x2f\xfd"
-"""What a zstd frame begins with."""
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 _UNPACKING: tuple[type[Exception], ...] = (_ZlibError,)
@@ -323,7 +321,7 @@ def records(
 
 
 def _no_end(begin: bytes) -> str:
-    if GZIP.startswith(begin) or begin == ZSTD[:2]:
+    if GZIP.startswith(begin):
         return "the last record is cut off"
     return "what is behind the last record is not one, it begins"
 
