@@ -36,6 +36,7 @@ FrontierError
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── NoManifest          there is no manifest, or no plan, to go by
     ├── StaleManifest       a file is not the one that its manifest is of
+    ├── Unwritable              other records cannot be put into a file of its format
     ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── UnknownCollection   the store has nothing of that name
@@ -409,6 +410,10 @@ class NoManifest(ArchiveError):
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: there is no manifest of this version, or no plan")
         self.path = path
+
+
+class Unwritable(ArchiveError):
+    """Other records cannot be put into a file: its format, or how it is packed."""
 
 
 class StaleManifest(ArchiveError):

@@ -14,9 +14,11 @@ from frontier.cli.options import Commands, Json
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.warc_dedupe import (
     apply,
+    convert,
     dedupe,
     manifest,
     plan,
+    remove,
     restore,
     verify,
 )
@@ -232,5 +234,5 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply, stats):
+for command in (dedupe, verify, restore, manifest, plan, apply, remove, convert, stats):
     app.command()(command)

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from frontier.cli.options import Output
+from frontier.cli.options import Output, Yes
 from frontier.cli.output import ExitCode, complain, messages, say
 from frontier.errors import ConfigurationError
 
@@ -358,6 +358,39 @@ def apply(
     trouble.exit()
 
 
+def convert(given: Files, out: Out, output: Output, running: Running) -> None:
+    """Make WARC 1.1 of ARC files, and a gzip member of each record.
+
+    What is written is read again, and compared with the old file.
+    """
+    from frontier.postcrawl.convert import Converted, name_of
+    from frontier.postcrawl.many_files import Failure, converted, outs_of
+
+    trouble, paths = _Trouble(), _files(given)
+    outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
+    if len(set(outs)) < len(outs):
+        raise ConfigurationError("two of the files would get one name")
+    if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
+        raise ConfigurationError("a file would be written over; name another directory")
+    facts = {"written": 0, "records": 0, "bytes_before": 0, "bytes_after": 0}
+    with _Bar("converting", paths) as progress:
+        work = running.work(out, progress)
+        for _, outcome in converted(paths, outs, work):
+            if isinstance(outcome, Failure):
+                trouble.file(outcome.reason)
+            elif isinstance(outcome, Converted):
+                facts["written"] += 1
+                facts["records"] += outcome.records
+                facts["bytes_before"] += outcome.bytes_before
+                facts["bytes_after"] += outcome.bytes_after
+    line = (
+        f"{facts['written']:,} files written, with {facts['records']:,} records: "
+        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
+    )
+    output.result(facts | _troubles(trouble), [Text(line)])
+    trouble.exit()
+
+
 def dedupe(
     given: Files,
     out: Out,
@@ -474,6 +507,113 @@ def restore(
         lines = [_rewritten(facts, "responses")]
     output.result(facts | _troubles(trouble), map(Text, lines))
     trouble.exit()
+
+
+def remove(
+    given: Files,
+    output: Output,
+    running: Running,
+    url: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="All captures of it.")
+    ] = None,
+    record: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
+    ] = None,
+    lists: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--list", metavar="FILE", help="URLs and record ids, one on each line."
+        ),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Told in place of each record.")
+    ] = "",
+    yes: Yes = False,
+) -> None:
+    """Remove captures from WARC files and their indexes, as after a takedown.
+
+    Revisits that refer to one become responses first. Shows what would be done; add
+    --yes to do it. If it was stopped, run it again.
+    """
+    import tempfile
+
+    from frontier.postcrawl.removal import wanted_of
+
+    trouble, paths = _Trouble(), _files(given)
+    wanted = wanted_of(url or (), record or (), lists or (), reason)
+    with tempfile.TemporaryDirectory(prefix="frontier-remove-") as scratch:
+        facts = _remove(paths, Path(scratch), running, wanted, trouble, yes=yes)
+    what = "removed" if yes else "to remove, with --yes"
+    lines = [f"{one['file']} at byte {one['offset']:,}: a {one['type']} of {one['url']}"
+             for one in facts["records"]]  # fmt: skip
+    lines.append(
+        f"{len(facts['records']):,} records {what}; {facts['dependent']:,} revisits of "
+        f"them become responses"
+    )
+    output.result(facts | _troubles(trouble), map(Text, lines))
+    if yes and facts["records"]:
+        say(
+            "A WACZ, an index of another tool, or a collection's index that has them "
+            "has them still: make it again."
+        )
+    trouble.exit()
+
+
+def _remove(
+    paths: Sequence[Path],
+    scratch: Path,
+    running: Running,
+    wanted: Any,
+    trouble: _Trouble,
+    *,
+    yes: bool,
+) -> dict[str, Any]:
+    from frontier.postcrawl.manifest import Options
+    from frontier.postcrawl.many_files import removed, restored
+    from frontier.postcrawl.removal import find
+    from frontier.postcrawl.selection import Selection
+
+    every = Options(every=True)
+    facts = _manifests(paths, scratch / "before", running, every, trouble)
+    for fault in facts["faults"]:
+        trouble.file(fault)
+    if trouble.files:  # a revisit may be there that needs what would leave
+        complain("nothing is removed: leave out what cannot be read to its end")
+        return {"records": [], "dependent": 0, "written": 0}
+    found = find(scratch / "before", wanted)
+    dependent, leaving = found.dependent, found.leaving
+    count = sum(map(len, dependent.values()))
+    done = {"written": 0}
+    if yes and dependent:
+        files = [Path(file) for file in dependent]
+        ids = frozenset(each for some in dependent.values() for each in some)
+        with _Bar("restoring", files) as progress:
+            work = running.work(scratch / "before", progress)
+            outcomes = restored(files, files, work, Selection(ids=ids))
+            done = _collected(outcomes, trouble)
+        _manifests(paths, scratch / "after", running, every, trouble)
+        found = find(scratch / "after", wanted)
+        leaving = [one for one in found.leaving if one.at not in found.needed]
+        for at, where in found.needed.items():
+            trouble.record(f"{at[0]} of {at[1]} stays: the revisit in {where} needs it")
+    if yes and leaving:
+        manifests = scratch / ("after" if dependent else "before")
+        with _Bar("removing", [Path(file) for file in found.files()]) as progress:
+            work = running.work(manifests, progress)
+            outcomes = removed(leaving, work, wanted.reason)
+            done["written"] += _collected(outcomes, trouble)["written"]
+    records = [
+        {
+            "file": one.file,
+            "offset": one.record_offset,
+            "record_id": one.record_id,
+            "type": one.kind,
+            "url": one.url,
+            "date": one.date,
+        }
+        for one in leaving
+    ]
+    return {"records": records, "dependent": count, "written": done["written"]}
 
 
 def _manifests(

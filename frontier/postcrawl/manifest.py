@@ -32,7 +32,7 @@ from frontier.files import FILE_MODE, creating, open_input
 from frontier.postcrawl.payload import (
     Payload,
 )
-from frontier.warc.containers import PLAIN, container_of, every_record
+from frontier.warc.containers import BY_OFFSET, PLAIN, every_record, packing_of
 from frontier.warc.file_rotation import sync_directory
 from frontier.warc.reader import block_of, body_of, http, stored_body
 
@@ -129,7 +129,17 @@ class Manifest:
     container: str = PLAIN
     """How the records are packed; see `frontier.warc.containers`."""
     format: str = ""
-    """The first line of the first record up to a space: ``WARC/1.0``."""
+    """The first line of the first record up to a space: ``WARC/1.0``, or ``ARC/1``."""
+
+    @property
+    def unwritable(self) -> str:
+        """Why no other records can be put into the file; empty if they can."""
+        if self.format.startswith("ARC/"):
+            return f"{self.file}: an ARC file (frontier warc convert makes it WARC)"
+        if self.container not in BY_OFFSET:
+            reason = "records share a gzip member (try frontier warc convert)"
+            return f"{self.file}: {reason}"
+        return ""
 
     @property
     def options(self) -> Options:
@@ -312,7 +322,7 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
         made.faults.append(str(error))
 
     with open_input(path) as file:
-        made.container = container_of(file)
+        made.container = packing_of(file).container
         try:
             read = every_record(file, made.file, rest, KEPT, wrong)
             for seq, (found, how) in enumerate(paired(all_of(read))):

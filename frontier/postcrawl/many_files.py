@@ -17,13 +17,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
 from frontier.postcrawl.apply import apply
+from frontier.postcrawl.convert import convert
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
+from frontier.postcrawl.removal import remove
 from frontier.postcrawl.restore import restore
 from frontier.postcrawl.selection import ALL, extract
 from frontier.postcrawl.verify import compare
@@ -31,6 +33,7 @@ from frontier.postcrawl.verify import compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from frontier.postcrawl.removal import Leaving
     from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.verify import Verified
 
@@ -102,6 +105,18 @@ def extracted(
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
+def removed(
+    leaving: Sequence[Leaving], work: Work, reason: str
+) -> Iterator[tuple[Path, object]]:
+    """Put tombstones in place of *leaving*; yield what was done, or a `Failure`."""
+    by_file: dict[str, list[Leaving]] = {}
+    for one in leaving:
+        by_file.setdefault(one.file, []).append(one)
+    step = functools.partial(_remove, work.directory, reason, work.mode)
+    given = [(Path(file), some) for file, some in by_file.items()]
+    yield from _each(step, given, work)
+
+
 def verified(
     before: Sequence[Path],
     after: Sequence[Path],
@@ -126,6 +141,14 @@ def verified(
     return compare(places["before"], places["after"])
 
 
+def converted(
+    paths: Sequence[Path], outs: Sequence[Path], work: Work
+) -> Iterator[tuple[Path, object]]:
+    """Convert each of *paths*; yield what was done, or a `Failure`."""
+    step = functools.partial(_convert, work.mode)
+    yield from _each(step, list(zip(paths, outs, strict=True)), work)
+
+
 def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
     """Where each of *paths* goes below *out*: as deep as below what they share.
 
@@ -145,6 +168,10 @@ def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
                 "or apply a plan with --in-place"
             )
     return outs
+
+
+def _convert(mode: int, path: Path, out: Path) -> object:
+    return convert(path, out, mode)
 
 
 def _manifest(directory: Path, options: Options, mode: int, path: Path) -> object:
@@ -172,8 +199,14 @@ def _extract(
     return extract(path, directory, out, selection, originals, mode=mode)
 
 
+def _remove(
+    directory: Path, reason: str, mode: int, path: Path, leaving: list[Leaving]
+) -> object:
+    return remove(path, directory, leaving, reason, mode=mode)
+
+
 def _each(
-    step: Callable[..., object], given: Sequence[tuple[Path, ...]], work: Work
+    step: Callable[..., object], given: Sequence[tuple[Any, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
     """What *step* returns or raises for each of *given*, in the order of their ends."""
     done = 0
@@ -184,7 +217,7 @@ def _each(
 
 
 def _outcomes(
-    step: Callable[..., object], given: Sequence[tuple[Path, ...]], work: Work
+    step: Callable[..., object], given: Sequence[tuple[Any, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
     if work.master:
         caught = functools.partial(_caught, step)
@@ -209,7 +242,7 @@ def _outcomes(
                 yield running.pop(future), future.result()
 
 
-def _caught(step: Callable[..., object], one: tuple[Path, ...]) -> object:
+def _caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
     try:
         return step(*one)
     except FrontierError as error:  # goes to another process as text

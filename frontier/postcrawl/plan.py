@@ -39,7 +39,6 @@ from frontier.postcrawl.manifest import (
     require_current,
     stored_manifest,
 )
-from frontier.warc.containers import BY_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -418,10 +417,7 @@ class Planner:
 
 def left_because(manifest: Manifest) -> list[str]:
     """Why the file of *manifest* is left as it is; nothing if it is not."""
-    if manifest.container not in BY_OFFSET:
-        reason = "records share a gzip member (try warcio recompress OLD NEW)"
-        return [*manifest.faults, f"{manifest.file}: {reason}"]
-    return manifest.faults
+    return manifest.faults + [manifest.unwritable] * bool(manifest.unwritable)
 
 
 def files_of(directory: Path) -> list[str]:

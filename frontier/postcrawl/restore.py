@@ -51,7 +51,7 @@ WITH originals AS (
   WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
 )
 SELECT r.file, r.record_offset, r.record_length, r.record_id,
-  r.url, r.date, r.refers_to_url, r.refers_to_date,
+  r.url, r.date,
   o.file, o.record_offset, o.record_id
 FROM manifest r LEFT JOIN originals o
   ON r.refers_to_url = o.url AND r.refers_to_date = o.date
@@ -85,8 +85,6 @@ class _Row:
     record_id: str
     url: str
     date: str
-    refers_to_url: str
-    refers_to_date: str
     original_file: str | None
     original_offset: int | None
     original_id: str | None
@@ -123,8 +121,7 @@ def revisits_of(
         for _, group in groupby(rows, key=attrgetter("record_offset")):
             some_of_it = list(group)
             one = some_of_it[0]
-            of = one.refers_to_url, one.refers_to_date
-            if selection.takes_revisit(one.url, one.date, of):
+            if selection.takes_revisit(one.url, one.date, one.record_id):
                 yield _revisit(some_of_it)
 
 

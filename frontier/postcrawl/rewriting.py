@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from frontier.errors import BadWarc, FileTaken, StaleManifest
+from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import FILE_MODE, creating, make_directory, open_input
 from frontier.postcrawl.manifest import (
     identity,
@@ -29,7 +29,6 @@ from frontier.postcrawl.manifest import (
     stored_manifest,
 )
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.containers import BY_OFFSET
 from frontier.warc.file_rotation import OPEN, compress, sync_directory
 from frontier.warc.reader import GZIP, records_in
 
@@ -132,7 +131,7 @@ def rewrite(
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
-        BadWarc: Its records have no places of their own.
+        Unwritable: Other records cannot be put into it.
         FileTaken: The new name is that of another file.
         OSError: One cannot be read or written; the old file is as it was.
     """
@@ -193,9 +192,8 @@ def _current(job: Job[P]) -> Manifest:
     if manifest is None:
         raise StaleManifest(str(job.path))
     require_current(manifest)
-    if manifest.container not in BY_OFFSET:
-        reason = "records share a gzip member (try warcio recompress OLD NEW)"
-        raise BadWarc(manifest.file, 0, reason)
+    if manifest.unwritable:
+        raise Unwritable(manifest.unwritable)
     return manifest
 
 

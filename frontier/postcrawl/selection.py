@@ -56,8 +56,8 @@ class Selection:
     """What their URLs begin with."""
     captures: frozenset[tuple[str, str]] | None = None
     """URL, and date in 14 digits."""
-    originals: frozenset[tuple[str, str]] | None = None
-    """Of revisits: URL and WARC-Date of what they refer to."""
+    ids: frozenset[str] | None = None
+    """Of revisits: their record ids."""
 
     def takes(self, url: str, date: str) -> bool:
         """Whether the capture of *url* at the WARC-Date *date* is selected."""
@@ -65,9 +65,9 @@ class Selection:
             return False
         return self.captures is None or (url, digits(date)) in self.captures
 
-    def takes_revisit(self, url: str, date: str, of: tuple[str, str]) -> bool:
-        """Whether it is, and is a revisit of one of `originals`."""
-        if self.originals is not None and of not in self.originals:
+    def takes_revisit(self, url: str, date: str, record_id: str) -> bool:
+        """Whether it is, and is a revisit that is one of `ids`."""
+        if self.ids is not None and record_id not in self.ids:
             return False
         return self.takes(url, date)
 
@@ -184,7 +184,7 @@ def extract(
                 if kind != "warcinfo" and not is_wanted:
                     yield _Left(name, offset, length)
 
-    wanted = f"extract {selection.fact()} {Selection(originals=originals).fact()}"
+    wanted = f"extract {selection.fact()} {Selection(captures=originals).fact()}"
     job = Job(path, out, directory, left(), lambda _, __: None, wanted)
     return rewrite(job, progress, mode)
 

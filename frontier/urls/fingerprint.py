@@ -36,10 +36,12 @@ LEAST_MARK = 1 << MARK_BITS
 _QUIET = re.compile(r"[ !#-\[\]-~]*+")
 """Text that JSON does not escape."""
 _HOST = r"[a-z0-9]++(?:[.-][a-z0-9]++)*+"
+_PORT = r"[1-5][0-9]{4}|[1-9][0-9]{0,3}+"
+"""Up to 59999: beyond 65535 w3lib refuses."""
 _PATH = r"(?:/(?!\.)[A-Za-z0-9\-._~!$&'()*+,=:@]*+)++"
 _PAIR = r"[A-Za-z0-9\-._~+]++=[A-Za-z0-9\-._~+]*+"
 _PLAIN = re.compile(
-    rf"(https?://{_HOST}(?::[1-9][0-9]{{0,3}}+)?+{_PATH})"
+    rf"(https?://{_HOST}(?::(?:{_PORT}))?+{_PATH})"
     rf"(?:\?({_PAIR}(?:&{_PAIR})*+))?+(?:#[!-~]*+)?+"
 )
 

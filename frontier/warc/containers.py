@@ -12,13 +12,14 @@ What always holds:
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from frontier.errors import BadWarc
+from frontier.warc.arc import ARC, BEGIN, arc_records
 from frontier.warc.reader import (
     GZIP,
     HEAD_LIMIT,
-    begun,
+    WARC,
     blocks_of,
     gzip_member,
     plain_records,
@@ -40,39 +41,51 @@ BY_OFFSET = frozenset({PLAIN, GZIP_RECORDS})
 """Those of which a record is read by its offset in the file."""
 
 
-def container_of(file: IO[bytes]) -> str:
+class Packing(NamedTuple):
+    """What a file is."""
+
+    container: str
+    is_arc: bool
+
+
+def packing_of(file: IO[bytes]) -> Packing:
     """How *file* is packed; its position is another then.
 
     Raises:
         OSError: It cannot be read.
     """
     file.seek(0)
-    if file.read(len(GZIP)) != GZIP:
-        return PLAIN
-    return GZIP_RECORDS if _fills_its_member(file) else GZIP_WHOLE
+    begin = file.read(len(BEGIN))
+    if not begin.startswith(GZIP):
+        return Packing(PLAIN, begin == BEGIN)
+    is_arc, is_own = _of_first_member(file)
+    return Packing(GZIP_RECORDS if is_own else GZIP_WHOLE, is_arc)
 
 
-def _fills_its_member(file: IO[bytes]) -> bool:
-    """Whether the first member of *file* has one record, or is none that can be read.
+def _of_first_member(file: IO[bytes]) -> tuple[bool, bool]:
+    """Whether *file* is ARC, and the first member has one record, or none to be read.
 
     It is unpacked up to where that record ends.
     """
-    size, end, start = 0, 0, b""
+    size = end = 0
+    start = b""
+    form = WARC
     try:
-        for part in unpacked("", blocks_of(file, 0), gzip_member, is_one=True):
+        for part in unpacked("", blocks_of(file), gzip_member, is_one=True):
             size += len(part)
             if not end:
                 start += part
-                if len(start) < HEAD_LIMIT and b"\r\n\r\n" not in start:
+                form = ARC if start.startswith(BEGIN) else WARC
+                is_whole = (b"\n" if form is ARC else b"\r\n\r\n") in start
+                if len(start) < HEAD_LIMIT and not is_whole:
                     continue
-                found = begun("", 0, start)
-                said = int(found.headers.get("content-length"))
-                end = len(found.headers.top) + 4 + said + 4
-            if size > end:
-                return False
+                found, top = form.begin("", 0, start)
+                end = top + int(found.headers.get("content-length"))
+            if size > end + max(form.ends):
+                return form is ARC, False
     except BadWarc:
-        return True  # whoever reads the records tells why
-    return size == end or not end
+        return form is ARC, True  # whoever reads the records tells why
+    return form is ARC, not end or size - end in form.ends
 
 
 def every_record(
@@ -84,16 +97,20 @@ def every_record(
 ) -> Iterator[Found]:
     """Yield the records of *file*, which is called *name*; see `records`.
 
+    Those of an ARC file have headers as `frontier.warc.arc` makes them.
+
     Raises:
-        BadWarc: It is cut off, or is no WARC file; what is before that was given.
+        BadWarc: It is cut off, or is no such file; what is before that was given.
         OSError: It cannot be read.
     """
-    container = container_of(file)
-    blocks = blocks_of(file, 0)
+    container, is_arc = packing_of(file)
+    blocks = blocks_of(file)
     if container == GZIP_RECORDS:
-        yield from records(name, blocks, rest=rest, kept=kept, wrong=wrong)
-    elif container == GZIP_WHOLE:
-        inside = unpacked(name, blocks, gzip_member)
-        yield from plain_records(f"{name} (unpacked)", inside, rest, kept)
-    else:
-        yield from plain_records(name, blocks, rest, kept)
+        form = ARC if is_arc else WARC
+        yield from records(name, blocks, rest=rest, kept=kept, wrong=wrong, form=form)
+        return
+    if container == GZIP_WHOLE:
+        blocks = unpacked(name, blocks, gzip_member)
+        name = f"{name} (unpacked)"
+    each = arc_records if is_arc else plain_records
+    yield from each(name, blocks, rest, kept)

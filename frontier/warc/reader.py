@@ -49,7 +49,7 @@ def plain_records(
     Raises:
         BadWarc: It is cut off, is not a WARC file, or is gzip.
     """
-    source = _Source(name, blocks)
+    source = Source(name, blocks)
     while True:
         offset = source.offset
         begin = source.take_until(_END, HEAD_LIMIT)
@@ -77,12 +77,24 @@ def plain_records(
         yield Found(offset, length, headers, block)
 
 
-class _Source:
+class Source:
+    """The bytes of the file *name*, taken as they are asked for."""
+
     def __init__(self, name: str, blocks: Iterable[bytes]) -> None:
         self._name = name
         self._blocks = iter(blocks)
         self._ahead = b""
         self.offset = 0
+
+    def skip_any(self, byte: bytes) -> None:
+        """Go on behind each *byte* that comes next."""
+        while True:
+            self._ahead = self._ahead or next(self._blocks, b"")
+            rest = self._ahead.lstrip(byte)
+            self.offset += len(self._ahead) - len(rest)
+            self._ahead, is_more = rest, not rest and bool(self._ahead)
+            if not is_more:
+                return
 
     def take_until(self, end: bytes, limit: int) -> bytes:
         """What comes up to *end*, or *limit* bytes."""
@@ -99,13 +111,21 @@ class _Source:
         return taken[:size]
 
     def take(self, size: int) -> bytes:
-        """The next *size* bytes."""
+        """The next *size* bytes.
+
+        Raises:
+            BadWarc: There are fewer.
+        """
         taken = bytearray()
         self.skip(size, taken.extend)
         return bytes(taken)
 
-    def skip(self, size: int, rest: Callable[[bytes], None]) -> None:
-        """Give the next *size* bytes to *rest*, in parts."""
+    def skip(self, size: int, rest: Callable[[bytes], object]) -> None:
+        """Give the next *size* bytes to *rest*, in parts.
+
+        Raises:
+            BadWarc: There are fewer.
+        """
         while size:
             block = self._ahead or next(self._blocks, b"")
             if not block:
@@ -131,8 +151,6 @@ _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
 GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
-ZSTD = b"\x28\xb5\x2f\xfd"
-"""What a zstd frame begins with."""
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 _UNPACKING: tuple[type[Exception], ...] = (_ZlibError,)
@@ -199,9 +217,20 @@ class Found:
         return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
 
 
-Rest: TypeAlias = "Callable[[Found], Callable[[bytes], None]]"
+Rest: TypeAlias = "Callable[[Found], Callable[[bytes], object]]"
 """Called with a record of which not all is kept, before its end, and without a length;
 what it returns gets the rest of the block, in parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a record begins and ends, without the file's compression."""
+
+    begin: Callable[[str, int, bytes], tuple[Found, int]]
+    """Takes a file's name, the record's offset, and its first bytes; returns it as far
+    as they go, without a length, and the size of its head. Raises `BadWarc`."""
+    ends: frozenset[int]
+    """How many bytes may be behind its block."""
 
 
 class Inflate(Protocol):
@@ -229,17 +258,20 @@ def records(
     kept: int = 0,
     wrong: Callable[[BadWarc], None] | None = None,
     member: Callable[[], Inflate] = gzip_member,
+    form: Format | None = None,
 ) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes in order.
 
     With *only*, it ends where one of another kind begins, however large that is.
     *check* is called with what came out of the file so far and what went in; what
     it raises ends this. At least *kept* bytes of a record are kept. *rest*: see `Rest`.
-    *wrong* gets what is wrong with one record, and the next ones follow.
+    *wrong* gets what is wrong with one record, and the next ones follow. *form* is of
+    files that are not WARC.
 
     Raises:
         BadWarc: It is cut off, is not gzip, or has a record without headers.
     """
+    form = form or WARC
     offset = size = inflated = 0
     inflate = member()
     parts: list[bytes] = []
@@ -269,7 +301,7 @@ def records(
                 return
             if total > head and rest is not None:
                 if sink is None:
-                    sink = _Sink(name, offset, b"".join(parts), rest)
+                    sink = _Sink(name, offset, b"".join(parts), rest, form)
                 sink.feed(out[len(out) - (total - head) :] if sink.is_new else out)
             left = inflate.unused_data if is_end else inflate.unconsumed_tail
             size += len(data) - len(left)
@@ -277,7 +309,7 @@ def records(
             if is_end:
                 start = parts[0] if len(parts) == 1 else b"".join(parts)
                 try:
-                    yield _found(name, offset, size, start, total)
+                    yield _found(name, offset, size, start, total, form)
                 except BadWarc as error:
                     if wrong is None:
                         raise
@@ -289,7 +321,7 @@ def records(
 
 
 def _no_end(begin: bytes) -> str:
-    if GZIP.startswith(begin) or begin == ZSTD[:2]:
+    if GZIP.startswith(begin):
         return "the last record is cut off"
     return "what is behind the last record is not one, it begins"
 
@@ -337,12 +369,14 @@ def _inflated(inflate: Inflate, data: bytes, name: str, offset: int) -> bytes:
 class _Sink:
     """Gives what is not kept of a record's block to who asked for it."""
 
-    def __init__(self, name: str, offset: int, start: bytes, rest: Rest) -> None:
+    def __init__(
+        self, name: str, offset: int, start: bytes, rest: Rest, form: Format
+    ) -> None:
         self.is_new = True
-        self._take: Callable[[bytes], None] = lambda _: None
+        self._take: Callable[[bytes], object] = lambda _: None
         self._left = 0
         try:
-            found = begun(name, offset, start)
+            found, _ = form.begin(name, offset, start)
         except BadWarc:
             return  # as its end will be told
         self._left = int(found.headers.get("content-length")) - len(found.block)
@@ -368,12 +402,7 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
             yield block[start : start + PIECE]
 
 
-def begun(name: str, offset: int, start: bytes) -> Found:
-    """The record that begins with *start*, as far as that goes, and without a length.
-
-    Raises:
-        BadWarc: It is none.
-    """
+def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
     if not start.startswith(b"WARC/"):
         raise BadWarc(name, offset, "a gzip member that is not a WARC record")
     end = start.find(_END)
@@ -385,14 +414,20 @@ def begun(name: str, offset: int, start: bytes) -> Found:
     if not (said.isascii() and said.isdigit() and len(said) < 16):
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
     end += len(_END)
-    return Found(offset, 0, headers, start[end : end + int(said)])
+    return Found(offset, 0, headers, start[end : end + int(said)]), end
 
 
-def _found(name: str, offset: int, length: int, start: bytes, total: int) -> Found:
-    found = begun(name, offset, start)
-    size, top = int(found.headers.get("content-length")), len(found.headers.top) + 4
-    if top + size + len(_END) != total:
-        reason = f"a record that says {size} bytes, and has {total - top - 4}"
+WARC = Format(_begun, frozenset({len(_END)}))
+
+
+def _found(
+    name: str, offset: int, length: int, start: bytes, total: int, form: Format
+) -> Found:
+    found, top = form.begin(name, offset, start)
+    size = int(found.headers.get("content-length"))
+    if total - top - size not in form.ends:
+        has = total - top - min(form.ends)
+        reason = f"a record that says {size} bytes, and has {has}"
         if start[top + size + 4 :].startswith(b"WARC/"):
             reason = "records share a gzip member (try warcio recompress OLD NEW)"
         raise BadWarc(name, offset, reason)

@@ -120,7 +120,7 @@ def test_what_is_left_of_a_collection_is_not_touched_by_a_plan(written, tmp_path
     done = CliRunner().invoke(app, words)
 
     assert done.exit_code == ExitCode.INCOMPLETE
-    assert "warcio recompress" in done.stderr
+    assert "frontier warc convert" in done.stderr
     assert not list((tmp_path / "out").glob("*.warc.gz"))
 
 

@@ -13,7 +13,8 @@ PATH = st.lists(SEGMENT, max_size=4).map(lambda parts: "/" + "/".join(parts))
 WORD = st.text("abAB01-._~+", min_size=1, max_size=4)
 PAIR = st.tuples(WORD, st.text("abAB01-._~+", max_size=4)).map("=".join)
 QUERY = st.lists(PAIR, max_size=4).map(lambda p: "?" + "&".join(p) if p else "")
-PORT = st.sampled_from(["", ":8080", ":80", ":443", ":1"])
+PORTS = ["80", "443", "1", "8080", "10000", "59999", "60000", "65535", "08080", "0"]
+PORT = st.sampled_from(["", *(f":{port}" for port in PORTS)])
 FRAGMENT = st.sampled_from(["", "#", "#top", "#a=b&c"])
 LIKELY = st.tuples(
     st.sampled_from(["http://", "https://"]), HOST, PORT, PATH, QUERY, FRAGMENT
@@ -45,6 +46,8 @@ def test_odd_urls_are_left_to_scrapy_or_agree(url):
     [
         "http://example.com/",
         "https://www.example.com/a/b.html?b=2&a=1#top",
+        "http://example.com:38709/a",
+        "http://example.com:59999/a",
         "http://127.0.0.2:8410/article/7?sid=0123456789abcdef0123456789abcdef",
     ],
 )
@@ -63,6 +66,9 @@ def test_common_urls_are_quick(url):
         "http://example.com/?a=1&&b=2",
         "http://user@example.com/",
         "ftp://example.com/",
+        "http://example.com:65536/",
+        "http://example.com:123456/",
+        "http://example.com:012345/",
     ],
 )
 def test_what_only_w3lib_can_tell_is_left_to_it(url):

@@ -1,0 +1,217 @@
+"""Captures leave WARC files, as somebody may demand: a takedown.
+
+What always holds:
+
+1.  Before a capture leaves, the revisits that refer to it become responses. If one
+    cannot, what it refers to stays, and both are named.
+2.  A request and other records leave with the capture whose URL and date they have.
+3.  Each record leaves a tombstone in its place, which has its id, its type, its date
+    and the reason that was given: nothing of its URL, its headers or its payload.
+4.  A file is old or new, and so is its index. A run that was killed is run again: what
+    has left is not found any more, and the files end as the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+import duckdb
+
+from frontier.errors import ConfigurationError
+from frontier.files import FILE_MODE, open_input
+from frontier.postcrawl.apply import made_of
+from frontier.postcrawl.manifest import SUFFIX
+from frontier.postcrawl.rewriting import Job, record_at, rewrite
+from frontier.warc.records import NAMESPACE, target_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from frontier.postcrawl.rewriting import Rewritten
+    from frontier.warc.records import Record
+
+LEAVING = """
+WITH captures AS (
+  SELECT DISTINCT file, url, date FROM manifest JOIN ids USING (record_id)
+  WHERE type IN ('response', 'resource', 'revisit', 'conversion')
+)
+SELECT m.file, m.record_offset, m.record_length, m.record_id, m.type, m.url, m.date
+FROM manifest m LEFT JOIN urls ON m.url = urls.url
+  LEFT JOIN ids ON m.record_id = ids.record_id
+  LEFT JOIN captures c ON m.file = c.file AND m.url = c.url AND m.date = c.date
+    AND m.type IN ('request', 'metadata')
+WHERE m.type <> 'warcinfo' AND (urls.url IS NOT NULL OR ids.record_id IS NOT NULL
+    OR c.url IS NOT NULL)
+ORDER BY m.file, m.record_offset
+"""
+DEPENDENT = """
+SELECT file, record_offset, record_id, url, refers_to_url, refers_to_date
+FROM manifest WHERE type = 'revisit' AND refers_to_url IS NOT NULL
+ORDER BY file, record_offset
+"""
+_CAPTURES = frozenset({"response", "resource"})
+_LINE = 1 << 16
+_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to leave."""
+
+    urls: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()
+    """Of records, as ``<urn:uuid:...>``."""
+    reason: str = ""
+    """One line, for the tombstones."""
+
+    def takes(self, url: str, record_id: str) -> bool:
+        """Whether the record is named."""
+        return url in self.urls or record_id in self.ids
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A record that is to leave."""
+
+    file: str
+    record_offset: int
+    record_length: int
+    record_id: str
+    kind: str
+    url: str
+    date: str
+
+    @property
+    def at(self) -> tuple[str, str]:
+        """What revisits name it by."""
+        return self.url, self.date
+
+
+@dataclass(slots=True)
+class Found:
+    """What is to leave, and what depends on it."""
+
+    leaving: list[Leaving] = field(default_factory=list)
+    originals: frozenset[tuple[str, str]] = frozenset()
+    """URL and date of the captures among it that have a payload."""
+    dependent: dict[str, list[str]] = field(default_factory=dict)
+    """By their file, the ids of the revisits that refer to one of these and stay."""
+    needed: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By what it refers to, where such a revisit is."""
+
+    def files(self) -> list[str]:
+        """Those that have something that leaves."""
+        return list(dict.fromkeys(one.file for one in self.leaving))
+
+
+def wanted_of(
+    urls: Iterable[str], ids: Iterable[str], lists: Iterable[Path], reason: str
+) -> Wanted:
+    """*urls*, record *ids*, and those that files have, one on each line.
+
+    Raises:
+        ConfigurationError: There is nothing, or *reason* has several lines.
+        OSError: A file cannot be read.
+    """
+    words = [*urls, *(_id(text) for text in ids)]
+    for path in lists:
+        with open_input(path) as file:
+            for raw in iter(lambda: file.readline(_LINE), b""):
+                word = raw.decode("utf-8", "replace").strip()
+                if word and not word.startswith("#"):
+                    words.append(word)
+    named = {_id(w) if w.startswith(("<urn:", "urn:uuid:")) else w for w in words}
+    found = frozenset(word for word in named if word.startswith("<urn:"))
+    if not named:
+        raise ConfigurationError("name what is to leave: --url, --record or --list")
+    if len(reason.splitlines()) > 1:
+        raise ConfigurationError("--reason has more than one line")
+    return Wanted(frozenset(map(target_uri, named - found)), found, reason)
+
+
+def _id(text: str) -> str:
+    return f"<{text.strip('<>')}>"
+
+
+def find(directory: Path, wanted: Wanted) -> Found:
+    """What of the files with manifests in *directory* is to leave.
+
+    The manifests have rows of all records. The result is held in memory.
+    """
+    found = Found()
+    with duckdb.connect() as engine:
+        places = sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
+        engine.read_parquet(places).create_view("manifest")
+        for name, column, values in (
+            ("urls", "url", wanted.urls),
+            ("ids", "record_id", wanted.ids),
+        ):
+            engine.execute(f"CREATE TABLE {name} ({column} VARCHAR)")
+            if values:
+                rows = [[value] for value in sorted(values)]
+                engine.executemany(f"INSERT INTO {name} VALUES (?)", rows)  # noqa: S608
+        found.leaving = [Leaving(*row) for row in _rows(engine, LEAVING)]
+        found.originals = frozenset(
+            one.at for one in found.leaving if one.kind in _CAPTURES
+        )
+        for file, offset, record_id, url, *of in _rows(engine, DEPENDENT):
+            at = of[0], of[1]
+            if at in found.originals and not wanted.takes(url, record_id):
+                found.dependent.setdefault(file, []).append(record_id)
+                found.needed.setdefault(at, f"{file} at byte {offset:,}")
+    return found
+
+
+def remove(
+    path: Path,
+    directory: Path,
+    leaving: Iterable[Leaving],
+    reason: str,
+    progress: Callable[[int], None] = lambda _: None,
+    mode: int = FILE_MODE,
+) -> Rewritten:
+    """Write *path* again, with tombstones in place of the records *leaving*.
+
+    Raises:
+        StaleManifest: The file has changed since.
+        BadWarc: Its records have no places of their own.
+        OSError: It cannot be read or written.
+    """
+    name = os.fspath(path.absolute())
+
+    def make(source: IO[bytes], one: Leaving) -> Record:
+        record_at(source, name, one.record_offset, one.record_id)
+        return tombstone(one, reason)
+
+    job = Job(path, path, directory, iter(leaving), make, f"remove {uuid.uuid4()}")
+    return rewrite(job, progress, mode)
+
+
+def tombstone(one: Leaving, reason: str) -> Record:
+    """What stands in the place of *one*: a metadata record (WARC 1.1, section 6.4).
+
+    Raises:
+        ValueError: The record's id or date has a line break.
+    """
+    identifier = f"<{uuid.uuid5(NAMESPACE, f'removed {one.record_id}').urn}>"
+    block = f"removed: {one.kind}\r\n"
+    if reason:
+        block += f"reason: {reason}\r\n"
+    lines = [
+        ("WARC-Type", "metadata"),
+        ("WARC-Record-ID", identifier),
+        ("WARC-Date", one.date),
+        ("WARC-Refers-To", one.record_id),
+        ("Content-Type", "application/warc-fields"),
+    ]
+    return made_of(identifier, lines, block.encode())
+
+
+def _rows(engine: duckdb.DuckDBPyConnection, text: str) -> Iterator[tuple[Any, ...]]:
+    found = engine.execute(text)
+    while some := found.fetchmany(_ROWS):
+        yield from some

@@ -1,0 +1,189 @@
+"""ARC files become WARC, as others read it."""
+
+import gzip
+import hashlib
+import json
+import random
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+from typer.testing import CliRunner
+from warcio.archiveiterator import ArchiveIterator as Warcio
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from tests.postcrawl.test_manifest import manifest, rows, said
+
+HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LONG = random.Random(2).randbytes(2 << 20)
+RECORDS = [
+    ("dns:a.example", "10.0.0.1", "text/dns", b"20090101000000\na.example. 60 IN A"),
+    ("http://a.example/", "10.0.0.2", "text/html", HTTP + b"<p>page</p>"),
+    ("http://a.example/a b", "10.0.0.2", "text/html", HTTP + b"with a space"),
+    ("http://a.example/empty", "10.0.0.2", "no-type", b""),
+    ("http://a.example/old", "10.0.0.2", "text/html", b"<p>HTTP/0.9</p>\n\n"),
+    ("http://a.example/c", "10.0.0.2", "text/html", CHUNKED + b"3\r\nabc\r\n0\r\n\r\n"),
+    ("http://a.example/long", "10.0.0.2", "image/png", HTTP + LONG),
+    ("ftp://a.example/file", "0.0.0.0", "application/x-gzip", b"\x1f\x8b\x08"),
+]
+TYPES = ["resource", "response", "response", "resource"]
+TYPES += ["resource", "response", "response", "resource"]
+
+
+def arc(version, separator=b"\n"):
+    """The records of an ARC file."""
+    fields = b"URL IP-address Archive-date Content-type"
+    more = b" Result-code Checksum Location Offset Filename" if version == 2 else b""
+    block = b"%d 0 Somebody\n%b%b Archive-length\n" % (version, fields, more)
+    made = []
+    name = "filedesc://one.arc"
+    for number, (url, address, mime, body) in enumerate(
+        [(name, "0.0.0.0", "text/plain", block), *RECORDS]
+    ):
+        middle = "200 - - 0 one.arc " if version == 2 else ""
+        date = f"200901010000{number:02}"
+        line = f"{url} {address} {date} {mime} {middle}{len(body)}\n"
+        made.append(line.encode() + body + separator)
+    return made
+
+
+def packed(parts, how):
+    if how == "records":
+        return b"".join(map(gzip.compress, parts))
+    return gzip.compress(b"".join(parts)) if how == "whole" else b"".join(parts)
+
+
+def convert(*words, code=ExitCode.OK):
+    words = ["warc", "convert", *map(str, words), "--workers=1", "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code, (done.output, done.exception)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("how", ["plain", "records", "whole"])
+@pytest.mark.parametrize("separator", [b"\n", b"", b"\r\n"], ids=["LF", "none", "CRLF"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_arc_is_read_by_length_and_becomes_warc(tmp_path, version, separator, how):
+    path = tmp_path / ("one.arc" if how == "plain" else "one.arc.gz")
+    path.write_bytes(packed(arc(version, separator), how))
+
+    done = convert(path, "-o", tmp_path / "out")
+
+    assert done["records"] == len(RECORDS) + 1
+    out = tmp_path / "out" / "one.warc.gz"
+    with out.open("rb") as file:
+        found = [
+            (r.headers["WARC-Type"], r.headers.get("WARC-Target-URI"), r.reader.read())
+            for r in ArchiveIterator(file, parse_http=False)
+        ]
+    assert [name for name, _, _ in found] == ["warcinfo", "metadata", *TYPES]
+    assert [block for _, _, block in found[2:]] == [block for *_, block in RECORDS]
+    urls = [url.replace(" ", "%20") for url, *_ in RECORDS]
+    assert [url for _, url, _ in found[2:]] == urls
+    with out.open("rb") as file:
+        for record in Warcio(file, check_digests="raise"):
+            record.content_stream().read()
+            line = record.rec_headers["X-Frontier-Arc-Header"]
+            if record.rec_type == "resource" and line.startswith("dns:"):
+                assert record.rec_headers["Content-Type"] == "text/dns"
+                assert record.rec_headers["WARC-Date"] == "2009-01-01T00:00:01Z"
+                assert record.rec_headers["WARC-IP-Address"] == "10.0.0.1"
+                assert line.startswith("dns:a.example 10.0.0.1 20090101000001 text/dns")
+
+
+def test_an_arc_has_the_manifest_of_the_warc_that_it_becomes(tmp_path):
+    path = tmp_path / "one.arc"
+    path.write_bytes(packed(arc(1), "plain"))
+    convert(path, "-o", tmp_path / "out")
+
+    manifest(path, "-o", tmp_path / "m")
+    manifest(tmp_path / "out", "-o", tmp_path / "n")
+
+    names = ("type", "record_id", "url", "date", "mime", "status", "payload_digest")
+    old, new = (
+        [[row[name] for name in names] for row in rows(tmp_path / directory)]
+        for directory in ("m", "n")
+    )
+    assert old == new
+    assert len(old) == len(RECORDS)
+    assert said(tmp_path / "m", "one.arc")["format"] == "ARC/1"
+    long = hashlib.sha256(LONG).hexdigest()
+    assert old[6][-1] == f"sha256:{long}"
+    assert old[5][-1] == f"sha256:{hashlib.sha256(b'abc').hexdigest()}"
+
+
+def test_a_second_run_makes_the_same_bytes_and_keeps_what_is_there(tmp_path):
+    path = tmp_path / "one.arc.gz"
+    path.write_bytes(packed(arc(2), "records"))
+    convert(path, "-o", tmp_path / "out")
+    convert(path, "-o", tmp_path / "again")
+    first, again = (tmp_path / name / "one.warc.gz" for name in ("out", "again"))
+    was = first.stat().st_ino
+
+    convert(path, "-o", tmp_path / "out")
+
+    assert first.read_bytes() == again.read_bytes()
+    assert first.stat().st_ino == was
+    path.write_bytes(packed(arc(2)[:4], "records"))
+    done = convert(path, "-o", tmp_path / "out", code=ExitCode.INCOMPLETE)
+    assert "one.warc.gz is there" in done["files_left"][0]
+    assert first.stat().st_ino == was
+
+
+def test_a_dedupe_names_arc_and_takes_what_it_becomes(tmp_path):
+    old = tmp_path / "old"
+    old.mkdir()
+    parts = arc(1)
+    (old / "one.arc").write_bytes(b"".join(parts))
+    again = parts[2].replace(b"20090101000002", b"20100101000002")
+    (old / "two.arc").write_bytes(parts[0] + again)
+    words = ["warc", "dedupe", str(old), "-o", str(tmp_path / "no"), "--workers=1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == ExitCode.INCOMPLETE
+    assert "frontier warc convert" in done.stderr
+    convert(old, "-o", tmp_path / "warc")
+    words = ["warc", "dedupe", str(tmp_path / "warc"), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*words, "--workers=1", "--json"])
+    assert json.loads(done.stdout)["replaced"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda data: data[:-100], "the last record is cut off"),
+        (lambda data: data.replace(b" 20090101000003 ", b" never "), "no ARC record"),
+    ],
+    ids=["cut", "date"],
+)
+def test_a_damaged_arc_is_named_and_not_converted(tmp_path, change, reason):
+    (tmp_path / "bad.arc").write_bytes(change(packed(arc(1), "plain")))
+    (tmp_path / "good.arc").write_bytes(packed(arc(1), "plain"))
+
+    done = convert(tmp_path, "-o", tmp_path / "out", code=ExitCode.INCOMPLETE)
+
+    assert done["written"] == 1
+    (told,) = done["files_left"]
+    assert f"bad.arc: {reason}" in told
+    assert " at byte " in told
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "good.warc.gz",
+        "good.cdxj",
+    }
+
+
+def test_records_that_share_a_member_get_one_of_their_own(new_warc, tmp_path):
+    """Their headers and blocks are the bytes that they were."""
+    warc = new_warc("one.warc", packed=False)
+    for second in range(3):
+        warc.response("http://a.example/", second, b"x" * 100)
+    plain = warc.close()
+    whole = tmp_path / "whole.warc.gz"
+    whole.write_bytes(gzip.compress(plain.read_bytes()))
+
+    convert(whole, "-o", tmp_path / "out")
+
+    made = (tmp_path / "out" / "whole.warc.gz").read_bytes()
+    assert gzip.decompress(made) == plain.read_bytes()
+    manifest(tmp_path / "out", "-o", tmp_path / "m")
+    assert said(tmp_path / "m", "whole.warc.gz")["container"] == "gzip"

@@ -1,0 +1,182 @@
+"""Captures leave files, and what refers to them keeps what it was."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+
+from frontier.cli.output import ExitCode
+from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.postcrawl.test_dedupe import (
+    blocks,
+    kill_at_every,
+    revisits,
+    run,
+    sha1,
+    state,
+)
+
+TARGET = "http://a.example/"
+
+
+@pytest.fixture
+def collection(before, tmp_path):
+    out = tmp_path / "after"
+    run("dedupe", before, "-o", out)
+    shutil.rmtree(out / "manifests")
+    return out
+
+
+def everything(directory):
+    """All bytes of the files, unpacked."""
+    found = b""
+    for path in sorted(directory.glob("*.warc*")):
+        with path.open("rb") as file:
+            for one in ArchiveIterator(file, parse_http=False):
+                found += str(list(one.headers)).encode() + one.reader.read()
+    return found
+
+
+def listed(directory):
+    texts = [path.read_text() for path in directory.glob("*.cdxj")]
+    lines = [line for text in texts for line in text.splitlines()]
+    return sorted(json.loads(line.split(" ", 2)[2])["url"] for line in lines)
+
+
+def test_a_url_leaves_and_its_revisits_become_responses_first(
+    before, collection, tmp_path
+):
+    was = dict(blocks(before))
+    done = run("remove", collection, "--url", TARGET, "--reason", "case 7", "--yes")
+
+    assert [(one["type"], one["url"], one["date"]) for one in done["records"]] == [
+        ("response", TARGET, date(1)),
+        ("revisit", TARGET, date(10)),
+    ]
+    assert done["dependent"] == 1
+    assert f"{TARGET}'" not in str(everything(collection))
+    now = dict(blocks(collection))
+    stayed = [record_id for record_id in was if record_id in now]
+    # Two have left; a third is a revisit, of what stays.
+    assert len(stayed) == len(was) - 3
+    assert all(now[record_id] == was[record_id] for record_id in stayed)
+    assert revisits(collection) == {
+        ("http://b.example/other", date(13)): ("http://a.example/other", date(2))
+    }
+    assert listed(collection) == [
+        "http://a.example/other",
+        "http://b.example/",
+        "http://b.example/new",
+        "http://b.example/other",
+    ]
+    # All else is what it was.
+    proof = run("verify", before, collection, code=ExitCode.FAULTY)
+    assert (proof["faults"], proof["revisits"]) == (2, 1)
+
+
+def test_a_tombstone_tells_which_record_it_was_and_why(collection):
+    done = run("remove", collection, "--url", TARGET, "--reason", "case 7", "--yes")
+
+    found = []
+    for path in sorted(collection.glob("*.warc.gz")):
+        with path.open("rb") as file:
+            found += [
+                (one.headers["WARC-Refers-To"], one.headers["WARC-Date"],
+                 one.reader.read())
+                for one in ArchiveIterator(file, parse_http=False)
+                if one.headers["WARC-Type"] == "metadata"
+            ]  # fmt: skip
+        words = [Path(sys.executable).parent / "warcio", "check", path]
+        assert subprocess.run(words, check=False).returncode == 0
+    assert found == [
+        (one["record_id"], one["date"],
+         f"removed: {one['type']}\r\nreason: case 7\r\n".encode())
+        for one in done["records"]
+    ]  # fmt: skip
+
+
+def test_without_yes_nothing_is_changed(collection):
+    was = state(collection)
+
+    done = run("remove", collection, "--url", TARGET)
+
+    assert (len(done["records"]), done["dependent"], done["written"]) == (2, 1, 0)
+    assert state(collection) == was
+
+
+def test_a_record_leaves_with_its_request(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    first = warc.response(TARGET, 1, PAGE)
+    warc.post("http://a.example/form", 2, OTHER)
+    second = warc.response(TARGET, 3, PAGE)
+    warc.close()
+    before = tmp_path / "before"
+    ids = [record_id for record_id, _ in blocks(before)]
+    index = tmp_path / "list"
+    index.write_text(f"# a case\n{first}\n{ids[2].strip('<>')}\n")
+
+    done = run("remove", before, "--list", index, "--yes")
+
+    assert [one["type"] for one in done["records"]] == [
+        "response",
+        "response",
+        "request",
+    ]
+    left = [record_id for record_id, _ in blocks(before)]
+    assert [record_id in left for record_id in (first, second, *ids[2:4])] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_what_a_revisit_needs_stays_if_that_cannot_be_restored(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    warc.response(TARGET, 1, PAGE)
+    warc.response(TARGET, 2, OTHER)
+    warc.revisit("http://b.example/", 9, sha1(b"something else"), TARGET, 1)
+    warc.close()
+
+    done = run(
+        "remove",
+        tmp_path / "before",
+        "--url",
+        TARGET,
+        "--yes",
+        code=ExitCode.INCOMPLETE,
+    )
+
+    assert [one["date"] for one in done["records"]] == [date(2)]
+    assert f"{TARGET} of {date(1)} stays" in done["records_left"][-1]
+    assert PAGE in everything(tmp_path / "before")
+    assert OTHER not in everything(tmp_path / "before")
+
+
+def test_nothing_leaves_while_a_file_cannot_be_read(collection):
+    two = collection / "two.warc.gz"
+    two.write_bytes(two.read_bytes()[:-20])
+    was = state(collection)
+
+    done = run("remove", collection, "--url", TARGET, "--yes", code=ExitCode.INCOMPLETE)
+
+    assert (done["records"], len(done["files_left"])) == ([], 1)
+    assert state(collection) == was
+
+
+def test_killed_anywhere_and_run_again_it_ends_the_same(collection, tmp_path):
+    undisturbed = tmp_path / "undisturbed"
+    shutil.copytree(collection, undisturbed)
+    words = ["--url", TARGET, "--yes"]
+    run("remove", undisturbed, *words)
+
+    kills = kill_at_every(
+        60, ["warc", "remove", collection, *words, "--workers=1"], tmp_path
+    )
+
+    assert kills >= 1
+    assert state(collection) == state(undisturbed)
