@@ -8,7 +8,8 @@ The rest of the frontier has no check of a version, and no private name of Scrap
 since    is
 =======  =======================================================================
 2.14     handlers, `stop`, `close_spider` and the robots.txt middleware are
-         coroutines; components are called without the spider; handlers take
+         coroutines; what downloader middlewares do to a request has a context of its
+         own; components are called without the spider; handlers take
          the crawler alone; `AsyncCrawlerProcess`
 2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
          a handler binds to `DOWNLOAD_BIND_ADDRESS`;
@@ -88,6 +89,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = [
     "EXCERPT_FLAG",
+    "HAS_CONTEXTS",
     "AsyncCrawlerProcess",
     "BaseAgent",
     "BaseCookies",
@@ -130,6 +132,9 @@ __all__ = [
     "wrap_twisted_exceptions",
 ]
 
+HAS_CONTEXTS = scrapy.version_info >= (2, 14)
+"""Whether what downloader middlewares make of a response is made in the context in
+which the request was started. Before, it is in that of whatever came over the wire."""
 _MAXSIZE = "download_maxsize"
 EXCERPT_FLAG = "excerpt"
 """The flag of a response that has not all of the answer, as was wanted."""

@@ -6,11 +6,17 @@ import textwrap
 from functools import partial
 
 import pytest
-from conftest import DEADLINE, HELD, SHORT, after, until
+from conftest import DEADLINE, HELD, SHORT, after, home_of, until
+from scrapy import Request
+from scrapy.utils.request import fingerprint
 
+from frontier.queue.claims import claim_of
+from frontier.queue.item import decode
+from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from frontier.urls.fingerprint import seen_hash
 
 SPIDER = """
 import scrapy
@@ -170,6 +176,33 @@ def test_what_a_killed_node_had_alone_is_made_again(cluster, crawl, starts):
 
     assert cluster.wait(other) == [0]
     made.complete()
+
+
+def test_a_redirect_names_what_led_to_it_whatever_was_under_way(cluster, crawl):
+    made = crawl(until=lambda done, _: [path for _, path in done].count("/away") > 4)
+    made.start("node-1", DOWNLOAD_DELAY="0.05")
+    claims = until(lambda: claims_in(cluster, "/landing"), "a redirect's claim")
+    bases = made.server.site.bases
+
+    for claim in claims:
+        host = bases.index(claim.url.removesuffix("/landing"))
+        away = f"{bases[host - 1]}/away"
+        mark = (home_of(away), seen_hash(fingerprint(Request(away))))
+        assert mark in claim.marks, "or it would count as seen once the node is gone"
+
+
+def claims_in(cluster, path):
+    """The claims of the crawl whose URLs end with *path*."""
+    if not cluster.has_store:
+        return []
+    asked = cluster.store.call
+    keys = asked(Call.command("KEYS", "{frontier:local-1:*:ready:*@*"))
+    items = [i for key in keys for i in asked(Call.command("LRANGE", key, 0, -1))]
+    keys = asked(Call.command("KEYS", "{frontier:local-1:*:reserved"))
+    kept = [v for key in keys for v in asked(Call.command("HVALS", key))]
+    items += [value.split(b"\n", 2)[2] for value in kept]
+    found = [claim_of(decode(item), Config().partitions) for item in items]
+    return [claim for claim in found if claim and claim.url.endswith(path)]
 
 
 @pytest.mark.compat
