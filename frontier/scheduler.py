@@ -55,7 +55,7 @@ from frontier.requests.stored_request import (
     Recorder,
     from_record,
 )
-from frontier.scrapy_internals import HAS_CONTEXTS, FeedFiles, Slots
+from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
 from frontier.seen.recent import Recent
 from frontier.session.other_schedulers import tell_of_leftovers
@@ -260,7 +260,7 @@ class Scheduler(BaseScheduler):
             if request is None:
                 continue
             self._idle_since, self._nothing_left = None, False
-            PARENT.set(request if HAS_CONTEXTS else None)
+            PARENT.set(request)
             self._delivered[request] = reservation
             self._session.requests.of(request).reservation = reservation
             self._stats.inc_value("scheduler/dequeued")

@@ -8,8 +8,7 @@ The rest of the frontier has no check of a version, and no private name of Scrap
 since    is
 =======  =======================================================================
 2.14     handlers, `stop`, `close_spider` and the robots.txt middleware are
-         coroutines; what downloader middlewares do to a request has a context of its
-         own; components are called without the spider; handlers take
+         coroutines; components are called without the spider; handlers take
          the crawler alone; `AsyncCrawlerProcess`
 2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
          a handler binds to `DOWNLOAD_BIND_ADDRESS`;
@@ -89,7 +88,6 @@ logger = logging.getLogger(__name__)
 
 __all__ = [
     "EXCERPT_FLAG",
-    "HAS_CONTEXTS",
     "AsyncCrawlerProcess",
     "BaseAgent",
     "BaseCookies",
@@ -122,6 +120,7 @@ __all__ = [
     "settled",
     "spider_middlewares",
     "stand_before_handlers",
+    "stand_before_outcomes",
     "stand_before_pipelines",
     "stand_before_spider",
     "started",
@@ -132,9 +131,6 @@ __all__ = [
     "wrap_twisted_exceptions",
 ]
 
-HAS_CONTEXTS = scrapy.version_info >= (2, 14)
-"""Whether what downloader middlewares make of a response is made in the context in
-which the request was started. Before, it is in that of whatever came over the wire."""
 _MAXSIZE = "download_maxsize"
 EXCERPT_FLAG = "excerpt"
 """The flag of a response that has not all of the answer, as was wanted."""
@@ -693,6 +689,22 @@ def stand_before_handlers(
 
     handlers.download_request = lambda request, _: deferred_from_coro(send(request))
     return original
+
+
+def stand_before_outcomes(crawler: Crawler, tell: Callable[[Request], object]) -> None:
+    """Have *tell* called with each request that was sent, before its outcome counts.
+
+    That is what downloader middlewares have made of it, and may be another request. In
+    which context it is handled is left to chance before 2.14.
+    """
+    engine: Any = crawler.engine
+    before = engine._handle_downloader_output
+
+    def handle(result: Any, request: Request) -> Any:
+        tell(request)
+        return before(result, request)
+
+    engine._handle_downloader_output = handle
 
 
 def handler_for(crawler: Crawler, scheme: str) -> Any:

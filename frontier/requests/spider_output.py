@@ -19,7 +19,8 @@ What always holds:
     is, in whatever way that ends. Before Scrapy 2.14, output takes Scrapy's own way
     from the first item on.
 4.  While a callback, an errback or a pipeline of a request runs, and what it yields
-    is scheduled, `PARENT` is that request.
+    is scheduled, or what a downloader middleware has made of it, `PARENT` is that
+    request.
 5.  And while it runs, step by step, the watchdog can see that it does: from the call
     until it waits for something, for each part of its output, and in pipelines.
 """
@@ -41,6 +42,7 @@ from scrapy.utils.defer import aiter_errback
 
 from frontier.scrapy_internals import (
     spider_middlewares,
+    stand_before_outcomes,
     stand_before_pipelines,
     stand_before_spider,
 )
@@ -159,6 +161,7 @@ class SpiderOutput:
         self._marks = marks
         if marks is not None:
             stand_before_pipelines(crawler, marks.process, marks.processing)
+        stand_before_outcomes(crawler, PARENT.set)
         before = stand_before_spider(crawler, self.call, self.handle)
         self._call, self._handle, self._on_error, self._process = before
         self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
@@ -193,7 +196,7 @@ class SpiderOutput:
         if self._marks is not None:
             output = self._marks.output(output, request)
         if not isinstance(output, AsyncIterator):
-            await self._handle(output, request, response)
+            await self._handle(_named(output, request), request, response)
             return
         made = aiter_errback(output, self._on_error, request, response)
         count = 0
@@ -204,7 +207,8 @@ class SpiderOutput:
                 if isinstance(one, Request):
                     self._crawl(one)
                 elif self._process is None:
-                    await self._handle(_chain(one, made), request, response)
+                    rest = _chain(one, made, request)
+                    await self._handle(rest, request, response)
                     return
                 elif one is not None:
                     await room.acquire()
@@ -261,9 +265,23 @@ class SpiderOutput:
         )
 
 
-async def _chain(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _chain(
+    first: Any, rest: AsyncIterator[Any], request: Request
+) -> AsyncIterator[Any]:
+    PARENT.set(request)  # as in `_named`
     yield first
     async for one in rest:
+        PARENT.set(request)
+        yield one
+
+
+def _named(output: Iterable[Any], request: Request) -> Iterator[Any]:
+    """*output* of *request*'s callback, which is `PARENT` where it is taken.
+
+    Scrapy takes it when a timer rings, in the context of whoever has set that.
+    """
+    for one in output:
+        PARENT.set(request)
         yield one
 
 
