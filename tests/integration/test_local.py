@@ -127,8 +127,8 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     log = made.complete()
     assert log.repeated() == {}
     assert min(gaps(log)) > DELAY - SLACK - made.server.late
-    # Of its three hosts the other may have had what it alone can ask for.
-    assert len([node for node, count in made.by_node if count > 10]) == 2
+    # More than robots.txt of its hosts; the other may have claimed much of the rest.
+    assert len([node for node, count in made.by_node if count > 5]) == 2
     # One line from each node that keeps any; the other may have claimed all before.
     texts = [cluster.text_of(node) for node in ("node-1", "node-2")]
     told = [text.count("the first is http") for text in texts]
