@@ -29,7 +29,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.errors import ArchiveError, WriterStopped
-from frontier.files import FILE_MODE, descriptor_of, make_directory, mode_of
+from frontier.files import (
+    FILE_MODE,
+    descriptor_of,
+    make_directory,
+    mode_of,
+    sync_directory,
+)
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
@@ -171,7 +177,7 @@ class Journal(GroupCommit[_Entry]):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._kept = 0
             self._append(frame(header))
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
         except OSError:  # nothing may be written to a file without a header
             file, self._file = self._file, None
             os.close(file)
@@ -184,7 +190,7 @@ class Journal(GroupCommit[_Entry]):
             self._path.rename(self._path.with_name(self._path.name[: -len(OPEN)]))
             file, self._file = self._file, None
             os.close(file)
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
 
 
 class Left:
@@ -215,7 +221,7 @@ class Left:
                 path.rename(final)
             else:
                 path.unlink()
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         finally:
             self.release()
         logger.warning("%s was left open; %d bytes cut off", path, cut)
@@ -283,14 +289,6 @@ def _framed(entry: _Entry) -> bytes:
 
 def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Journaling:
