@@ -23,8 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.seen.config import SeenLayout
-from frontier.seen.planner import grow_plan, grown, joined
+from frontier.seen.config import SeenLayout, grow_plan, grown, joined
 from frontier.seen.seen_set import in_bloom
 from frontier.seen.state import crawl_state, partition_state, state_call
 from frontier.settings.values import Percent
