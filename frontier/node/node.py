@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from frontier.node.host_quotas import Quotas
     from frontier.node.loops import Owner
     from frontier.queue.reserve import Reservation
-    from frontier.seen.state import SeenState
+    from frontier.seen.seen_set import SeenState
     from frontier.settings.config import Config
     from frontier.watchdog.child import Watchdog
 
