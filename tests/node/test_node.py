@@ -47,6 +47,7 @@ async def test_a_reservation_is_lost_with_its_lease(new_node, server, until):
     await a._leases.release([reservation.lease.partition])
     assert a.has_lost(reservation)
     assert not a.may_send(reservation)
+    await a.close()
 
 
 async def test_two_nodes_fetch_each_page_once_and_find_the_end(
