@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.plan import Choice
+    from frontier.postcrawl.removal import Leaving
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -573,13 +574,20 @@ def _remove(
     from frontier.postcrawl.removal import find
     from frontier.postcrawl.selection import Selection
 
-    every = Options(every=True)
-    facts = _manifests(paths, scratch / "before", running, every, trouble)
-    for fault in facts["faults"]:
-        trouble.file(fault)
-    if trouble.files:  # a revisit may be there that needs what would leave
-        complain("nothing is removed: leave out what cannot be read to its end")
-        return {"records": [], "dependent": 0, "written": 0}
+    every, nothing = Options(every=True), {"records": [], "dependent": 0, "written": 0}
+
+    def all_read(side: str) -> bool:
+        """Whether a revisit that needs what would leave is known, if there is one."""
+        named = len(trouble.files)
+        facts = _manifests(paths, scratch / side, running, every, trouble)
+        for fault in facts["faults"]:
+            trouble.file(fault)
+        if len(trouble.files) > named:
+            complain("nothing is removed: leave out what cannot be read to its end")
+        return len(trouble.files) == named
+
+    if not all_read("before"):
+        return nothing
     found = find(scratch / "before", wanted)
     dependent, leaving = found.dependent, found.leaving
     count = sum(map(len, dependent.values()))
@@ -591,17 +599,21 @@ def _remove(
             work = running.work(scratch / "before", progress)
             outcomes = restored(files, files, work, Selection(ids=ids))
             done = _collected(outcomes, trouble)
-        _manifests(paths, scratch / "after", running, every, trouble)
+        if not all_read("after"):
+            return nothing | {"dependent": done["replaced"], "written": done["written"]}
+        count = done["replaced"]
         found = find(scratch / "after", wanted)
         leaving = [one for one in found.leaving if one.at not in found.needed]
         for at, where in found.needed.items():
             trouble.record(f"{at[0]} of {at[1]} stays: the revisit in {where} needs it")
     if yes and leaving:
         manifests = scratch / ("after" if dependent else "before")
+        gone: list[Leaving] = []
         with _Bar("removing", [Path(file) for file in found.files()]) as progress:
             work = running.work(manifests, progress)
-            outcomes = removed(leaving, work, wanted.reason)
+            outcomes = _told_gone(removed(leaving, work, wanted.reason), gone)
             done["written"] += _collected(outcomes, trouble)["written"]
+        leaving = sorted(gone, key=lambda one: (one.file, one.record_offset))
     records = [
         {
             "file": one.file,
@@ -614,6 +626,20 @@ def _remove(
         for one in leaving
     ]
     return {"records": records, "dependent": count, "written": done["written"]}
+
+
+def _told_gone(
+    outcomes: Iterator[tuple[Path, object]], gone: list[Leaving]
+) -> Iterator[tuple[Path, object]]:
+    """*outcomes*, with what was written in place of each `Removed`."""
+    from frontier.postcrawl.removal import Removed
+
+    for path, outcome in outcomes:
+        if isinstance(outcome, Removed):
+            gone += outcome.gone
+            yield path, outcome.rewritten
+        else:
+            yield path, outcome
 
 
 def _manifests(

@@ -328,6 +328,12 @@ class Node:
         """Whether the lease that *reservation* stands on is still to be relied on."""
         return self._leases.covers(reservation.lease)
 
+    def has_lost(self, reservation: Reservation) -> bool:
+        """Whether the lease that *reservation* stands on does not come back."""
+        held = self._leases.held.get(reservation.lease.partition)
+        is_held = held is not None and held.token == reservation.lease.token
+        return not is_held or reservation.key not in self.inbox.open
+
     def sent(self, reservation: Reservation, delay: float) -> None:
         """Note that a request was sent, and for how long to leave its host alone."""
         if self.config.queue_key != "url":

@@ -108,7 +108,7 @@ def extracted(
 def removed(
     leaving: Sequence[Leaving], work: Work, reason: str
 ) -> Iterator[tuple[Path, object]]:
-    """Put tombstones in place of *leaving*; yield what was done, or a `Failure`."""
+    """Put tombstones in place of *leaving*; yield a `Removed`, or a `Failure`."""
     by_file: dict[str, list[Leaving]] = {}
     for one in leaving:
         by_file.setdefault(one.file, []).append(one)
