@@ -223,7 +223,7 @@ class Indexed(StoreOptions):
         """What the collection has, for the plan of the manifests in *directory*.
 
         Raises:
-            ConfigurationError: The name is none, or there are no files.
+            ConfigurationError: The name is invalid, or there are no files.
             StoreUnavailable: The store does not answer.
         """
         if (self.collection is None) is not (self.originals is None):
