@@ -27,7 +27,7 @@ from frontier.cli.output import ExitCode, complain, messages, say
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=StrEnum)
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")]
+Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
@@ -47,7 +47,7 @@ Out = Annotated[
 
 
 Originals = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
         "--originals",
         metavar="FILE|DIRECTORY",
@@ -481,8 +481,8 @@ def dedupe(
 
 
 def verify(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER")],
+    before: Annotated[str, typer.Argument(metavar="BEFORE")],
+    after: Annotated[str, typer.Argument(metavar="AFTER")],
     output: Output,
     running: Running,
     originals: Originals = None,
@@ -775,8 +775,9 @@ def _apply(
 ) -> dict[str, Any]:
     from frontier.postcrawl.many_files import applied, outs_of
     from frontier.postcrawl.plan import files_of
+    from frontier.postcrawl.remote_files import path_of
 
-    paths = [Path(file) for file in files_of(directory)]
+    paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
     with _Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
@@ -832,14 +833,16 @@ def _rewritten(facts: dict[str, Any], what: str) -> str:
     )
 
 
-def _files(given: list[Path]) -> list[Path]:
+def _files(given: Iterable[str]) -> list[Path]:
     from frontier.postcrawl.files import files_in
+    from frontier.postcrawl.remote_files import path_of
 
-    for path in given:
+    named = [path_of(each) for each in given]
+    for path in named:
         if not path.exists():
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = files_in(given, say)
+    paths = files_in(named, say)
     if not paths:
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
