@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import FILE_MODE, creating, make_directory, open_input
+from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
@@ -120,6 +121,9 @@ class Job(Generic[P]):
     """The new record, or none; an error of reading leaves the old one."""
     wanted: str
     """What *places* follow from: the file of another plan is not taken for done."""
+    pairs: bool = False
+    """Whether what is replaced, and what replaces it, is the answer to a GET: then how
+    each record was asked for is as it was."""
 
 
 def rewrite(
@@ -148,8 +152,12 @@ def rewrite(
     make_directory(job.out.parent, mode)
     scratch = job.out.with_name(job.out.name + OPEN)
     try:
-        _fill(job, scratch, done, progress, mode)
-        Listing(mode=mode).write(scratch)
+        lines = Lines(job.out.name)
+        _fill(job, scratch, done, lines, progress, mode)
+        known = None
+        if job.pairs and manifest.indexed and not manifest.faults:
+            known = lines.of(place_of(job.path, job.directory), done.offset)
+        Listing(mode=mode).write(scratch, known)
         note = json.dumps(asdict(done)).encode()
         publish(_note_place(job.path, job.directory), note, mode)
         scratch.replace(job.out)
@@ -227,6 +235,7 @@ def _fill(
     job: Job[P],
     scratch: Path,
     done: Rewritten,
+    lines: Lines,
     progress: Callable[[int], None],
     mode: int,
 ) -> None:
@@ -238,8 +247,12 @@ def _fill(
         at = 0
         for place, record in _made(job, source, done):
             _copy(source, target, at, place.record_offset)
+            start = target.tell()
             target.writelines(_parts(record, is_packed=is_packed))
             at = _end(place, is_packed=is_packed)
+            if job.pairs and record is not None:
+                length = target.tell() - start - (0 if is_packed else _END)
+                lines.replaced(place.record_offset, record, start, length)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1
             progress(at)
