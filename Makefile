@@ -37,7 +37,7 @@ bench: .venv/.installed-dev
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
-	  tests/node tests/integration tests/hostile
+	  tests/node tests/integration tests/hostile tests/postcrawl
 
 damage: .venv/.installed-dev
 	DAMAGE=all $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \

@@ -22,8 +22,10 @@ file or directory that is there keeps its own.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+from io import FileIO
 from typing import TYPE_CHECKING, BinaryIO
 
 from frontier.errors import ConfigurationError
@@ -46,6 +48,38 @@ def creating(mode: int) -> Callable[[str, int], int]:
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
     return opener
+
+
+def create_locked(path: Path, mode: int) -> FileIO:
+    """Make the file *path*, empty, and hold an exclusive `fcntl.flock` on it.
+
+    Between the two another process may take it for one that lost its writer.
+
+    Raises:
+        FileExistsError: The name is taken, or such a process has the file.
+        OSError: It cannot be made.
+    """
+    file = FileIO(path, "x+", opener=creating(mode))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        taken = "" if is_at(path, file.fileno()) else "removed by a repair"
+    except BlockingIOError:
+        taken = "being repaired"
+    except BaseException:
+        file.close()
+        raise
+    if taken:
+        file.close()
+        raise FileExistsError(errno.EEXIST, taken, str(path))
+    return file
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file *descriptor* still has the name *path*."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def make_directory(path: Path, mode: int) -> None:

@@ -184,7 +184,7 @@ class LeaseGuard:
         node, waited = self._session.node, False
         while not node.may_send(reservation):
             waited = True
-            if reservation.key not in node.inbox.open:
+            if node.has_lost(reservation):
                 # Another node has it now; this one's spider need not know.
                 request.errback = None
                 self._crawler.stats.inc_value("frontier/queue/lost")

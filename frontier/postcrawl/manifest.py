@@ -474,3 +474,8 @@ def microseconds(date: str) -> int | None:
     return int(moment.timestamp()) * 1_000_000 + int(
         (found[2] or "0")[:6].ljust(6, "0")
     )
+
+
+def to_second(date: str) -> str:
+    """A WARC-Date without what is below a second: readers find captures by that."""
+    return f"{date[:19]}Z"

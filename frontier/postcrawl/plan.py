@@ -4,7 +4,8 @@ What always holds:
 
 1.  A copy has an original that is no copy itself, of the same payload and of the same
     stored bytes: with the original's body behind its own head it is what it was.
-2.  A capture that a revisit refers to already stays what it is.
+2.  A capture that a revisit refers to already stays what it is, and so does one that a
+    collection's index has (`frontier.postcrawl.indexed_originals`).
 3.  No original is named by a URL and a second at which another payload was captured,
     too, or by its copy's own: replay finds originals by these alone.
 4.  What a manifest could not read, what was cut short, and what does not have the
@@ -32,6 +33,12 @@ from frontier.errors import NoManifest, StaleManifest
 from frontier.files import FILE_MODE, creating
 from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.engines import duckdb_engine
+from frontier.postcrawl.indexed_originals import (
+    CAPTURES,
+    INDEXED,
+    SCHEMA,
+    creating_whole,
+)
 from frontier.postcrawl.manifest import (
     OPEN,
     SUFFIX,
@@ -47,12 +54,15 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import Engine
+    from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.manifest import Manifest
 
 _ELIGIBLE = """
 WITH referred AS (
-  SELECT DISTINCT refers_to_url, refers_to_date FROM manifest
+  SELECT refers_to_url, left(refers_to_date, 19) AS refers_to_second FROM manifest
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
+  UNION
+  SELECT url, left(second, 19) FROM indexed
 ), repeated AS (
   SELECT payload_key FROM manifest {admitted} WHERE {fit}
   GROUP BY payload_key HAVING count(*) > 1
@@ -84,7 +94,7 @@ WITH referred AS (
   SELECT fit.*, referred.refers_to_url IS NOT NULL AS is_referred,
     ambiguous.url IS NOT NULL AS is_ambiguous
   FROM fit LEFT JOIN referred
-    ON fit.url = referred.refers_to_url AND fit.date = referred.refers_to_date
+    ON fit.url = referred.refers_to_url AND left(fit.date, 19) = refers_to_second
   LEFT JOIN ambiguous
     ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
   WHERE content > 0
@@ -131,7 +141,8 @@ QUERY = """{eligible}, laned AS (
     first_value(captured_s) OVER same AS original_s,
     first_value(is_ambiguous) OVER same AS original_is_ambiguous
   FROM laned WINDOW same AS (
-    PARTITION BY payload_digest, payload_length, body_digest, content, lane
+    PARTITION BY payload_key, payload_digest, payload_length, body_digest, content,
+      lane
     ORDER BY {order}
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
@@ -201,10 +212,11 @@ def text_of(query: str, policy: Policy, choice: Choice) -> str:
     """*query*, `CANDIDATES` or `QUERY`, under *policy*.
 
     It asks the tables ``manifest``, ``compared`` with the columns of
-    `frontier.postcrawl.byte_comparison.SCHEMA`, and ``admitted`` with `admitted`.
+    `frontier.postcrawl.byte_comparison.SCHEMA`, ``indexed`` with those of
+    `frontier.postcrawl.indexed_originals.SCHEMA`, and ``admitted`` with `admitted`.
     """
     by_time = "" if choice.order is Order.INPUT else "captured_us, "
-    order = f"is_referred DESC, is_ambiguous, {by_time}file, record_offset"
+    order = f"is_ambiguous, is_referred DESC, {by_time}file, record_offset"
     weak = " OR ".join(f"payload_digest LIKE '{name}:%'" for name in WEAK)
     statuses = ", ".join(str(int(status)) for status in sorted(policy.statuses))
     eligible = _ELIGIBLE.format(
@@ -278,6 +290,10 @@ class Plan:
     """Records whose payload could not be read."""
     wrong: int = 0
     """Records that do not have the payload digest that they claim."""
+    indexed: int | None = None
+    """Payloads of which a collection's index has an original, if it was asked."""
+    unreachable: int = 0
+    """Of those, the ones whose original is in no file that was given."""
     algorithms: list[str] = field(default_factory=list)
     """Of the payload digests of the manifests."""
     compared: byte_comparison.Compared = field(default_factory=byte_comparison.Compared)
@@ -305,8 +321,11 @@ class Planner:
         policy: Policy,
         choice: Choice,
         say: Callable[[str], None] = lambda _: None,
+        known: Known | None = None,
     ) -> Plan:
         """Write the plan, and what it comes to. *say* is told what is left out.
+
+        Captures that are *known* are originals, too.
 
         Raises:
             NoManifest: There is none.
@@ -315,17 +334,24 @@ class Planner:
         plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
         if not places:
             raise NoManifest(str(self._directory))
-        for name in (SUMMARY, PLAN, PLAN_FILES, COMPARED):  # of another plan
+        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES)
+        for name in of_another:
             (self._directory / name).unlink(missing_ok=True)
         whole = [place for place in places if self._is_whole(place, plan, say)]
-        facts = [asdict(policy) | {"statuses": sorted(policy.statuses)}, asdict(choice)]
+        facts: list[Any] = [
+            asdict(policy) | {"statuses": sorted(policy.statuses)},
+            asdict(choice),
+        ]
         facts += [asdict(found) for found in map(stored_manifest, whole) if found]
         plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         if len(plan.algorithms) > 1:
             names = ", ".join(plan.algorithms)
             say(f"there are digests of {names}: copies are only found within each")
         if whole:
-            self._query(whole, policy, choice, plan, say)
+            self._query(whole, policy, choice, plan, say, known)
+            if known is not None:
+                facts += [known.fact, [os.fspath(each) for each in known.originals]]
+                plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         summary = json.dumps(asdict(plan), indent=2).encode()
         publish(self._directory / SUMMARY, summary, self._mode)
         return plan
@@ -357,9 +383,18 @@ class Planner:
         choice: Choice,
         plan: Plan,
         say: Callable[[str], None],
+        known: Known | None,
     ) -> None:
         with self._engine(self._directory) as engine:
             engine.view("manifest", places)
+            engine.table("indexed", SCHEMA.empty_table())
+            odd = (
+                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
+            )
+            ((plan.unread, plan.wrong),) = engine.rows(odd)
+            if known is not None:
+                known.find(engine, places, self._directory, self._mode, say)
+                plan.indexed, plan.unreachable = known.count, known.unreachable
             if policy.is_by_mime:
                 found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
                 engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
@@ -372,10 +407,6 @@ class Planner:
                 "FROM plan"
             )
             ((plan.copies, plan.copied_bytes),) = engine.rows(counts)
-            odd = (
-                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
-            )
-            ((plan.unread, plan.wrong),) = engine.rows(odd)
             self._write(engine, FILES, PLAN_FILES, "of_files")
             found = engine.rows("SELECT count(*) FROM of_files")
             ((plan.files_with_copies,),) = found
@@ -410,13 +441,8 @@ class Planner:
 
     def _write(self, engine: Engine, text: str, name: str, view: str) -> None:
         """Write what *text* asks for as the file *name*, which is a *view* then."""
-        scratch = self._directory / (name + OPEN)
-        engine.write(text, scratch)
-        with scratch.open("rb") as file:
-            now = os.fstat(file.fileno()).st_mode
-            os.fchmod(file.fileno(), now & self._mode)  # engines know no mode
-            os.fsync(file.fileno())
-        scratch.replace(self._directory / name)
+        with creating_whole(self._directory / name, self._mode) as scratch:
+            engine.write(text, scratch)
         engine.view(view, [self._directory / name])
 
 

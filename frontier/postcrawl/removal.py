@@ -2,8 +2,9 @@
 
 What always holds:
 
-1.  Before a capture leaves, the revisits that refer to it become responses. If one
-    cannot, what it refers to stays, and both are named.
+1.  Before a capture leaves, the revisits that refer to it become responses: those that
+    name its URL and second, and of those that name no capture at all those that have
+    its digest. If one cannot, what it refers to stays, and both are named.
 2.  A request and other records leave with the capture whose URL and date they have.
 3.  Each record leaves a tombstone in its place, which has its id, its type, its date
     and the reason that was given: nothing of its URL, its headers or its payload.
@@ -20,15 +21,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 import duckdb
 
-from frontier.errors import ConfigurationError
+from frontier.dedupe.digest import PayloadDigest
+from frontier.errors import BadWarc, ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import made_of
-from frontier.postcrawl.manifest import SUFFIX
+from frontier.postcrawl.manifest import SUFFIX, payload_of, to_second
+from frontier.postcrawl.payload import hashing, parsed
 from frontier.postcrawl.rewriting import Job, record_at, rewrite
 from frontier.warc.records import NAMESPACE, target_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from frontier.postcrawl.rewriting import Rewritten
@@ -39,7 +42,8 @@ WITH captures AS (
   SELECT DISTINCT file, url, date FROM manifest JOIN ids USING (record_id)
   WHERE type IN ('response', 'resource', 'revisit', 'conversion')
 )
-SELECT m.file, m.record_offset, m.record_length, m.record_id, m.type, m.url, m.date
+SELECT m.file, m.record_offset, m.record_length, m.record_id, m.type, m.url, m.date,
+  m.claimed_digest, m.payload_digest, m.body_digest
 FROM manifest m LEFT JOIN urls ON m.url = urls.url
   LEFT JOIN ids ON m.record_id = ids.record_id
   LEFT JOIN captures c ON m.file = c.file AND m.url = c.url AND m.date = c.date
@@ -49,8 +53,9 @@ WHERE m.type <> 'warcinfo' AND (urls.url IS NOT NULL OR ids.record_id IS NOT NUL
 ORDER BY m.file, m.record_offset
 """
 DEPENDENT = """
-SELECT file, record_offset, record_id, url, refers_to_url, refers_to_date
-FROM manifest WHERE type = 'revisit' AND refers_to_url IS NOT NULL
+SELECT file, record_offset, record_id, url, refers_to_url, refers_to_date,
+  claimed_digest
+FROM manifest WHERE type = 'revisit'
 ORDER BY file, record_offset
 """
 _CAPTURES = frozenset({"response", "resource"})
@@ -84,11 +89,20 @@ class Leaving:
     kind: str
     url: str
     date: str
+    claimed_digest: str | None = None
+    payload_digest: str | None = None
+    body_digest: str | None = None
 
     @property
     def at(self) -> tuple[str, str]:
-        """What revisits name it by."""
-        return self.url, self.date
+        """What revisits name it by: its URL, and its date to the second."""
+        return self.url, to_second(self.date)
+
+    @property
+    def digests(self) -> set[PayloadDigest]:
+        """Those that a manifest has of it."""
+        found = (self.claimed_digest, self.payload_digest, self.body_digest)
+        return {digest for text in found if (digest := parsed(text or ""))}
 
 
 @dataclass(slots=True)
@@ -97,7 +111,7 @@ class Found:
 
     leaving: list[Leaving] = field(default_factory=list)
     originals: frozenset[tuple[str, str]] = frozenset()
-    """URL and date of the captures among it that have a payload."""
+    """URL and second of the captures among it that have a payload."""
     dependent: dict[str, list[str]] = field(default_factory=dict)
     """By their file, the ids of the revisits that refer to one of these and stay."""
     needed: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -155,15 +169,78 @@ def find(directory: Path, wanted: Wanted) -> Found:
                 rows = [[value] for value in sorted(values)]
                 engine.executemany(f"INSERT INTO {name} VALUES (?)", rows)  # noqa: S608
         found.leaving = [Leaving(*row) for row in _rows(engine, LEAVING)]
-        found.originals = frozenset(
-            one.at for one in found.leaving if one.kind in _CAPTURES
-        )
-        for file, offset, record_id, url, *of in _rows(engine, DEPENDENT):
-            at = of[0], of[1]
-            if at in found.originals and not wanted.takes(url, record_id):
+        captures = [one for one in found.leaving if one.kind in _CAPTURES]
+        found.originals = frozenset(one.at for one in captures)
+        digests = _Digests(captures)
+        for file, offset, record_id, url, *of, claimed in _rows(engine, DEPENDENT):
+            if wanted.takes(url, record_id):
+                continue
+            if all(of):
+                at = of[0], to_second(of[1])
+                needs = {at} & found.originals
+            else:
+                needs = digests.captures(parsed(claimed or ""))
+            if needs:
                 found.dependent.setdefault(file, []).append(record_id)
+            for at in needs:
                 found.needed.setdefault(at, f"{file} at byte {offset:,}")
     return found
+
+
+class _Digests:
+    """Which of *captures* a revisit means that names a digest and no capture."""
+
+    def __init__(self, captures: Sequence[Leaving]) -> None:
+        self._captures = captures
+        self._known: dict[PayloadDigest, set[tuple[str, str]]] = {}
+        self._algorithms: set[str] = set()
+        for one in captures:
+            for digest in one.digests:
+                self._known.setdefault(digest, set()).add(one.at)
+
+    def captures(self, digest: PayloadDigest | None) -> set[tuple[str, str]]:
+        """URL and second of those with *digest*.
+
+        Raises:
+            ConfigurationError: It cannot be computed here.
+        """
+        if digest is None:
+            return set()
+        if digest.algorithm not in self._algorithms:
+            self._algorithms.add(digest.algorithm)
+            self._compute(digest.algorithm)
+        return self._known.get(digest, set())
+
+    def _compute(self, algorithm: str) -> None:
+        """Read the captures of which no digest of *algorithm* is known."""
+        for one in self._captures:
+            if any(known.algorithm == algorithm for known in one.digests):
+                continue
+            try:
+                digest = PayloadDigest(algorithm, _computed(one, algorithm))
+            except (BadWarc, OSError, ValueError):
+                continue  # what cannot be read gives no revisit a payload either
+            except ImportError as error:
+                raise ConfigurationError(f"a revisit has a digest: {error}") from None
+            self._known.setdefault(digest, set()).add(one.at)
+
+
+def _computed(one: Leaving, algorithm: str) -> bytes:
+    computed = hashing(algorithm)
+    with open_input(one.file) as stream:
+        found = record_at(stream, one.file, one.record_offset, one.record_id)
+        for part in payload_of(stream, found):
+            computed.update(part)
+    digest: bytes = computed.digest()
+    return digest
+
+
+@dataclass(slots=True)
+class Removed:
+    """What has left a file."""
+
+    rewritten: Rewritten
+    gone: list[Leaving]
 
 
 def remove(
@@ -173,7 +250,7 @@ def remove(
     reason: str,
     progress: Callable[[int], None] = lambda _: None,
     mode: int = FILE_MODE,
-) -> Rewritten:
+) -> Removed:
     """Write *path* again, with tombstones in place of the records *leaving*.
 
     Raises:
@@ -181,14 +258,16 @@ def remove(
         BadWarc: Its records have no places of their own.
         OSError: It cannot be read or written.
     """
-    name = os.fspath(path.absolute())
+    name, gone = os.fspath(path.absolute()), []
 
     def make(source: IO[bytes], one: Leaving) -> Record:
         record_at(source, name, one.record_offset, one.record_id)
-        return tombstone(one, reason)
+        made = tombstone(one, reason)
+        gone.append(one)
+        return made
 
     job = Job(path, path, directory, iter(leaving), make, f"remove {uuid.uuid4()}")
-    return rewrite(job, progress, mode)
+    return Removed(rewrite(job, progress, mode), gone)
 
 
 def tombstone(one: Leaving, reason: str) -> Record:

@@ -2,9 +2,11 @@
 
 What always holds:
 
-1.  A revisit gets a body only from a capture that it names by URL and date, and whose
-    payload has the digest that the revisit states. Any other stays, and is named.
-2.  The HTTP head is that of the revisit, byte for byte. What `frontier.postcrawl.apply`
+1.  A revisit gets a body only from a capture that it names by URL and second, or by
+    its digest if it names none; and whose payload has the digest that the revisit
+    states. Any other stays, and is named.
+2.  The HTTP head is that of the revisit, byte for byte; of one without, that of its
+    original, which replay tools show. What `frontier.postcrawl.apply`
     has made a revisit of is the block that it was, and has the id that it had.
 
 A revisit that a server's 304 has led to stays as well: its head is not that of a
@@ -13,6 +15,7 @@ response with a body (WARC 1.1, section 6.7.3).
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import mmap
 import tempfile
@@ -23,13 +26,14 @@ from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 
 from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.manifest import SUFFIX, payload_of
-from frontier.postcrawl.payload import hashing
+from frontier.postcrawl.payload import hashing, parsed, spelled
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import stored_body
@@ -52,11 +56,32 @@ WITH originals AS (
 )
 SELECT r.file, r.record_offset, r.record_length, r.record_id,
   r.url, r.date,
+  CASE WHEN r.refers_to_url IS NULL OR r.refers_to_date IS NULL
+    THEN r.claimed_digest END,
   o.file, o.record_offset, o.record_id
 FROM manifest r LEFT JOIN originals o
-  ON r.refers_to_url = o.url AND r.refers_to_date = o.date
+  ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
 WHERE r.type = 'revisit' AND r.file = ?
-ORDER BY r.record_offset, o.file, o.record_offset
+ORDER BY r.record_offset, o.date <> r.refers_to_date, o.file, o.record_offset
+"""
+CLAIMED = """
+SELECT DISTINCT claimed_digest FROM manifest
+WHERE type = 'revisit' AND file = ? AND claimed_digest IS NOT NULL
+  AND (refers_to_url IS NULL OR refers_to_date IS NULL)
+"""
+"""What the revisits of a file have that name no capture (WARC 1.0, and before)."""
+BY_DIGEST = """
+WITH captures AS (
+  SELECT file, record_offset, record_id, payload_digest,
+    lower(rtrim(regexp_replace(claimed_digest, '^.*:', ''), '=')) AS value
+  FROM manifest WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
+)
+SELECT claimed, file, record_offset, record_id
+FROM captures JOIN spelled ON captures.value = spelled.value
+UNION
+SELECT claimed, file, record_offset, record_id
+FROM captures JOIN spelled ON payload_digest = named
+ORDER BY file, record_offset
 """
 _REVISITS = frozenset(
     {
@@ -85,6 +110,8 @@ class _Row:
     record_id: str
     url: str
     date: str
+    claimed_digest: str | None
+    """Of a revisit that names no capture."""
     original_file: str | None
     original_offset: int | None
     original_id: str | None
@@ -112,6 +139,7 @@ def revisits_of(
     places = sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
     with duckdb.connect() as engine:
         engine.read_parquet(places).create_view("manifest")
+        unnamed = _by_digest(engine, file)
         found = engine.execute(QUERY, [file])
         rows = (
             _Row(*row)
@@ -122,10 +150,33 @@ def revisits_of(
             some_of_it = list(group)
             one = some_of_it[0]
             if selection.takes_revisit(one.url, one.date, one.record_id):
-                yield _revisit(some_of_it)
+                yield _revisit(some_of_it, unnamed.get(one.claimed_digest, ()))
 
 
-def _revisit(rows: Sequence[_Row]) -> Revisit:
+def _by_digest(
+    engine: duckdb.DuckDBPyConnection, file: str
+) -> dict[str | None, list[tuple[str, int, str]]]:
+    """The captures that revisits of *file* mean which name none, by what these claim.
+
+    Each is read before it is used, so that it only has to be likely here.
+    """
+    rows = []
+    for (claimed,) in engine.execute(CLAIMED, [file]).fetchall():
+        if (digest := parsed(claimed)) is not None:
+            base32 = base64.b32encode(digest.value).decode().lower().rstrip("=")
+            named = spelled(digest.algorithm, digest.value)
+            rows += [(claimed, text, named) for text in (digest.value.hex(), base32)]
+    found: dict[str | None, list[tuple[str, int, str]]] = {}
+    if rows:
+        names = ("claimed", "value", "named")
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+        engine.register("spelled", pa.table(columns))
+        for claimed, *place in engine.execute(BY_DIGEST).fetchall():
+            found.setdefault(claimed, []).append((place[0], place[1], place[2]))
+    return found
+
+
+def _revisit(rows: Sequence[_Row], unnamed: Sequence[tuple[str, int, str]]) -> Revisit:
     first = rows[0]
     originals = tuple(
         (row.original_file, row.original_offset, row.original_id)
@@ -139,7 +190,7 @@ def _revisit(rows: Sequence[_Row]) -> Revisit:
         first.record_offset,
         first.record_length,
         first.record_id,
-        originals,
+        originals or tuple(unnamed),
     )
 
 
@@ -181,7 +232,7 @@ def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
     if found.headers.get("warc-profile") == NOT_MODIFIED:
         raise ValueError("it is of a 304, which has no body")
     wanted = parse(found.headers.get("warc-payload-digest"))
-    why = "no capture has the URL and the date that it refers to"
+    why = "no capture has the URL and the date that it refers to, or its digest"
     for file, offset, record_id in revisit.originals:
         try:
             with open_input(file) as stream:
@@ -190,7 +241,7 @@ def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
         except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue
-        return _made(found, body)
+        return _made(found, _head(found, original), body)
     raise ValueError(why)
 
 
@@ -219,12 +270,23 @@ def _body(stream: IO[bytes], original: Found, algorithm: str, value: bytes) -> B
         return spool.read()
 
 
-def _made(found: Found, body: Body) -> Record:
-    headers = found.headers
-    top, gap, _ = found.block.partition(b"\r\n\r\n")
+def _head(found: Found, original: Found) -> bytes:
+    """The HTTP head of the revisit *found*.
+
+    Raises:
+        ValueError: There is none.
+    """
+    block = found.block
+    if not block and found.is_http and original.is_http:
+        block = original.block
+    top, gap, _ = block.partition(b"\r\n\r\n")
     if not gap:
         raise ValueError("it has no HTTP head")
-    block = top + gap
+    return top + gap
+
+
+def _made(found: Found, block: bytes, body: Body) -> Record:
+    headers = found.headers
     computed = hashlib.sha256(block)
     computed.update(body)
     was = headers.get(REPLACES.lower())

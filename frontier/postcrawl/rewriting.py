@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from frontier.warc.records import Record
 
 SUFFIX = ".done.json"
+ORIGINALS = "originals"
+"""The directory, in that of the manifests, of those of files that are only read."""
 _END = 4
 """Bytes of the two line ends behind a record that is not compressed."""
 _CHUNK = 1 << 26
@@ -309,9 +311,10 @@ class Opened:
     def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
         """The note of *path*, or ``None`` if it is as it was before."""
         found = identity(stream)
-        manifest = stored_manifest(place_of(path, self._directory))
-        if manifest is not None and (manifest.size, manifest.ends) == found:
-            return None
+        for directory in (self._directory, self._directory / ORIGINALS):
+            manifest = stored_manifest(place_of(path, directory))
+            if manifest is not None and (manifest.size, manifest.ends) == found:
+                return None
         note = note_of(path, self._directory)
         if note is None or (note.bytes_after, note.ends) != found:
             raise StaleManifest(os.fspath(path))

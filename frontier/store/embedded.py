@@ -42,6 +42,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from frontier.errors import StoreUnavailable
+from frontier.files import is_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +125,7 @@ class EmbeddedStore:
         if os.getpid() != self._joined_by:
             os.close(users)
             return
-        if not _is_at(users, self._files.users):
+        if not is_at(self._files.users, users):
             os.close(users)
             logger.warning(
                 "the embedded store's directory %s was removed while it was in use; "
@@ -211,13 +212,6 @@ def _is_private(path: Path) -> bool:
 def _open(path: Path) -> int:
     """A descriptor for locks on *path*; each call's locks are its own."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
-        return False
 
 
 def _gets(descriptor: int) -> bool:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from frontier.errors import BadWacz, FileTaken
-from frontier.files import FILE_MODE, make_directory, open_input
+from frontier.files import FILE_MODE, is_at, make_directory, open_input
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
@@ -144,7 +144,7 @@ def create(
     temporary = out.with_name(out.name + OPEN)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     with os.fdopen(os.open(temporary, flags, options.mode), "rb+") as file:
-        ours = _lock(file) and _is_at(temporary, file)
+        ours = _lock(file) and is_at(temporary, file.fileno())
         if not ours:  # or renamed since it was opened: it is a finished WACZ now
             raise BadWacz(str(out), "another process is making it")
         file.truncate(0)
@@ -197,13 +197,6 @@ def _lock(file: BinaryIO) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _is_at(path: Path, file: BinaryIO) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
 
 
 def _verify(temporary: Path, out: Path, options: Options) -> None:

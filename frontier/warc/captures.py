@@ -142,7 +142,7 @@ def at(path: Path, offset: int) -> Capture:
     """
     with closing(_found(path, offset)) as records_there:
         for found in records_there:
-            return _capture(path, found, offset)
+            return _capture(path, found)
     raise BadWarc(str(path), offset, "the file ends there")
 
 
@@ -201,7 +201,7 @@ def _found(path: Path, offset: int) -> Generator[Found, None, None]:
         yield from records_in(file, str(path), offset)
 
 
-def _capture(path: Path, found: Found, base: int = 0) -> Capture:
+def _capture(path: Path, found: Found) -> Capture:
     headers = found.headers
     status, mime = "", headers.get("content-type")
     if found.is_http:
@@ -209,7 +209,7 @@ def _capture(path: Path, found: Found, base: int = 0) -> Capture:
         mime = http_headers.get("content-type")
     return Capture(
         path,
-        base + found.offset,
+        found.offset,
         found.length,
         found.kind[:40],
         headers.get("warc-record-id")[:200],

@@ -29,7 +29,7 @@ from io import FileIO
 from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
-from frontier.files import FILE_MODE, creating, descriptor_of
+from frontier.files import FILE_MODE, create_locked, descriptor_of, is_at
 from frontier.model import Attempt
 from frontier.warc.file_rotation import OPEN, file_name, safe_name, sync_directory
 from frontier.warc.records import target_uri, warc_date
@@ -227,10 +227,9 @@ class CrawlLog:
             self._serial += 1
             path = self._directory / (name.removesuffix(".warc.gz") + SUFFIX + OPEN)
             try:
-                file = FileIO(path, "x+", opener=creating(self._mode))
+                file = create_locked(path, self._mode)
             except FileExistsError:
                 continue
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file, self._path, self._size = file, path, 0
             return file
 
@@ -277,6 +276,8 @@ def _close(path: Path) -> Path | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            return None
+        if not is_at(path, descriptor):
             return None
         final = path.with_name(path.name.removesuffix(OPEN))
         if final.exists():

@@ -22,18 +22,16 @@ Nothing here is thread-safe: a writer belongs to one thread at a time.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
 from dataclasses import dataclass, field
-from io import FileIO
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
 from frontier.dedupe.digest import labelled
-from frontier.files import FILE_MODE, creating, make_directory
+from frontier.files import FILE_MODE, create_locked, make_directory
 from frontier.model import Stored
 from frontier.warc import records
 
@@ -91,12 +89,10 @@ class WarcFile:
         self._path = directory / f"{name}{OPEN}"
         self._waiting: list[bytes] = []
         self._waiting_size = 0
-        self._file = FileIO(self._path, "x+", opener=creating(mode))
-        try:
-            self._claim()
-        except BaseException:
-            self._file.close()
-            raise
+        self._file = create_locked(self._path, mode)
+        if self._final.exists():
+            self.discard()
+            raise FileExistsError(f"{self._final} exists")
 
     def write(self, record: Record) -> int:
         """Append *record* as one gzip member and return the member's length.
@@ -161,17 +157,6 @@ class WarcFile:
         finally:
             self._waiting = [bytes(view)] if view else []
             self._waiting_size = len(view)
-
-    def _claim(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileExistsError(f"{self._path} is being repaired") from None
-        if os.fstat(self._file.fileno()).st_nlink == 0:
-            raise FileExistsError(f"{self._path} was removed by a repair")
-        if self._final.exists():
-            self._path.unlink()
-            raise FileExistsError(f"{self._final} exists")
 
 
 @dataclass(frozen=True, slots=True)

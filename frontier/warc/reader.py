@@ -40,8 +40,9 @@ def plain_records(
     blocks: Iterable[bytes],
     rest: Rest | None = None,
     kept: int = 0,
+    start: int = 0,
 ) -> Iterator[Found]:
-    """Yield the records of the file *name*, given its bytes in order.
+    """Yield the records of the file *name*, given its bytes from *start* on.
 
     Their lengths are without the two line ends behind each, as other indexers have
     it of files that are not compressed. For *rest* and *kept* see `records`.
@@ -49,7 +50,7 @@ def plain_records(
     Raises:
         BadWarc: It is cut off, is not a WARC file, or is gzip.
     """
-    source = Source(name, blocks)
+    source = Source(name, blocks, start)
     while True:
         offset = source.offset
         begin = source.take_until(_END, HEAD_LIMIT)
@@ -80,11 +81,11 @@ def plain_records(
 class Source:
     """The bytes of the file *name*, taken as they are asked for."""
 
-    def __init__(self, name: str, blocks: Iterable[bytes]) -> None:
+    def __init__(self, name: str, blocks: Iterable[bytes], start: int = 0) -> None:
         self._name = name
         self._blocks = iter(blocks)
         self._ahead = b""
-        self.offset = 0
+        self.offset = start
 
     def skip_any(self, byte: bytes) -> None:
         """Go on behind each *byte* that comes next."""
@@ -262,8 +263,9 @@ def records(
     wrong: Callable[[BadWarc], None] | None = None,
     member: Callable[[], Inflate] = gzip_member,
     form: Format | None = None,
+    start: int = 0,
 ) -> Iterator[Found]:
-    """Yield the records of the file *name*, given its bytes in order.
+    """Yield the records of the file *name*, given its bytes from *start* on.
 
     With *only*, it ends where one of another kind begins, however large that is.
     *check* is called with what came out of the file so far and what went in; what
@@ -275,7 +277,7 @@ def records(
         BadWarc: It is cut off, is not gzip, or has a record without headers.
     """
     form = form or WARC
-    offset = size = inflated = 0
+    offset, size, inflated = start, 0, 0
     inflate = member()
     parts: list[bytes] = []
     head = total = 0
@@ -310,9 +312,9 @@ def records(
             size += len(data) - len(left)
             data = left
             if is_end:
-                start = parts[0] if len(parts) == 1 else b"".join(parts)
+                begun = parts[0] if len(parts) == 1 else b"".join(parts)
                 try:
-                    yield _found(name, offset, size, start, total, form)
+                    yield _found(name, offset, size, begun, total, form)
                 except BadWarc as error:
                     if wrong is None:
                         raise
@@ -453,9 +455,9 @@ def records_in(
     """
     file.seek(0)
     if file.read(2) == GZIP:
-        yield from records(name, blocks_of(file, offset), check=check)
+        yield from records(name, blocks_of(file, offset), check=check, start=offset)
     else:
-        yield from plain_records(name, blocks_of(file, offset))
+        yield from plain_records(name, blocks_of(file, offset), start=offset)
 
 
 def blocks_of(file: IO[bytes], at: int = 0) -> Iterator[bytes]:
@@ -477,7 +479,7 @@ def blocks_of(file: IO[bytes], at: int = 0) -> Iterator[bytes]:
 def block_of(file: IO[bytes], found: Found) -> Readable:
     """All of the block of *found*, of which `Found.block` is the begin.
 
-    *file* has been read from its begin.
+    The offset of *found* is that in *file*.
     """
     if int(found.headers.get("content-length")) == len(found.block):
         return BytesIO(found.block)

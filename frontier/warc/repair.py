@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from frontier.files import descriptor_of
+from frontier.files import descriptor_of, is_at
 from frontier.warc.file_rotation import OPEN, safe_name, sync_directory, tell
 from frontier.warc.reader import members
 
@@ -105,7 +105,7 @@ def _repair_file(
         except BlockingIOError:
             logger.debug("%s is being written; left alone", path)
             return None
-        if not _is_at(path, file):
+        if not is_at(path, file.fileno()):
             return None
         return _close(path, file, ready)
 
@@ -125,14 +125,6 @@ def _kept(file: FileIO) -> tuple[int, int]:
     if kind in _ANSWERS and first != b"request":
         return records - 1, before
     return records, kept
-
-
-def _is_at(path: Path, file: FileIO) -> bool:
-    """Whether *file* still has the name *path*, now that it is locked."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
 
 
 def _close(

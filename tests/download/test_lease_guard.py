@@ -62,6 +62,9 @@ class Node:
     def may_send(self, _):
         return self.has_lease
 
+    def has_lost(self, reservation):
+        return reservation.key not in self.inbox.open
+
     def sent(self, *_):
         """As a node notes it for other nodes."""
 

@@ -90,6 +90,34 @@ async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
     assert a.inbox.handing_over == set()
 
 
+async def test_a_partition_with_a_request_that_came_at_the_last_moment_is_not_given_up(
+    parts, start, new_push, until
+):
+    a, b = parts("a", partitions=1), parts("b", partitions=1)
+    start(a.outbox.run())
+    await settle(a)
+    await a.push(0, new_push(b"x", "x.example"))
+    await a.inbox.load_queues([0])
+    sent, taken = a.inbox._choose(), []
+
+    async def replied():
+        """What was sent before the hand-over began is answered in its middle."""
+        if not taken:
+            await a.inbox._reserve(sent)
+            taken.append(a.inbox.take())
+
+    a.heartbeat._before_release = replied
+    await a.heartbeat._hand_over({0})
+
+    (reservation,) = taken
+    assert a.leases.covers(reservation.lease)
+    assert await b.leases.acquire([0]) == []
+    a.acks.complete(reservation)
+    await a.acks.drain()
+    await a.heartbeat._hand_over({0})
+    assert [taken.lease.partition for taken in await b.leases.acquire([0])] == [0]
+
+
 async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, until):
     a, b = parts("a", partitions=8, cap=1), parts("b", partitions=8)
     start(a.outbox.run(), a.inbox.run())

@@ -33,6 +33,23 @@ def tree(url):
     return [(b"%d" % n, f"h{n % 8}.example") for n in children]
 
 
+async def test_a_reservation_is_lost_with_its_lease(new_node, server, until):
+    a = new_node(server, "a")
+    a._owner.busy = True
+    await a.open()
+    await until(lambda: a.partitions_held == a.config.partitions)
+    push(a, b"1", "h1.example")
+    await a.outbox.flush()
+    await until(lambda: len(a.inbox))
+    reservation = a.inbox.take()
+
+    assert not a.has_lost(reservation)
+    await a._leases.release([reservation.lease.partition])
+    assert a.has_lost(reservation)
+    assert not a.may_send(reservation)
+    await a.close()
+
+
 async def test_two_nodes_fetch_each_page_once_and_find_the_end(
     new_node, server, store, unique, until
 ):

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -113,6 +114,25 @@ def test_files_that_are_not_compressed(new_warc, tmp_path):
     assert run("dedupe", before, "-o", out)["replaced"] == 1
     assert run("verify", before, out)["revisits"] == 1
     run("restore", out, "-o", tmp_path / "again")
+    assert blocks(tmp_path / "again") == blocks(before)
+
+
+@pytest.mark.parametrize("ending", ["warc", "warc.gz"])
+def test_a_payload_that_is_longer_than_what_is_kept_of_a_record(
+    new_warc, tmp_path, ending
+):
+    """It is read again at its place, behind others."""
+    long = random.Random(4).randbytes(3 << 20)
+    for name, second in (("one", 1), ("two", 10)):
+        warc = new_warc(f"{name}.{ending}", packed=ending == "warc.gz")
+        warc.response("http://a.example/", second, OTHER + b"%d" % second)
+        warc.response("http://a.example/long", second, long)
+        warc.close()
+    before, out = tmp_path / "before", tmp_path / "after"
+
+    assert run("dedupe", before, "-o", out)["replaced"] == 1
+    assert run("verify", before, out)["revisits"] == 1
+    assert run("restore", out, "-o", tmp_path / "again")["replaced"] == 1
     assert blocks(tmp_path / "again") == blocks(before)
 
 

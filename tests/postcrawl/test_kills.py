@@ -1,12 +1,14 @@
 """Each step, really killed at random moments and run again: it ends the same.
 
-A moment is an event that Python's audit hooks see, of all that a run without a kill
-has: files opened and renamed, calls of libraries, imports. How fast the machine is does
-not matter.
+A moment is a call or a return in the code of `frontier`, of all that a run without a
+kill has: before and behind each write, `fsync` and rename. How fast the machine is does
+not matter. A run that has ended before its moment is no kill, and not counted as one.
 """
 
+import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -14,27 +16,62 @@ import pytest
 
 from tests.postcrawl.test_dedupe import run, state
 
-PROGRAM = """
-import os, signal, sys
+RUNNER = """
+import json, os, signal, sys
 import duckdb, pyarrow.parquet
-import frontier.postcrawl.many_files, frontier.postcrawl.plan
+import frontier.cli.warc_dedupe, frontier.postcrawl.many_files, frontier.postcrawl.plan
 from frontier.cli import main
-end, told = int(sys.argv[1]), sys.argv[2]
-sys.argv[1:] = sys.argv[3:]
-seen = 0
-def count(event, args):
-    global seen
-    seen += 1
-    if seen == end:
-        os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(count)
-try:
-    main()
-finally:
-    with open(told, "w") as file:
-        file.write(str(seen))
+
+OURS = os.path.dirname(frontier.__file__)
+
+def counted(end, told):
+    calls = 0
+    def count(frame, event, arg):
+        nonlocal calls
+        if frame.f_code.co_filename.startswith(OURS):
+            calls += 1
+            if calls == end:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.setprofile(count)
+    try:
+        main()
+    finally:
+        sys.setprofile(None)
+        os.write(told, b"%d" % calls)
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    ours, its = os.pipe()
+    child = os.fork()
+    if not child:
+        sys.argv[1:] = asked["words"]
+        os.dup2(2, 1)
+        counted(asked["end"], its)
+    os.close(its)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    calls = os.read(ours, 100)
+    os.close(ours)
+    print(json.dumps({"code": code, "calls": int(calls or 0)}), flush=True)
 """
+"""Forks for each run: what takes longest is to import duckdb and pyarrow."""
 STEPS = ("manifest", "plan", "apply", "restore")
+
+
+@pytest.fixture(scope="module")
+def step_run():
+    """Runs a command, killed at its call *end*; returns its exit code and calls."""
+    words = [sys.executable, "-c", RUNNER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as runner:
+
+        def ask(words, end=0):
+            runner.stdin.write(json.dumps({"words": words, "end": end}) + "\n")
+            runner.stdin.flush()
+            said = json.loads(runner.stdout.readline())
+            return said["code"], said["calls"]
+
+        yield ask
+        runner.stdin.close()
 
 
 class Collection:
@@ -43,31 +80,18 @@ class Collection:
     def __init__(self, place, before, step):
         self.files, self.manifests = place / "files", place / "manifests"
         self.again = place / "again"
-        self._told = place / "events"
         shutil.copytree(before, self.files)
-        self.words = {
+        words = {
             "manifest": ["manifest", self.files, "-o", self.manifests],
             "plan": ["plan", self.manifests, "--compare", "always"],
             "apply": ["apply", self.manifests, "--in-place"],
             "restore": ["restore", self.files, "-o", self.again],
         }
         for each in {"manifest": (), "plan": STEPS[:1]}.get(step, STEPS[:2]):
-            run(*self.words[each])
+            run(*words[each])
         if step == "restore":
             run("apply", self.manifests, "--in-place")
-        self._words = ["warc", *map(str, self.words[step])]
-        if step != "plan":
-            self._words.append("--workers=1")
-
-    def run(self, end=0):
-        """Run the step, killed at its event *end*; return its exit code."""
-        words = [sys.executable, "-c", PROGRAM, str(end), self._told, *self._words]
-        done = subprocess.run(words, check=False, capture_output=True, text=True)
-        assert done.returncode in {0, -9}, done.stderr
-        return done.returncode
-
-    def events(self):
-        return int(self._told.read_text())
+        self.words = ["warc", *map(str, words[step]), "--workers=1"]
 
     def end(self):
         """What is there: files, indexes, and what manifests and plan say."""
@@ -87,13 +111,24 @@ class Collection:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.chaos)])
-def test_killed_at_random_moments_it_ends_the_same(before, tmp_path, step, kills):
+def test_killed_at_random_moments_it_ends_the_same(
+    before, tmp_path, step, kills, step_run
+):
     undisturbed = Collection(tmp_path / "undisturbed", before, step)
-    assert undisturbed.run() == 0
-    events, wanted = undisturbed.events(), undisturbed.end()
-    for number, end in enumerate(random.sample(range(1, events), kills)):
-        killed = Collection(tmp_path / str(number), before, step)
+    code, calls = step_run(undisturbed.words)
+    assert code == 0
+    wanted, at = undisturbed.end(), []
+    while len(at) < kills:
+        moment = random.randrange(1, calls)
+        killed = Collection(tmp_path / f"{len(at)} {moment}", before, step)
 
-        killed.run(end)  # it may have fewer events this time, and end before that one
-        assert killed.run() == 0
-        assert killed.end() == wanted, f"killed at event {end} of {events}"
+        code, had = step_run(killed.words, moment)
+
+        if code == 0:  # it has had fewer calls this time: that was no kill
+            assert had < moment
+            calls = moment
+            continue
+        assert code == -signal.SIGKILL
+        at.append(moment)
+        assert step_run(killed.words)[0] == 0
+        assert killed.end() == wanted, f"killed at call {moment} of {calls}"

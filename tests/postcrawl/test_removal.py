@@ -1,5 +1,6 @@
 """Captures leave files, and what refers to them keeps what it was."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator
 
 from frontier.cli.output import ExitCode
+from frontier.postcrawl import many_files
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import (
     blocks,
@@ -180,3 +182,105 @@ def test_killed_anywhere_and_run_again_it_ends_the_same(collection, tmp_path):
 
     assert kills >= 1
     assert state(collection) == state(undisturbed)
+
+
+def unnamed(path):
+    """Take away what the revisits of *path* refer to: a header of another name."""
+    data = path.read_bytes()
+    for header in (b"WARC-Refers-To-Target-URI", b"WARC-Refers-To-Date"):
+        data = data.replace(header, b"X" * len(header))
+    path.write_bytes(data)
+
+
+def test_a_revisit_that_names_a_digest_alone_becomes_a_response_first(
+    new_warc, tmp_path
+):
+    """As crawlers before WARC 1.1 wrote them."""
+    warc = new_warc("one.warc", packed=False)
+    warc.response(TARGET, 1, PAGE)
+    warc.revisit("http://b.example/", 9, sha1(PAGE), TARGET, 1)
+    unnamed(warc.close())
+
+    done = run("remove", tmp_path / "before", "--url", TARGET, "--yes")
+
+    assert (len(done["records"]), done["dependent"]) == (1, 1)
+    assert PAGE in everything(tmp_path / "before")
+    assert revisits(tmp_path / "before") == {}
+    assert listed(tmp_path / "before") == ["http://b.example/"]
+
+
+def test_a_revisit_by_a_digest_that_nothing_else_has_keeps_its_original(
+    new_warc, tmp_path
+):
+    """Captures have another digest, and are read to find which it means."""
+    warc = new_warc("one.warc", packed=False)
+    warc.response(TARGET, 1, PAGE)
+    warc.response(TARGET, 2, OTHER)
+    md5 = hashlib.md5(PAGE, usedforsecurity=False).hexdigest()
+    warc.revisit("http://b.example/", 9, f"md5:{md5}", TARGET, 1)
+    unnamed(warc.close())
+
+    done = run(
+        "remove",
+        tmp_path / "before",
+        "--url",
+        TARGET,
+        "--yes",
+        code=ExitCode.INCOMPLETE,
+    )
+
+    assert [one["date"] for one in done["records"]] == [date(2)]
+    assert f"{TARGET} of {date(1)} stays" in done["records_left"][-1]
+    assert PAGE in everything(tmp_path / "before")
+
+
+def test_a_date_may_be_less_precise_than_that_of_the_original(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    at = date(1).replace("Z", ".123456Z")
+    warc.response(TARGET, 1, PAGE, Date=at)
+    warc.revisit("http://b.example/", 9, sha1(PAGE), TARGET, 1)
+    warc.close()
+
+    done = run("remove", tmp_path / "before", "--url", TARGET, "--yes")
+
+    assert (len(done["records"]), done["dependent"]) == (1, 1)
+    assert PAGE in everything(tmp_path / "before")
+
+
+@pytest.mark.parametrize("how", ["cut off", "gone"])
+def test_nothing_leaves_if_a_file_cannot_be_read_again(collection, monkeypatch, how):
+    """It is damaged while others' revisits become responses."""
+    restored = many_files.restored
+    one = collection / "one.warc.gz"
+
+    def damaging(*given):
+        yield from restored(*given)
+        if how == "gone":
+            one.rename(one.with_suffix(".away"))
+        else:
+            one.write_bytes(one.read_bytes()[:-20])
+
+    monkeypatch.setattr(many_files, "restored", damaging)
+
+    done = run("remove", collection, "--url", TARGET, "--yes", code=ExitCode.INCOMPLETE)
+
+    assert (done["records"], done["dependent"], done["written"]) == ([], 1, 1)
+    assert "one.warc.gz" in str(done["files_left"])
+
+
+def test_only_what_has_left_is_told(new_warc, tmp_path):
+    """Where one of two files would be written is a directory."""
+    for name in ("kept", "open"):
+        warc = new_warc(f"{name}.warc.gz")
+        warc.response(TARGET, 1 + len(name), PAGE + name.encode())
+        warc.response(f"{TARGET}{name}", 1, PAGE)
+        warc.close()
+    before = tmp_path / "before"
+    (before / "kept.warc.gz.open").mkdir()
+
+    done = run("remove", before, "--url", TARGET, "--yes", code=ExitCode.INCOMPLETE)
+
+    assert [Path(one["file"]).name for one in done["records"]] == ["open.warc.gz"]
+    assert "kept.warc.gz" in str(done["files_left"])
+    (before / "kept.warc.gz.open").rmdir()
+    assert PAGE + b"kept" in everything(before)

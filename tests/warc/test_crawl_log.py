@@ -1,6 +1,7 @@
 """The crawl log: whole lines whatever happens to its node and its disk."""
 
 import errno
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -113,6 +114,27 @@ def test_the_log_of_a_live_node_is_left_alone_and_so_are_links(tmp_path):
     log.write([attempt(2)])
     log.close()
     assert len(logs_of(tmp_path, "")[0].read_bytes().splitlines()) == 2
+
+
+def test_a_node_that_starts_beside_it_does_not_take_its_new_log_away(
+    tmp_path, monkeypatch
+):
+    # Given a node that closes what was left open just before the file is locked
+    real, repaired = fcntl.flock, []
+
+    def flock(file, operation):
+        if not repaired:
+            repaired.append(file)
+            repair_logs(tmp_path)
+        real(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    log = a_log(tmp_path)
+    log.write([attempt(1)])
+    log.close()
+
+    assert repaired
+    assert len(logs_of(tmp_path, "")[0].read_bytes().splitlines()) == 1
 
 
 def test_a_log_without_a_whole_line_is_removed(tmp_path):

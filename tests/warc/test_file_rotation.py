@@ -1,9 +1,12 @@
+import fcntl
 import gzip
 import itertools
 import os
+from io import FileIO
 
 import pytest
 
+from frontier import files
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc import file_rotation as module
@@ -270,13 +273,13 @@ def test_names_are_sane():
 
 def test_a_file_that_vanished_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
     # Given a repair that removes the empty file before the writer locks it
-    real = module.fcntl.flock
+    real = fcntl.flock
 
     def flock(file, operation):
         (tmp_path / "a.open").unlink()
         real(file, operation)
 
-    monkeypatch.setattr(module.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
 
     with pytest.raises(FileExistsError, match="removed by a repair"):
         WarcFile(tmp_path, "a")
@@ -295,11 +298,11 @@ def test_a_large_record_is_compressed_in_pieces():
 
 
 def test_short_writes_are_continued(writer, tmp_path, monkeypatch):
-    class Slow(module.FileIO):
+    class Slow(FileIO):
         def write(self, data):
             return super().write(bytes(data[:100]))
 
-    monkeypatch.setattr(module, "FileIO", Slow)
+    monkeypatch.setattr(files, "FileIO", Slow)
     for number in range(3):
         append(writer, an_exchange(number))
     writer.close()
@@ -311,12 +314,12 @@ def test_short_writes_are_continued(writer, tmp_path, monkeypatch):
 def test_a_batch_of_small_records_is_one_write(writer, tmp_path, monkeypatch):
     sizes = []
 
-    class Counted(module.FileIO):
+    class Counted(FileIO):
         def write(self, data):
             sizes.append(len(data))
             return super().write(data)
 
-    monkeypatch.setattr(module, "FileIO", Counted)
+    monkeypatch.setattr(files, "FileIO", Counted)
     append(writer, an_exchange())
     writer.sync()
     sizes.clear()
@@ -345,13 +348,13 @@ def test_little_waits_in_memory(writer, tmp_path):
 def test_what_a_failed_write_left_is_written_by_the_next(writer, tmp_path, monkeypatch):
     failures = []
 
-    class Fails(module.FileIO):
+    class Fails(FileIO):
         def write(self, data):
             if failures and len(data) <= 1000:
                 raise failures.pop()
             return super().write(bytes(data[:1000]))
 
-    monkeypatch.setattr(module, "FileIO", Fails)
+    monkeypatch.setattr(files, "FileIO", Fails)
     append(writer, an_exchange())
     writer.sync()
     append(writer, an_exchange(1, os.urandom(5000)))

@@ -25,11 +25,18 @@ import logging
 import os
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from frontier.errors import ArchiveError, WriterStopped
-from frontier.files import FILE_MODE, descriptor_of, make_directory, mode_of
+from frontier.files import (
+    FILE_MODE,
+    create_locked,
+    descriptor_of,
+    is_at,
+    make_directory,
+    mode_of,
+)
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
@@ -47,6 +54,7 @@ from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from io import FileIO
     from pathlib import Path
     from typing import Any, Self
 
@@ -89,7 +97,7 @@ class Journal(GroupCommit[_Entry]):
         self._max_bytes = max_bytes
         self._clock = clock
         self._serial = 0
-        self._file: int | None = None
+        self._file: FileIO | None = None
         self._path = directory
         self._kept = 0
         try:
@@ -146,35 +154,34 @@ class Journal(GroupCommit[_Entry]):
         """Write *data* and wait until it is on disk."""
         if self._file is None:
             raise FileNotFoundError(str(self._path))
-        os.ftruncate(self._file, self._kept)
-        os.lseek(self._file, self._kept, os.SEEK_SET)
+        os.ftruncate(self._file.fileno(), self._kept)
+        self._file.seek(self._kept)
         view = memoryview(data)
         while view:
-            view = view[os.write(self._file, view) :]
-        os.fsync(self._file)
+            view = view[self._file.write(view) or 0 :]
+        os.fsync(self._file.fileno())
         self._kept += len(data)
 
     def _open(self) -> None:
         header = self._header
+        moment = datetime.fromtimestamp(self._clock(), UTC)
+        self._serial += 1
         while True:
-            moment = datetime.fromtimestamp(self._clock(), UTC)
             stamp = f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
-            self._serial += 1
             parts = (header.crawl_id, stamp, f"{self._serial:05}", header.node_id)
             name = "-".join(_safe(part) for part in parts) + SUFFIX
             self._path = self._directory / (name + OPEN)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with contextlib.suppress(FileExistsError):
-                self._file = os.open(self._path, flags, self._mode)
+                self._file = create_locked(self._path, self._mode)
                 break
+            moment += timedelta(milliseconds=1)  # the serial says what came before
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._kept = 0
             self._append(frame(header))
             _sync_directory(self._directory)
         except OSError:  # nothing may be written to a file without a header
             file, self._file = self._file, None
-            os.close(file)
+            file.close()
             with contextlib.suppress(OSError):
                 self._path.unlink()
             raise
@@ -183,7 +190,7 @@ class Journal(GroupCommit[_Entry]):
         if self._file is not None:
             self._path.rename(self._path.with_name(self._path.name[: -len(OPEN)]))
             file, self._file = self._file, None
-            os.close(file)
+            file.close()
             _sync_directory(self._directory)
 
 
@@ -246,10 +253,10 @@ def left_open(directory: Path) -> Iterator[Left]:
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_there = os.path.samestat(path.stat(), os.fstat(file))
-        except (BlockingIOError, FileNotFoundError):
-            is_there = False
-        if is_there:
+            is_left = is_at(path, file)
+        except BlockingIOError:
+            is_left = False
+        if is_left:
             yield Left(path, file)
         else:
             os.close(file)

@@ -1,3 +1,4 @@
+import fcntl
 import os
 import signal
 import subprocess
@@ -73,6 +74,27 @@ def test_close_writes_what_is_left_and_drops_the_suffix(journal, tmp_path):
     assert entries(tmp_path / "j") == [a_push(n) for n in range(100)]
     with pytest.raises(WriterStopped):
         one.pushed(a_push(1))
+
+
+def test_a_node_that_starts_beside_it_does_not_take_its_new_file_away(
+    journal, tmp_path, monkeypatch
+):
+    # Given a node that looks for what was left open just before the file is locked
+    real, looked = fcntl.flock, []
+
+    def flock(file, operation):
+        if not looked:
+            looked.append(file)
+            mend(tmp_path / "j")
+        real(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    one = journal()
+    one.pushed(a_push(1))
+    one.durable().result(10)
+
+    assert looked
+    assert entries(tmp_path / "j") == [a_push(1)]
 
 
 def test_a_full_file_is_followed_by_another(journal, tmp_path):
