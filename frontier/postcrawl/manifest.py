@@ -30,12 +30,17 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import INDEXED
 from frontier.cdx.methods import paired
 from frontier.errors import BadWarc, StaleManifest
-from frontier.files import FILE_MODE, creating, open_input
+from frontier.files import FILE_MODE, creating, open_input, sync_directory
 from frontier.postcrawl import index_lines
 from frontier.postcrawl.index_lines import CLAIM, Noted
 from frontier.postcrawl.payload import Payload
-from frontier.warc.containers import BY_OFFSET, PLAIN, every_record, packing_of
-from frontier.warc.file_rotation import sync_directory
+from frontier.warc.containers import (
+    BY_OFFSET,
+    PLAIN,
+    ZSTD_WHOLE,
+    every_record,
+    packing_of,
+)
 from frontier.warc.reader import (
     Head,
     block_of,
@@ -161,7 +166,8 @@ class Manifest:
         if self.format.startswith("ARC/"):
             return f"{self.file}: an ARC file (frontier warc convert makes it WARC)"
         if self.container not in BY_OFFSET:
-            reason = "records share a gzip member (try frontier warc convert)"
+            unit = "zstd frame" if self.container == ZSTD_WHOLE else "gzip member"
+            reason = f"records share a {unit} (try frontier warc convert)"
             return f"{self.file}: {reason}"
         return ""
 
