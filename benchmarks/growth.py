@@ -29,8 +29,7 @@ from frontier.model import Lease, Order
 from frontier.node.outbox import MAX_PER_FLIGHT
 from frontier.queue.push import NEW, TEST, Push, Pusher
 from frontier.queue.reserve import ack_calls, reserve_call, reserved
-from frontier.seen.config import MAX_URLS, seen_config
-from frontier.seen.planner import joined
+from frontier.seen.config import MAX_URLS, joined, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys

@@ -64,7 +64,7 @@ GUARDED = {
     "fsspec": {"warc"},
     "urllib3": {"collection.open_source", "dedupe.cdx_server"},
     "uhashring": {"cluster.ring"},
-    "msgpack": {"node.journal", "queue", "seen.planner"},
+    "msgpack": {"node.journal", "queue", "seen.config"},
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}
 

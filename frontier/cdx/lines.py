@@ -24,13 +24,17 @@ from frontier.cdx import cdxj_fields as notes
 from frontier.cdx.cdxj_fields import NONE, Notes
 from frontier.cdx.methods import GET, Asked
 from frontier.errors import BadWarc, InvalidURL
-from frontier.urls.canon.handyurl import (
+from frontier.urls.canon.surt import (
     NO_PORT,
+    NON_MASSAGING,
     HandyURL,
+    archive,
     escape_once,
+    ip_of,
+    key_of,
+    normal_path,
     unescape_repeatedly,
 )
-from frontier.urls.canon.surt import NON_MASSAGING, archive, ip_of, key_of, normal_path
 from frontier.warc.reader import http
 
 if TYPE_CHECKING:

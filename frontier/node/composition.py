@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
 
+    from frontier.node.context import Owner
     from frontier.node.crawl_limits import Limits
     from frontier.node.host_politeness import HostConcurrency
     from frontier.node.journal.writer import Journaling
-    from frontier.node.loops import Owner
     from frontier.queue.push import Push
     from frontier.settings.config import Config
     from frontier.store.client import Call, Store

@@ -34,11 +34,11 @@ from frontier.errors import (
 )
 from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer, answer_time
+from frontier.node.context import Loops
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
 from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
-from frontier.node.loops import Loops
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.push import Push
@@ -51,11 +51,11 @@ from frontier.urls.fingerprint import seen_hash
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from frontier.node.context import Owner
     from frontier.node.crawl_limits import Spending
     from frontier.node.host_quotas import Quotas
-    from frontier.node.loops import Owner
     from frontier.queue.reserve import Reservation
-    from frontier.seen.state import SeenState
+    from frontier.seen.seen_set import SeenState
     from frontier.settings.config import Config
     from frontier.watchdog.child import Watchdog
 

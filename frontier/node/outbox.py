@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
 from frontier.queue.push import NEW, Pusher
-from frontier.seen.config import MAX_URLS
-from frontier.seen.planner import joined
+from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
 

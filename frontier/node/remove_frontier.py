@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CrawlOpen
 from frontier.seen.config import seen_config
-from frontier.seen.state import partition_state, state_call
+from frontier.seen.seen_set import partition_state, state_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_REMOVE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from frontier.seen.config import SeenConfig
-    from frontier.seen.state import PartitionState
+    from frontier.seen.seen_set import PartitionState
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys, PartitionKeys
 

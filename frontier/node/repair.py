@@ -34,8 +34,7 @@ from frontier.queue.priority import split_name
 from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
-from frontier.seen.config import MAX_URLS, SeenLayout, seen_config
-from frontier.seen.planner import grow_call
+from frontier.seen.config import MAX_URLS, SeenLayout, grow_call, seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type

@@ -11,7 +11,7 @@ What always holds:
 1.  A URL is never marked as seen without being queued: both are one script.
     Only a push that names no queue is marked alone, for callers that have a
     queue of their own.
-2.  A push is planned with the `SeenLayout` of the partition (`frontier.seen.planner`).
+2.  A push is planned with the `SeenLayout` of the partition (`frontier.seen.config`).
     It does nothing if that is not the current one, or if others have pushed so much
     since that there is no room for it: the caller tries again with the layout that it
     returned. Where there is no room at all, the plan is one of growth.
@@ -36,8 +36,16 @@ import msgpack
 
 from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.damage import is_number
-from frontier.seen.config import LayoutStale, SeenLayout
-from frontier.seen.planner import Plan, PlanKeys, grow_plan, joined, layout_of, pack
+from frontier.seen.config import (
+    LayoutStale,
+    Plan,
+    PlanKeys,
+    SeenLayout,
+    grow_plan,
+    joined,
+    layout_of,
+    pack,
+)
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
 

@@ -27,8 +27,7 @@ from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
 from frontier.node.outbox import hint_calls
 from frontier.node.set_aside import Holding
 from frontier.queue.push import ARE_SEEN, NEW, Pusher
-from frontier.seen.config import MAX_URLS
-from frontier.seen.planner import joined
+from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 

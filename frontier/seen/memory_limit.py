@@ -23,10 +23,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.seen.config import SeenLayout
-from frontier.seen.planner import grow_plan, grown, joined
-from frontier.seen.seen_set import in_bloom
-from frontier.seen.state import crawl_state, partition_state, state_call
+from frontier.seen.config import SeenLayout, grow_plan, grown, joined
+from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
 from frontier.settings.values import Percent
 from frontier.store.client import Call, max_memory
 from frontier.store.scripts import SEEN_COPY, SEEN_GIVE_UP
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     from frontier.cluster.lease import Leases
     from frontier.seen.config import SeenConfig
-    from frontier.seen.state import PartitionState, SeenState
+    from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys, PartitionKeys
     from frontier.store.outage_retry import OutageRetry

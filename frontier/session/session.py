@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from frontier.node.loops import Owner
+    from frontier.node.context import Owner
 
 logger = logging.getLogger(__name__)
 

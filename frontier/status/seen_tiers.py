@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.seen.capacity_plan import error_after, set_bytes
 from frontier.seen.config import seen_config
-from frontier.seen.seen_set import MAX_MEMBERS, checked_shape, layout_call, layout_of
-from frontier.seen.state import crawl_state, partition_state, state_call
+from frontier.seen.seen_set import (
+    MAX_MEMBERS,
+    checked_shape,
+    crawl_state,
+    layout_call,
+    layout_of,
+    partition_state,
+    state_call,
+)
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
 
     from frontier.seen.bloom import Generation
     from frontier.seen.config import SeenConfig, SeenLayout
-    from frontier.seen.state import PartitionState, SeenState
+    from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys, PartitionKeys
 

@@ -6,8 +6,15 @@ from dataclasses import replace
 import pytest
 
 from frontier.queue.push import FORCE, MARK, TEST, push_call, push_plan, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
-from frontier.seen.planner import MOST, PLAN, joined
+from frontier.seen.config import (
+    MAX_URLS,
+    MOST,
+    PLAN,
+    LayoutStale,
+    SeenConfig,
+    SeenLayout,
+    joined,
+)
 
 EXACT = ["set", "bloom+set", "set32", "bloom+set32"]
 TESTED = [*EXACT, "bloom"]

@@ -48,8 +48,7 @@ from frontier.queue.damage import is_number
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher
-from frontier.seen.config import MAX_URLS, seen_config
-from frontier.seen.planner import joined
+from frontier.seen.config import MAX_URLS, joined, seen_config
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema

@@ -30,7 +30,7 @@ from frontier.errors import (
 )
 from frontier.files import mode_of_environment
 from frontier.queue.push import NEW, TEST, Push, push_to
-from frontier.seen.config import MAX_URLS, SeenLayout
+from frontier.seen.config import MAX_URLS, SeenLayout, grow_call, grown
 from frontier.seen.export.file import (
     BITS,
     BLOCK_BYTES,
@@ -40,7 +40,6 @@ from frontier.seen.export.file import (
     SeenFile,
     SeenFileWriter,
 )
-from frontier.seen.planner import grow_call, grown
 from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_of
 from frontier.settings.values import NAME
 from frontier.store.client import Call

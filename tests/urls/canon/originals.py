@@ -6,12 +6,11 @@ import re
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import frontier.urls.canon.handyurl as escapes
 import frontier.urls.canon.openwayback as openwayback
 import frontier.urls.canon.regex_rules as configured
 import frontier.urls.canon.surt as surt
-from frontier.urls.canon.handyurl import parse
 from frontier.urls.canon.rulesets import named
+from frontier.urls.canon.surt import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 _FUNCTIONS: dict[str, Callable[[str], str | None]] = {
     "commons.alphaReorderQuery": surt.reorder_query,
     "commons.attemptIPFormats": surt.ip_of,
-    "commons.decode": escapes.decode,
-    "commons.unescapeRepeatedly": escapes.unescape_repeatedly,
+    "commons.decode": surt.unescape,
+    "commons.unescapeRepeatedly": surt.unescape_repeatedly,
     "commons.massageHost": surt.massage_host,
     "commons.stripPathSessionID": surt.strip_path_session_id,
     "commons.stripQuerySessionID": surt.strip_query_session_id,
@@ -48,7 +47,7 @@ def apply(
     if rules in _FUNCTIONS:
         return _FUNCTIONS[rules](url)
     if rules.startswith("commons.ia("):
-        made = parse(url)
+        made = parse_url(url)
         surt.archive(made, surt.AGGRESSIVE)
         return str(made)
     if rules == "heritrix.RegexRule":
