@@ -128,7 +128,7 @@ class Lines:
         """Note *record*, the answer to a GET, in place of what was at *old*.
 
         Raises:
-            BadWarc: Its date is none.
+            BadWarc: Its date is invalid.
         """
         self._replaced.add(old)
         head, *block, _ = record.parts
