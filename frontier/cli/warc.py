@@ -18,10 +18,10 @@ from frontier.cli.warc_dedupe import (
     dedupe,
     manifest,
     plan,
-    remove,
     restore,
     verify,
 )
+from frontier.cli.warc_remove import remove
 from frontier.cli.warc_stats import stats
 from frontier.errors import BadWarc, ConfigurationError
 
