@@ -527,11 +527,8 @@ class _Servers:
         """
         self.repeat_for = math.inf
         """Seconds after whose end it is not repeated any more."""
-        has_retry = "retry" in address.params
-        if (address.kind or timeout) and not asynchronous and not has_retry:
-            self.repeats = REPEATS
-            self.repeat_for = timeout or math.inf
-            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        if (address.kind or timeout) and not asynchronous:
+            self._repeat_here(timeout)
         self._made: dict[Server, Any] = {}
         self.check: Callable[[Server, Any], Awaitable[None]] | None = None
         """Called with each new connection; for the event loop only."""
@@ -552,6 +549,13 @@ class _Servers:
         self._may_lack_certificate = issubclass(
             pool.connection_class, _TLS
         ) and not pool.connection_kwargs.get("ssl_certfile")
+
+    def _repeat_here(self, timeout: float | None) -> None:
+        """Have blocking calls repeated here, unless the address says how often."""
+        if "retry" not in self.address.params:
+            self.repeats = REPEATS
+            self.repeat_for = timeout or math.inf
+            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""
