@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from frontier.cli.options import Output, Yes
+from frontier.cli.options import Output, StoreOptions, Yes
 from frontier.cli.output import ExitCode, complain, messages, say
 from frontier.errors import ConfigurationError
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import Engine
+    from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.plan import Choice
     from frontier.postcrawl.removal import Leaving
@@ -41,6 +43,16 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
+]
+
+
+Originals = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--originals",
+        metavar="FILE|DIRECTORY",
+        help="Where originals are, beside the files.",
+    ),
 ]
 
 
@@ -190,6 +202,55 @@ class Which:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Indexed(StoreOptions):
+    """A collection whose originals are those of the plan, too."""
+
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Copies of what crawls of this collection have stored, too: its index "
+            "says what that is, and --originals where.",
+        ),
+    ] = None
+    originals: Originals = None
+
+    @contextmanager
+    def known(
+        self, directory: Path, running: Running, trouble: _Trouble
+    ) -> Iterator[Known | None]:
+        """What the collection has, for the plan of the manifests in *directory*.
+
+        Raises:
+            ConfigurationError: The name is invalid, or there are no files.
+            StoreUnavailable: The store does not answer.
+        """
+        if (self.collection is None) is not (self.originals is None):
+            raise ConfigurationError("--collection and --originals go together")
+        if self.collection is None:
+            yield None
+            return
+        from frontier.collection.commit import Collection
+        from frontier.postcrawl.indexed_originals import Known
+        from frontier.postcrawl.manifest import place_of
+        from frontier.postcrawl.rewriting import ORIGINALS
+        from frontier.settings.values import collection
+
+        try:
+            name = str(collection(self.collection))
+        except ValueError as error:
+            raise ConfigurationError(f"--collection: {error}") from None
+        further, where = _files(self.originals or []), directory / ORIGINALS
+        facts = _manifests(further, where, running, _options_of(directory), trouble)
+        for fault in facts["faults"]:
+            trouble.file(fault)
+        places = [place_of(path, where) for path in further]
+        with self.connected() as store:
+            index = Collection(store, name, "", revisits=True)
+            yield Known(index, [place for place in places if place.exists()])
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
@@ -311,13 +372,19 @@ def manifest(
     trouble.exit()
 
 
-def plan(directory: Directory, output: Output, running: Running, which: Which) -> None:
+def plan(
+    directory: Directory,
+    output: Output,
+    running: Running,
+    which: Which,
+    indexed: Indexed,
+) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = _Trouble()
     from frontier.postcrawl.plan import PLAN_FILES
 
-    facts = _plan(directory, running, which, trouble)
-    lines = [_planned(facts)]
+    facts = _plan(directory, running, which, trouble, indexed)
+    lines = _planned(facts)
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
         "would be revisits"
@@ -398,6 +465,7 @@ def dedupe(
     output: Output,
     running: Running,
     which: Which,
+    indexed: Indexed,
 ) -> None:
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
     from frontier.postcrawl.many_files import outs_of
@@ -405,9 +473,9 @@ def dedupe(
     trouble, directory, paths = _Trouble(), out / "manifests", _files(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
     facts = _manifests(paths, directory, running, None, trouble)
-    facts |= _plan(directory, running, which, trouble)
+    facts |= _plan(directory, running, which, trouble, indexed)
     facts |= _apply(directory, out, running, trouble)
-    lines = [_planned(facts), _rewritten(facts, "revisits")]
+    lines = [*_planned(facts), _rewritten(facts, "revisits")]
     output.result(facts | _troubles(trouble), map(Text, lines))
     trouble.exit()
 
@@ -417,10 +485,12 @@ def verify(
     after: Annotated[Path, typer.Argument(metavar="AFTER")],
     output: Output,
     running: Running,
+    originals: Originals = None,
 ) -> None:
     """Prove that AFTER has every capture of BEFORE, byte for byte.
 
-    Reads all files of both. A record is what it was, or a revisit of the same bytes.
+    Reads all files of both. A record is what it was, or a revisit of the same bytes,
+    which AFTER has, or --originals.
     """
     import tempfile
 
@@ -428,12 +498,13 @@ def verify(
 
     trouble = _Trouble()
     sides = [_files([before]), _files([after])]
+    further = _files(originals) if originals else []
     with (
         tempfile.TemporaryDirectory(prefix="frontier-verify-") as scratch,
-        _Bar("comparing", [*sides[0], *sides[1]]) as progress,
+        _Bar("comparing", [*sides[0], *sides[1], *further]) as progress,
     ):
         work = running.work(Path(scratch), progress)
-        done = verified(sides[0], sides[1], work, trouble.file)
+        done = verified(sides[0], sides[1], work, trouble.file, further)
     line = (
         f"{done.records:,} records: {done.identical + done.anew:,} as before, "
         f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
@@ -459,12 +530,7 @@ def restore(
         Path | None,
         typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
     ] = None,
-    originals: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE|DIRECTORY", help="Where originals are, beside the files."
-        ),
-    ] = None,
+    originals: Originals = None,
     with_originals: Annotated[
         bool,
         typer.Option(
@@ -668,19 +734,35 @@ def _manifests(
 
 
 def _plan(
-    directory: Path, running: Running, which: Which, trouble: _Trouble
+    directory: Path,
+    running: Running,
+    which: Which,
+    trouble: _Trouble,
+    indexed: Indexed,
 ) -> dict[str, Any]:
     from frontier.files import mode_of_environment
+    from frontier.postcrawl.indexed_originals import NAMED
     from frontier.postcrawl.plan import Planner
 
     policy, choice = which.policy(), which.choice()
     planner = Planner(directory, mode_of_environment(), running.planned_by())
-    made = planner.make(policy, choice, trouble.record)
+    with indexed.known(directory, running, trouble) as known:
+        made = planner.make(policy, choice, trouble.record, known)
+    if made.unreachable > NAMED:
+        trouble.record(f"{made.unreachable:,} originals of the index are in no file")
     if made.unread:
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:
         say(f"{made.wrong:,} records have another payload digest than they claim")
     return asdict(made)
+
+
+def _options_of(directory: Path) -> Any:
+    """How the manifests in *directory* were made: others are to be like them."""
+    from frontier.postcrawl.manifest import SUFFIX, Options, stored_manifest
+
+    found = (stored_manifest(place) for place in sorted(directory.glob(f"*{SUFFIX}")))
+    return next((each.options for each in found if each is not None), Options())
 
 
 def _apply(
@@ -732,11 +814,15 @@ def _noted(facts: dict[str, Any]) -> str:
     )
 
 
-def _planned(facts: dict[str, Any]) -> str:
-    return (
+def _planned(facts: dict[str, Any]) -> list[str]:
+    line = (
         f"{facts['copies']:,} of {facts['records']:,} records are copies, with "
         f"{facts['copied_bytes']:,} of {facts['payload_bytes']:,} bytes of payload"
     )
+    lines = [line]
+    if facts["indexed"] is not None:
+        lines.append(f"the collection's index has {facts['indexed']:,} of the payloads")
+    return lines
 
 
 def _rewritten(facts: dict[str, Any], what: str) -> str:

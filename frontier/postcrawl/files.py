@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-ENDINGS = (".warc.gz", ".warc", ".arc.gz", ".arc")
+ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 """How names of files end that are read when a directory is given."""
 _OPEN = ".open"
 _OURS = (".cdxj", ".manifest.parquet", ".done.json")

@@ -32,7 +32,13 @@ from frontier.files import FILE_MODE, creating, open_input
 from frontier.postcrawl.payload import (
     Payload,
 )
-from frontier.warc.containers import BY_OFFSET, PLAIN, every_record, packing_of
+from frontier.warc.containers import (
+    BY_OFFSET,
+    PLAIN,
+    ZSTD_WHOLE,
+    every_record,
+    packing_of,
+)
 from frontier.warc.file_rotation import sync_directory
 from frontier.warc.reader import block_of, body_of, http, stored_body
 
@@ -137,7 +143,8 @@ class Manifest:
         if self.format.startswith("ARC/"):
             return f"{self.file}: an ARC file (frontier warc convert makes it WARC)"
         if self.container not in BY_OFFSET:
-            reason = "records share a gzip member (try frontier warc convert)"
+            unit = "zstd frame" if self.container == ZSTD_WHOLE else "gzip member"
+            reason = f"records share a {unit} (try frontier warc convert)"
             return f"{self.file}: {reason}"
         return ""
 
@@ -419,3 +426,8 @@ def microseconds(date: str) -> int | None:
     return int(moment.timestamp()) * 1_000_000 + int(
         (found[2] or "0")[:6].ljust(6, "0")
     )
+
+
+def to_second(date: str) -> str:
+    """A WARC-Date without what is below a second: readers find captures by that."""
+    return f"{date[:19]}Z"

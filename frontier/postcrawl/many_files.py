@@ -122,13 +122,16 @@ def verified(
     after: Sequence[Path],
     work: Work,
     failed: Callable[[str], None],
+    originals: Sequence[Path] = (),
 ) -> Verified:
     """Compare all records of the files *before* with those *after*.
 
-    *failed* gets why a file cannot be read, or not to its end.
+    Revisits may be of captures in the files *originals*, too. *failed* gets why a file
+    cannot be read, or not to its end.
     """
-    places: dict[str, list[Path]] = {"before": [], "after": []}
-    for side, paths in (("before", before), ("after", after)):
+    places: dict[str, list[Path]] = {"before": [], "after": [], "originals": []}
+    given = zip(places, (before, after, originals), strict=True)
+    for side, paths in given:
         directory = work.directory / side
         of_side = replace(work, directory=directory)
         for path, outcome in manifests(paths, of_side, Options(every=True)):
@@ -138,7 +141,7 @@ def verified(
                 for fault in outcome.faults:
                     failed(fault)
                 places[side].append(place_of(path, directory))
-    return compare(places["before"], places["after"])
+    return compare(places["before"], places["after"], places["originals"])
 
 
 def converted(

@@ -4,7 +4,8 @@ What always holds:
 
 1.  A copy has an original that is no copy itself, of the same payload and of the same
     stored bytes: with the original's body behind its own head it is what it was.
-2.  A capture that a revisit refers to already stays what it is.
+2.  A capture that a revisit refers to already stays what it is, and so does one that a
+    collection's index has (`frontier.postcrawl.indexed_originals`).
 3.  No original is named by a URL and a second at which another payload was captured,
     too, or by its copy's own: replay finds originals by these alone.
 4.  What a manifest could not read, what was cut short, and what does not have the
@@ -32,6 +33,12 @@ from frontier.errors import NoManifest, StaleManifest
 from frontier.files import FILE_MODE, creating
 from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.engines import duckdb_engine
+from frontier.postcrawl.indexed_originals import (
+    CAPTURES,
+    INDEXED,
+    SCHEMA,
+    creating_whole,
+)
 from frontier.postcrawl.manifest import (
     OPEN,
     SUFFIX,
@@ -47,12 +54,15 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import Engine
+    from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.manifest import Manifest
 
 _ELIGIBLE = """
 WITH referred AS (
-  SELECT DISTINCT refers_to_url, refers_to_date FROM manifest
+  SELECT refers_to_url, left(refers_to_date, 19) AS refers_to_second FROM manifest
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
+  UNION
+  SELECT url, left(second, 19) FROM indexed
 ), captures AS (
   SELECT manifest.file, manifest.record_offset, record_length, type, record_id, url,
     date, captured_us, floor(captured_us / 1000000) AS captured_s, mime, status, method,
@@ -85,7 +95,7 @@ WITH referred AS (
     ambiguous.url IS NOT NULL AS is_ambiguous
   FROM fit JOIN repeated ON right(payload_digest, 12) = digest_end
   LEFT JOIN referred
-    ON fit.url = referred.refers_to_url AND fit.date = referred.refers_to_date
+    ON fit.url = referred.refers_to_url AND left(fit.date, 19) = refers_to_second
   LEFT JOIN ambiguous
     ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
 )"""
@@ -196,10 +206,11 @@ def text_of(query: str, policy: Policy, choice: Choice) -> str:
     """*query*, `CANDIDATES` or `QUERY`, under *policy*.
 
     It asks the tables ``manifest``, ``compared`` with the columns of
-    `frontier.postcrawl.byte_comparison.SCHEMA`, and ``admitted`` with `admitted`.
+    `frontier.postcrawl.byte_comparison.SCHEMA`, ``indexed`` with those of
+    `frontier.postcrawl.indexed_originals.SCHEMA`, and ``admitted`` with `admitted`.
     """
     by_time = "" if choice.order is Order.INPUT else "captured_us, "
-    order = f"is_referred DESC, is_ambiguous, {by_time}file, record_offset"
+    order = f"is_ambiguous, is_referred DESC, {by_time}file, record_offset"
     weak = " OR ".join(f"payload_digest LIKE '{name}:%'" for name in WEAK)
     eligible = _ELIGIBLE.format(
         admitted=_ADMITTED if policy.is_by_mime else "",
@@ -273,6 +284,10 @@ class Plan:
     """Records whose payload could not be read."""
     wrong: int = 0
     """Records that do not have the payload digest that they claim."""
+    indexed: int | None = None
+    """Payloads of which a collection's index has an original, if it was asked."""
+    unreachable: int = 0
+    """Of those, the ones whose original is in no file that was given."""
     algorithms: list[str] = field(default_factory=list)
     """Of the payload digests of the manifests."""
     compared: byte_comparison.Compared = field(default_factory=byte_comparison.Compared)
@@ -300,8 +315,11 @@ class Planner:
         policy: Policy,
         choice: Choice,
         say: Callable[[str], None] = lambda _: None,
+        known: Known | None = None,
     ) -> Plan:
         """Write the plan, and what it comes to. *say* is told what is left out.
+
+        Captures that are *known* are originals, too.
 
         Raises:
             NoManifest: There is none.
@@ -310,17 +328,24 @@ class Planner:
         plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
         if not places:
             raise NoManifest(str(self._directory))
-        for name in (SUMMARY, PLAN, PLAN_FILES, COMPARED):  # of another plan
+        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES)
+        for name in of_another:
             (self._directory / name).unlink(missing_ok=True)
         whole = [place for place in places if self._is_whole(place, plan, say)]
-        facts = [asdict(policy) | {"statuses": sorted(policy.statuses)}, asdict(choice)]
+        facts: list[Any] = [
+            asdict(policy) | {"statuses": sorted(policy.statuses)},
+            asdict(choice),
+        ]
         facts += [asdict(found) for found in map(stored_manifest, whole) if found]
         plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         if len(plan.algorithms) > 1:
             names = ", ".join(plan.algorithms)
             say(f"there are digests of {names}: copies are only found within each")
         if whole:
-            self._query(whole, policy, choice, plan, say)
+            self._query(whole, policy, choice, plan, say, known)
+            if known is not None:
+                facts += [known.fact, [os.fspath(each) for each in known.originals]]
+                plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         summary = json.dumps(asdict(plan), indent=2).encode()
         publish(self._directory / SUMMARY, summary, self._mode)
         return plan
@@ -352,9 +377,18 @@ class Planner:
         choice: Choice,
         plan: Plan,
         say: Callable[[str], None],
+        known: Known | None,
     ) -> None:
         with self._engine(self._directory) as engine:
             engine.view("manifest", places)
+            engine.table("indexed", SCHEMA.empty_table())
+            odd = (
+                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
+            )
+            ((plan.unread, plan.wrong),) = engine.rows(odd)
+            if known is not None:
+                known.find(engine, places, self._directory, self._mode, say)
+                plan.indexed, plan.unreachable = known.count, known.unreachable
             if policy.is_by_mime:
                 found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
                 engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
@@ -367,10 +401,6 @@ class Planner:
                 "FROM plan"
             )
             ((plan.copies, plan.copied_bytes),) = engine.rows(counts)
-            odd = (
-                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
-            )
-            ((plan.unread, plan.wrong),) = engine.rows(odd)
             self._write(engine, FILES, PLAN_FILES, "of_files")
             found = engine.rows("SELECT count(*) FROM of_files")
             ((plan.files_with_copies,),) = found
@@ -405,13 +435,8 @@ class Planner:
 
     def _write(self, engine: Engine, text: str, name: str, view: str) -> None:
         """Write what *text* asks for as the file *name*, which is a *view* then."""
-        scratch = self._directory / (name + OPEN)
-        engine.write(text, scratch)
-        with scratch.open("rb") as file:
-            now = os.fstat(file.fileno()).st_mode
-            os.fchmod(file.fileno(), now & self._mode)  # engines know no mode
-            os.fsync(file.fileno())
-        scratch.replace(self._directory / name)
+        with creating_whole(self._directory / name, self._mode) as scratch:
+            engine.write(text, scratch)
         engine.view(view, [self._directory / name])
 
 

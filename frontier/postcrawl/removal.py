@@ -25,9 +25,8 @@ from frontier.dedupe.digest import PayloadDigest
 from frontier.errors import BadWarc, ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import made_of
-from frontier.postcrawl.manifest import SUFFIX, payload_of
+from frontier.postcrawl.manifest import SUFFIX, payload_of, to_second
 from frontier.postcrawl.payload import hashing, parsed
-from frontier.postcrawl.restore import to_second
 from frontier.postcrawl.rewriting import Job, record_at, rewrite
 from frontier.warc.records import NAMESPACE, target_uri
 

@@ -153,11 +153,6 @@ def revisits_of(
                 yield _revisit(some_of_it, unnamed.get(one.claimed_digest, ()))
 
 
-def to_second(date: str) -> str:
-    """A WARC-Date without what is below a second: readers find captures by that."""
-    return f"{date[:19]}Z"
-
-
 def _by_digest(
     engine: duckdb.DuckDBPyConnection, file: str
 ) -> dict[str | None, list[tuple[str, int, str]]]:

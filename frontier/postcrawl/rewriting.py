@@ -31,6 +31,7 @@ from frontier.postcrawl.manifest import (
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import OPEN, compress, sync_directory
 from frontier.warc.reader import GZIP, records_in
+from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from frontier.warc.records import Record
 
 SUFFIX = ".done.json"
-_END = 4
-"""Bytes of the two line ends behind a record that is not compressed."""
+ORIGINALS = "originals"
+"""The directory, in that of the manifests, of those of files that are only read."""
+_END = b"\r\n\r\n"
+"""What is behind a record that is not compressed."""
 _CHUNK = 1 << 26
 
 
@@ -170,10 +173,10 @@ def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Re
     done = Rewritten(os.fspath(job.path), "")
     done.bytes_before = done.bytes_after = _current(job).size
     with open_input(job.path) as source:
-        is_packed = source.read(len(GZIP)) == GZIP
+        form = _form_of(source, job.path)
         for place, record in _made(job, source, done):
-            parts = _parts(record, is_packed=is_packed)
-            end = _end(place, is_packed=is_packed)
+            parts = form.parts(record)
+            end = form.end(place)
             done.bytes_after += sum(map(len, parts)) - (end - place.record_offset)
             done.replaced += 1
             progress(end)
@@ -211,16 +214,40 @@ def _made(
         yield place, record
 
 
-def _parts(record: Record | None, *, is_packed: bool) -> Iterable[Body]:
-    """What *record* is in the file: nothing if it is left out."""
-    if record is None:
-        return ()
-    return compress(record) if is_packed else record.parts
+class _Form:
+    """How the records of a file are packed."""
+
+    def __init__(
+        self, pack: Callable[[Record], Iterable[Body]], behind: int = 0
+    ) -> None:
+        """Each has *behind* bytes behind it that are not in its length."""
+        self._pack = pack
+        self._behind = behind
+
+    def parts(self, record: Record | None) -> Iterable[Body]:
+        """What *record* is in the file: nothing if it is left out."""
+        return () if record is None else self._pack(record)
+
+    def end(self, place: Place) -> int:
+        """Where the record at *place* ends in its file."""
+        return place.record_offset + place.record_length + self._behind
 
 
-def _end(place: Place, *, is_packed: bool) -> int:
-    """Where the record at *place* ends in its file."""
-    return place.record_offset + place.record_length + (0 if is_packed else _END)
+def _form_of(source: IO[bytes], path: Path) -> _Form:
+    """That of *source*, which is the file *path*.
+
+    Raises:
+        BadWarc: Its zstd dictionary cannot be used.
+        OSError: It cannot be read.
+    """
+    source.seek(0)
+    begin = source.read(len(FRAME))
+    if is_zstd(begin):
+        frames = frames_of(source, os.fspath(path))
+        return _Form(lambda record: frames.compressed(record.parts))
+    if begin.startswith(GZIP):
+        return _Form(compress)
+    return _Form(lambda record: record.parts, len(_END))
 
 
 def _fill(
@@ -234,12 +261,12 @@ def _fill(
         open_input(job.path) as source,
         open(scratch, "w+b", opener=creating(mode)) as target,
     ):
-        is_packed = source.read(len(GZIP)) == GZIP
+        form = _form_of(source, job.path)
         at = 0
         for place, record in _made(job, source, done):
             _copy(source, target, at, place.record_offset)
-            target.writelines(_parts(record, is_packed=is_packed))
-            at = _end(place, is_packed=is_packed)
+            target.writelines(form.parts(record))
+            at = form.end(place)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1
             progress(at)
@@ -296,9 +323,10 @@ class Opened:
     def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
         """The note of *path*, or ``None`` if it is as it was before."""
         found = identity(stream)
-        manifest = stored_manifest(place_of(path, self._directory))
-        if manifest is not None and (manifest.size, manifest.ends) == found:
-            return None
+        for directory in (self._directory, self._directory / ORIGINALS):
+            manifest = stored_manifest(place_of(path, directory))
+            if manifest is not None and (manifest.size, manifest.ends) == found:
+                return None
         note = note_of(path, self._directory)
         if note is None or (note.bytes_after, note.ends) != found:
             raise StaleManifest(os.fspath(path))

@@ -8,7 +8,8 @@ What always holds:
 Each record of BEFORE is there in AFTER byte for byte, or with other headers around the
 same block (as `frontier.postcrawl.restore` makes it). Or it is a response that is a
 revisit now: of the same URL and date, with the same HTTP head, and with an original in
-AFTER, named by URL and date, whose stored body is the one that was there.
+AFTER, or in files that are given for that, named by URL and date, whose stored body is
+the one that was there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ WITH pairs AS (
   FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
 ), originals AS (
   SELECT url, date, min(body_digest) AS body_digest, max(body_digest) AS other
-  FROM after WHERE type IN ('response', 'resource') GROUP BY url, date
+  FROM captures WHERE type IN ('response', 'resource') GROUP BY url, date
 )
 SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before IS NULL THEN 'a record that was not there before'
@@ -88,15 +89,20 @@ class Verified:
 
 
 def compare(
-    before: Sequence[Path], after: Sequence[Path], memory: str = "1GB"
+    before: Sequence[Path],
+    after: Sequence[Path],
+    originals: Sequence[Path] = (),
+    memory: str = "1GB",
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
-    A file of one side is that of the other with its name.
+    Revisits may be of captures in *originals*, too, which are compared with nothing. A
+    file of one side is that of the other with its name.
     """
     done = Verified()
     with duckdb.connect(config={"memory_limit": memory}) as engine:
-        for name, places in (("before", before), ("after", after)):
+        sides = {"before": before, "after": after, "captures": [*after, *originals]}
+        for name, places in sides.items():
             rows = engine.read_parquet([os.fspath(place) for place in places])
             rows.project("*, parse_filename(file) AS name").create_view(name)
         found = engine.execute(QUERY)

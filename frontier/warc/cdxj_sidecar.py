@@ -204,4 +204,5 @@ def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.N
 
 def beside_of(path: Path) -> Path:
     """Where the index of the WARC file *path* is."""
-    return path.with_name(path.name.removesuffix(".gz").removesuffix(".warc") + SUFFIX)
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    return path.with_name(name.removesuffix(".warc") + SUFFIX)

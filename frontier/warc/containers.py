@@ -24,20 +24,26 @@ from frontier.warc.reader import (
     gzip_member,
     plain_records,
     records,
+    records_in,
     unpacked,
 )
+from frontier.warc.zstd import frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frontier.warc.reader import Found, Rest
+    from frontier.warc.reader import Found, Inflate, Rest
 
 PLAIN = "plain"
 GZIP_RECORDS = "gzip"
 """Each record is a gzip member."""
 GZIP_WHOLE = "gzip-whole"
 """Members have several records, or parts of one."""
-BY_OFFSET = frozenset({PLAIN, GZIP_RECORDS})
+ZSTD_RECORDS = "zstd"
+"""Each record is a zstd frame, or several."""
+ZSTD_WHOLE = "zstd-whole"
+"""Frames have several records, or parts of more than one."""
+BY_OFFSET = frozenset({PLAIN, GZIP_RECORDS, ZSTD_RECORDS})
 """Those of which a record is read by its offset in the file."""
 
 
@@ -56,6 +62,8 @@ def packing_of(file: IO[bytes]) -> Packing:
     """
     file.seek(0)
     begin = file.read(len(BEGIN))
+    if is_zstd(begin):
+        return Packing(ZSTD_RECORDS if _has_own_frame(file) else ZSTD_WHOLE, False)
     if not begin.startswith(GZIP):
         return Packing(PLAIN, begin == BEGIN)
     is_arc, is_own = _of_first_member(file)
@@ -88,6 +96,19 @@ def _of_first_member(file: IO[bytes]) -> tuple[bool, bool]:
     return form is ARC, not end or size - end in form.ends
 
 
+def _has_own_frame(file: IO[bytes]) -> bool:
+    """Whether the first record of *file* ends where a frame does.
+
+    Raises:
+        ConfigurationError: The package for zstd is not installed.
+    """
+    try:
+        next(records_in(file, ""), None)
+    except BadWarc:
+        return False
+    return True
+
+
 def every_record(
     file: IO[bytes],
     name: str,
@@ -104,13 +125,26 @@ def every_record(
         OSError: It cannot be read.
     """
     container, is_arc = packing_of(file)
-    blocks = blocks_of(file)
-    if container == GZIP_RECORDS:
-        form = ARC if is_arc else WARC
-        yield from records(name, blocks, rest=rest, kept=kept, wrong=wrong, form=form)
+    member: Callable[[], Inflate] = gzip_member
+    at = 0
+    if container in {ZSTD_RECORDS, ZSTD_WHOLE}:
+        frames = frames_of(file, name)
+        member, at = frames.member, frames.start
+    blocks = blocks_of(file, at)
+    if container in {GZIP_RECORDS, ZSTD_RECORDS}:
+        yield from records(
+            name,
+            blocks,
+            rest=rest,
+            kept=kept,
+            wrong=wrong,
+            member=member,
+            form=ARC if is_arc else WARC,
+            start=at,
+        )
         return
-    if container == GZIP_WHOLE:
-        blocks = unpacked(name, blocks, gzip_member)
+    if container != PLAIN:
+        blocks = unpacked(name, blocks, member)
         name = f"{name} (unpacked)"
     each = arc_records if is_arc else plain_records
     yield from each(name, blocks, rest, kept)

@@ -26,6 +26,7 @@ from isal import isal_zlib
 
 from frontier.dedupe.digest import digester
 from frontier.errors import BadWarc
+from frontier.warc.zstd import FRAME, BadFrame, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -154,7 +155,6 @@ GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
-_UNPACKING: tuple[type[Exception], ...] = (_ZlibError,)
 
 
 class Head:
@@ -268,16 +268,18 @@ def records(
     *check* is called with what came out of the file so far and what went in; what
     it raises ends this. At least *kept* bytes of a record are kept. *rest*: see `Rest`.
     *wrong* gets what is wrong with one record, and the next ones follow. *form* is of
-    files that are not WARC.
+    files that are not WARC. Only of gzip, which is the default *member*, a record has
+    to be one member.
 
     Raises:
-        BadWarc: It is cut off, is not gzip, or has a record without headers.
+        BadWarc: It is cut off, is not packed so, or has a record without headers.
     """
     form = form or WARC
     offset, size, inflated = start, 0, 0
+    joins = member is not gzip_member
     inflate = member()
     parts: list[bytes] = []
-    head = total = 0
+    head = total = whole = 0
     limit = max(HEAD_LIMIT, kept)
     sink: _Sink | None = None
     begin = b""
@@ -287,12 +289,15 @@ def records(
             begin = begin if size else data[: len(GZIP)]
             out = _inflated(inflate, data, name, offset)
             total += len(out)
+            if joins and 0 < len(out) == total:
+                skipped = getattr(inflate, "skipped", 0)
+                offset, size = offset + skipped, size - skipped
             if check is not None:
                 inflated += len(out)
                 check(inflated, offset + size + len(data))
             is_end = inflate.eof
             full = len(out) == BLOCK and not is_end  # more may be held back
-            if not parts:
+            if not head:
                 is_request = _REQUEST.match(out) is not None
                 limit = max(REQUEST_LIMIT if is_request else HEAD_LIMIT, kept)
             if head < limit:
@@ -309,21 +314,36 @@ def records(
             size += len(data) - len(left)
             data = left
             if is_end:
+                if total < whole:
+                    inflate = member()
+                    continue
                 begun = parts[0] if len(parts) == 1 else b"".join(parts)
+                if joins and not whole and (whole := _size(begun, form)) > total:
+                    inflate = member()
+                    continue
                 try:
                     yield _found(name, offset, size, begun, total, form)
                 except BadWarc as error:
                     if wrong is None:
                         raise
                     wrong(error)
-                offset, size, head, total = offset + size, 0, 0, 0
+                offset, size, head, total, whole = offset + size, 0, 0, 0, 0
                 inflate, parts, sink = member(), [], None
-    if size:
+    if total or (size and _is_begun(inflate)):
         raise BadWarc(name, offset, _no_end(begin))
 
 
+def _size(begun: bytes, form: Format) -> int:
+    """What the record should come to, as it has *begun*; 1 if that cannot be told."""
+    try:
+        found, top = form.begin("", 0, begun)
+    except BadWarc:
+        return 1
+    return top + int(found.headers.get("content-length")) + min(form.ends)
+
+
 def _no_end(begin: bytes) -> str:
-    if GZIP.startswith(begin):
+    if GZIP.startswith(begin) or FRAME.startswith(begin):
         return "the last record is cut off"
     return "what is behind the last record is not one, it begins"
 
@@ -357,14 +377,21 @@ def unpacked(
                 if is_one:
                     return
                 offset, size, inflate = offset + size, 0, member()
-    if size:
+    if size and _is_begun(inflate):
         raise BadWarc(name, offset, "the last member is cut off")
+
+
+def _is_begun(inflate: Inflate) -> bool:
+    """Whether what was taken is more than may stand behind the last record."""
+    return getattr(inflate, "is_begun", True)
 
 
 def _inflated(inflate: Inflate, data: bytes, name: str, offset: int) -> bytes:
     try:
         return inflate.decompress(data, BLOCK)
-    except _UNPACKING as error:
+    except BadFrame as error:
+        raise BadWarc(name, offset, str(error)) from None
+    except _ZlibError as error:
         raise BadWarc(name, offset, f"not a gzip member ({error})") from None
 
 
@@ -451,17 +478,29 @@ def records_in(
         OSError: It cannot be read.
     """
     file.seek(0)
-    if file.read(2) == GZIP:
+    begin = file.read(len(FRAME))
+    if is_zstd(begin):
+        frames = frames_of(file, name)
+        at = max(offset, frames.start)
+        blocks = blocks_of(file, at)
+        yield from records(name, blocks, None, check, member=frames.member, start=at)
+    elif begin.startswith(GZIP):
         yield from records(name, blocks_of(file, offset), check=check, start=offset)
     else:
         yield from plain_records(name, blocks_of(file, offset), start=offset)
 
 
-def blocks_of(file: IO[bytes], at: int = 0) -> Iterator[bytes]:
-    """The bytes of *file* from *at* on, which may be read elsewhere meanwhile."""
-    while True:
+def blocks_of(
+    file: IO[bytes], at: int = 0, length: int | None = None
+) -> Iterator[bytes]:
+    """The bytes of *file* from *at* on, which may be read elsewhere meanwhile.
+
+    At most *length* bytes, if that is given.
+    """
+    end = sys.maxsize if length is None else at + length
+    while at < end:
         file.seek(at)
-        block = file.read(BLOCK)
+        block = file.read(min(BLOCK, end - at))
         if not block:
             return
         at += len(block)
@@ -506,11 +545,17 @@ def whole_record(
     file that is not compressed it comes without the two line ends behind it.
 
     Raises:
-        ValueError: There is no gzip member.
+        ValueError: There is no gzip member, or no zstd frame.
+        BadWarc: The file's zstd dictionary cannot be used.
+        ConfigurationError: It is zstd, and the package for that is not installed.
         OSError: The file cannot be read.
     """
     file.seek(0)
-    packed = file.read(2) == GZIP
+    begin = file.read(len(FRAME))
+    if is_zstd(begin):
+        yield from _whole_frames(file, offset, length)
+        return
+    packed = begin.startswith(GZIP)
     file.seek(offset)
     inflate = isal_zlib.decompressobj(_GZIP)
     left = sys.maxsize if length is None else length
@@ -522,6 +567,15 @@ def whole_record(
             except _ZlibError as error:
                 raise ValueError(f"no gzip member: {error}") from None
             data = inflate.unconsumed_tail if packed else b""
+
+
+def _whole_frames(file: IO[bytes], offset: int, length: int | None) -> Iterator[bytes]:
+    member = frames_of(file, "").member
+    blocks = blocks_of(file, offset, length)
+    try:
+        yield from unpacked("", blocks, member, is_one=length is None)
+    except BadWarc as error:
+        raise ValueError(error.reason) from None
 
 
 def http(block: bytes) -> tuple[str, Head, bytes]:

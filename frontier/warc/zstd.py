@@ -1,0 +1,176 @@
+"""WARC files of zstd frames, as "Zstandard Compression for WARC Files 1.0" of IIPC.
+
+What always holds:
+
+1.  A record is one frame, or several that follow each other, and its place that of the
+    first. Skippable and empty frames between records belong to none, and stay.
+2.  A file that begins with a dictionary is read with it, and what is added to such a
+    file is packed with it: the specification asks for it of every frame.
+3.  What comes out is bounded, also of a bomb: windows and dictionaries have the limits
+    of `WINDOW_LOG` and `DICTIONARY_LIMIT`, and parts the size that was asked for.
+
+The package ``backports.zstd`` (of Python 3.14 on the standard library) is imported when
+there is such a file. Unlike ``zstandard`` it returns no more than it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import lru_cache
+from typing import IO, TYPE_CHECKING, Any
+
+from frontier.errors import BadWarc, ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from frontier.model import Body
+
+FRAME = b"\x28\xb5\x2f\xfd"
+DICTIONARY = b"\x5d\x2a\x4d\x18"
+"""The begin of a skippable frame that has the dictionary of all others."""
+WINDOW_LOG = 27
+"""Of the largest window: 128 MiB. The specification asks for 2^23 bytes, zstd's own
+tool reads 2^27 if nothing else is said."""
+DICTIONARY_LIMIT = 1 << 23
+"""Bytes of a dictionary, packed and unpacked: what the specification asks for."""
+_HEAD = 8
+_PART = 1 << 20
+
+
+class BadFrame(ValueError):
+    """What is no frame, or none that can be unpacked."""
+
+
+class Frames:
+    """How the frames of one file are unpacked and packed."""
+
+    def __init__(self, dictionary: bytes = b"", start: int = 0) -> None:
+        """*start* is where the file's first record begins."""
+        self.start = start
+        self._dictionary = _loaded(dictionary) if dictionary else None
+
+    def member(self) -> Member:
+        """Unpacks one frame."""
+        return Member(self._dictionary)
+
+    def compressed(self, parts: Iterable[Body]) -> Iterator[bytes]:
+        """*parts* as one frame, with the fields that the specification asks for."""
+        zstd, parts = _zstd(), tuple(parts)
+        options = {zstd.CompressionParameter.checksum_flag: 1}
+        packer = zstd.ZstdCompressor(options=options, zstd_dict=self._dictionary)
+        packer.set_pledged_input_size(sum(map(len, parts)))
+        for part in parts:
+            for at in range(0, len(part), _PART):
+                yield packer.compress(part[at : at + _PART])
+        yield packer.flush()
+
+
+class Member:
+    """Unpacks a frame that has something in it, and skips those in front of it."""
+
+    unconsumed_tail = b""
+
+    def __init__(self, dictionary: Any = None) -> None:
+        self._dictionary = dictionary
+        self._frame: Any = self._new()
+        self._has_given = False
+        self.eof = False
+        self.unused_data = b""
+        self.is_begun = False
+        """Whether a frame has begun that has not ended."""
+        self.skipped = 0
+        """Bytes of the frames in front, which have nothing in them."""
+        self._taken = 0
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        """Return up to *size* bytes; what is not returned yet is kept.
+
+        Raises:
+            BadFrame: It is no frame, needs a larger window or another dictionary.
+        """
+        out: bytes = b""
+        self._taken += len(data)
+        while data or self.is_begun:
+            self.is_begun = True
+            try:
+                out = self._frame.decompress(data, size)
+            except _zstd().ZstdError as error:
+                raise BadFrame(f"not a zstd frame ({error})") from None
+            self._has_given |= bool(out)
+            if not self._frame.eof:
+                return out
+            self.is_begun = False
+            if self._has_given:
+                self.eof, self.unused_data = True, self._frame.unused_data
+                return out
+            data, self._frame = self._frame.unused_data, self._new()
+            self.skipped = self._taken - len(data)
+        return out
+
+    def _new(self) -> Any:
+        zstd = _zstd()
+        options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
+        return zstd.ZstdDecompressor(self._dictionary, options)
+
+
+def is_zstd(begin: bytes) -> bool:
+    """Whether a file with the first bytes *begin* has zstd frames."""
+    return begin.startswith((FRAME, DICTIONARY))
+
+
+def frames_of(file: IO[bytes], name: str) -> Frames:
+    """How *file*, which is called *name*, is packed; its position is another then.
+
+    Raises:
+        BadWarc: Its dictionary is damaged or too large.
+        ConfigurationError: The package for zstd is not installed.
+        OSError: It cannot be read.
+    """
+    file.seek(0)
+    head = file.read(_HEAD)
+    if not head.startswith(DICTIONARY):
+        return Frames()
+    size = int.from_bytes(head[4:], "little")
+    if size > DICTIONARY_LIMIT:
+        raise BadWarc(name, 0, f"a dictionary of {size:,} bytes: too large")
+    data = file.read(size)
+    try:
+        if len(data) < size:
+            raise BadFrame("cut off")
+        return Frames(_unpacked(data), _HEAD + size)
+    except ValueError as error:
+        raise BadWarc(name, 0, f"a dictionary that cannot be used ({error})") from None
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The dictionary in *data*, which may be a frame.
+
+    Raises:
+        BadFrame: It is damaged or too large.
+    """
+    if not data.startswith(FRAME):
+        return data
+    member = Member()
+    found = member.decompress(data, DICTIONARY_LIMIT + 1)
+    if not member.eof or member.unused_data or len(found) > DICTIONARY_LIMIT:
+        raise BadFrame("damaged, or too large")
+    return found
+
+
+@lru_cache(maxsize=4)
+def _loaded(dictionary: bytes) -> Any:
+    """*dictionary* as the decompressor takes it: once for the records of a file."""
+    return _zstd().ZstdDict(dictionary)
+
+
+def _zstd() -> Any:
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise ConfigurationError(
+        "files of zstd need backports.zstd; install it with: "
+        "pip install 'frontier-crawl[postcrawl]'"
+    )
