@@ -183,16 +183,20 @@ class Store:
                 else:
                     outcomes = await self._send_all(wanted, copied=copied)
         except StopIteration as end:
-            if any(isinstance(one, DEMOTED) for one in end.value):
-                self.changes += 1  # once a primary again, it has what its own had
-            if self.watched and self.changes != began:  # it is not the one that replied
-                raise StoreUnavailable(self.where, CHANGED) from None
+            self._require_unchanged(began, end.value)
             replies, bad = _checked(end.value, self.where, calls, partial=partial)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
         for place in bad:
             replies[place] = await self._damaged(calls[place], str(replies[place]))
         return replies
+
+    def _require_unchanged(self, began: int, replies: Sequence[Any]) -> None:
+        """Raise if the store has changed since *began*, or does so with *replies*."""
+        if any(isinstance(one, DEMOTED) for one in replies):
+            self.changes += 1  # once a primary again, it has what its own had
+        if self.watched and self.changes != began:  # it is not the one that replied
+            raise StoreUnavailable(self.where, CHANGED) from None
 
     async def _damaged(self, call: Call, text: str) -> Any:
         types = await self.run(type_calls(call))
