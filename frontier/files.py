@@ -16,7 +16,8 @@ The mode of files that are made: ``FRONTIER_FILE_MODE``, and of their directorie
 What is archived may be of pages that need a login, and a journal has cookies and
 bodies of requests: not everybody on a machine is to read them. The process's umask
 takes away from the mode, as from every file that is made; nothing is added to it, and a
-file or directory that is there keeps its own.
+file or directory that is there keeps its own. `sync_directory` has the names of new
+files outlive a power cut.
 """
 
 from __future__ import annotations
@@ -95,6 +96,15 @@ def make_directory(path: Path, mode: int) -> None:
     if not path.parent.is_dir():
         make_directory(path.parent, mode)
     path.mkdir(mode | (mode & 0o444) >> 2, exist_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Wait until the names in *directory* are on disk."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def mode_of(text: str) -> int:

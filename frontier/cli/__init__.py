@@ -6,30 +6,62 @@ with an `ExitCode`. Nothing here is an API.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
-from importlib import metadata
-from typing import Annotated, Any
+from collections.abc import Mapping
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
-from frontier.cli.canon import app as canon
-from frontier.cli.collection import app as collection
-from frontier.cli.crawl import app as crawl
 from frontier.cli.demo import demo
-from frontier.cli.node import app as node
 from frontier.cli.output import ExitCode, complain, exit_code_of
-from frontier.cli.seen import app as seen
-from frontier.cli.store import app as store
-from frontier.cli.wacz import app as wacz
-from frontier.cli.warc import app as warc
 from frontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What is imported until here stays for as long as the process: nobody looks for garbage
+# in it again and again.
+gc.freeze()
+
+NOUNS = ("crawl", "node", "store", "seen", "collection", "warc", "wacz", "canon")
+"""Each is a module here, whose ``app`` has the commands, in the order of the help."""
+
+
+class _ByName(Mapping[str, Any]):
+    """The commands by name. A noun's module is imported when it is first asked for."""
+
+    def __init__(self, made: Mapping[str, Any]) -> None:
+        self._made = dict(made)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in NOUNS and name not in self._made:
+            group = get_group(import_module(f"frontier.cli.{name}").app)
+            group.name = name
+            self._made[name] = group
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys((*self._made, *NOUNS))
+
+    def __len__(self) -> int:
+        return len({*self._made, *NOUNS})
 
 
 class _Commands(TyperGroup):
     """The commands. Click ends one whose reader has gone, as ``| head``, with 1."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = _ByName(self.commands)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return [*self.commands]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -47,14 +79,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
-app.add_typer(crawl, name="crawl")
-app.add_typer(node, name="node")
-app.add_typer(store, name="store")
-app.add_typer(seen, name="seen")
-app.add_typer(collection, name="collection")
-app.add_typer(warc, name="warc")
-app.add_typer(wacz, name="wacz")
-app.add_typer(canon, name="canon")
 
 
 @app.callback(invoke_without_command=True)

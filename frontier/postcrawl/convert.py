@@ -23,12 +23,18 @@ from typing import IO, TYPE_CHECKING, Any
 
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc, FileTaken
-from frontier.files import FILE_MODE, creating, make_directory, open_input
+from frontier.files import (
+    FILE_MODE,
+    creating,
+    make_directory,
+    open_input,
+    sync_directory,
+)
 from frontier.postcrawl.manifest import KEPT, Options, rows
 from frontier.postcrawl.payload import Payload
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
-from frontier.warc.file_rotation import OPEN, compress, sync_directory
+from frontier.warc.file_rotation import OPEN, compress
 from frontier.warc.records import NAMESPACE, Record
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from frontier.cdx.methods import paired
 from frontier.errors import BadWarc, StaleManifest
-from frontier.files import FILE_MODE, creating, open_input
+from frontier.files import FILE_MODE, creating, open_input, sync_directory
 from frontier.postcrawl.payload import (
     Payload,
 )
@@ -39,7 +39,6 @@ from frontier.warc.containers import (
     every_record,
     packing_of,
 )
-from frontier.warc.file_rotation import sync_directory
 from frontier.warc.reader import block_of, body_of, http, stored_body
 
 if TYPE_CHECKING:

@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
-from frontier.files import FILE_MODE, creating, make_directory, open_input
+from frontier.files import (
+    FILE_MODE,
+    creating,
+    make_directory,
+    open_input,
+    sync_directory,
+)
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
@@ -29,7 +35,7 @@ from frontier.postcrawl.manifest import (
     stored_manifest,
 )
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.file_rotation import OPEN, compress, sync_directory
+from frontier.warc.file_rotation import OPEN, compress
 from frontier.warc.reader import GZIP, records_in
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from frontier.files import FILE_MODE, creating
+from frontier.files import FILE_MODE, creating, sync_directory
 from frontier.postcrawl.manifest import OPEN
-from frontier.warc.file_rotation import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

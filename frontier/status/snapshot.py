@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 BATCH = 128
 """Partitions per round trip."""
+FIGURES = len(fields(Scan))
+"""Those of a partition; the mark of the crawl comes behind them."""
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
@@ -297,8 +299,7 @@ def _look(store: BlockingStore, keys: CrawlKeys, partitions: int) -> _Partitions
                 found.harmed.extend(_harmed(keys, number, reply))
                 found.scans.append(Scan())
                 continue
-            figures = [whole(value) for value in reply][: len(fields(Scan))]
-            found.scans.append(Scan(*figures))
+            found.scans.append(Scan(*map(whole, reply[:FIGURES])))
             found.marks.append(reply[-1])
         held = [one for one in replies[len(batch) :] if isinstance(one, bytes) and one]
         found.holders.update(map(text, held))

@@ -29,9 +29,15 @@ from io import FileIO
 from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
-from frontier.files import FILE_MODE, create_locked, descriptor_of, is_at
+from frontier.files import (
+    FILE_MODE,
+    create_locked,
+    descriptor_of,
+    is_at,
+    sync_directory,
+)
 from frontier.model import Attempt
-from frontier.warc.file_rotation import OPEN, file_name, safe_name, sync_directory
+from frontier.warc.file_rotation import OPEN, file_name, safe_name
 from frontier.warc.records import target_uri, warc_date
 from frontier.warc.selection import mime_of
 

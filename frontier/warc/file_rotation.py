@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from frontier.dedupe.digest import labelled
-from frontier.files import FILE_MODE, create_locked, make_directory
+from frontier.files import FILE_MODE, create_locked, make_directory, sync_directory
 from frontier.model import Stored
 from frontier.warc import records
 
@@ -436,12 +436,3 @@ def safe_name(text: str) -> str:
     reads like an option, and the name is cut to 100 characters.
     """
     return _UNSAFE.sub("_", text)[:_NAME_LIMIT] or "_"
-
-
-def sync_directory(directory: Path) -> None:
-    """Wait until the names in *directory* are on disk."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

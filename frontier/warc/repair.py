@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from frontier.files import descriptor_of, is_at
-from frontier.warc.file_rotation import OPEN, safe_name, sync_directory, tell
+from frontier.files import descriptor_of, is_at, sync_directory
+from frontier.warc.file_rotation import OPEN, safe_name, tell
 from frontier.warc.reader import members
 
 if TYPE_CHECKING:

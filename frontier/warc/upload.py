@@ -20,9 +20,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
+from frontier.files import sync_directory
 from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.warc.file_rotation import sync_directory
 from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:

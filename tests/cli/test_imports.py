@@ -75,3 +75,35 @@ def test_commands_that_need_no_store_do_without_scrapy(tmp_path):
         "canon explain http://a.example/",
     ]
     run_all(commands, tmp_path)
+
+
+def test_a_command_imports_its_own_noun_alone():
+    code = (
+        "import sys\n"
+        "from frontier.cli import NOUNS, main\n"
+        "sys.argv[1:] = ['canon', 'rules']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as left:\n"
+        "    assert not left.code\n"
+        "found = [noun for noun in NOUNS if f'frontier.cli.{noun}' in sys.modules]\n"
+        "sys.exit(repr(found))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "['canon']"
+
+
+def test_the_names_of_nouns_are_known_without_importing_any():
+    code = (
+        "import sys, typer\n"
+        "from frontier.cli import NOUNS, app\n"
+        "names = [*typer.main.get_command(app).commands]\n"
+        "assert names == ['demo', *NOUNS], names\n"
+        "sys.exit(repr([n for n in NOUNS if f'frontier.cli.{n}' in sys.modules]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip() == "[]"

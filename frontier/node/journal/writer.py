@@ -36,6 +36,7 @@ from frontier.files import (
     is_at,
     make_directory,
     mode_of,
+    sync_directory,
 )
 from frontier.node.journal.entries import (
     OPEN,
@@ -178,7 +179,7 @@ class Journal(GroupCommit[_Entry]):
         try:
             self._kept = 0
             self._append(frame(header))
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
         except OSError:  # nothing may be written to a file without a header
             file, self._file = self._file, None
             file.close()
@@ -191,7 +192,7 @@ class Journal(GroupCommit[_Entry]):
             self._path.rename(self._path.with_name(self._path.name[: -len(OPEN)]))
             file, self._file = self._file, None
             file.close()
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
 
 
 class Left:
@@ -222,7 +223,7 @@ class Left:
                 path.rename(final)
             else:
                 path.unlink()
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         finally:
             self.release()
         logger.warning("%s was left open; %d bytes cut off", path, cut)
@@ -290,14 +291,6 @@ def _framed(entry: _Entry) -> bytes:
 
 def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Journaling:
