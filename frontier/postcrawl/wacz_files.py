@@ -28,6 +28,7 @@ from frontier.files import (
     make_directory,
     open_input,
     require_ratio,
+    sync_directory,
 )
 from frontier.postcrawl.manifest import OPEN, identity, to_second
 from frontier.wacz import canonicalization, layout
@@ -35,7 +36,6 @@ from frontier.wacz.check import readable
 from frontier.wacz.create import write_zipnum
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
-from frontier.warc.file_rotation import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
