@@ -136,11 +136,15 @@ class EndOfCrawl:
                 continue
             if ended is not None:
                 self.ended_here = ended
-                if self._aside:
-                    self._on_incomplete(self._aside)
-                else:
-                    self._on_finished()
+                self._tell()
                 return
+
+    def _tell(self) -> None:
+        """Tell that the crawl has ended, and whether it is whole."""
+        if self._aside:
+            self._on_incomplete(self._aside)
+        else:
+            self._on_finished()
 
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.
