@@ -24,28 +24,38 @@ if TYPE_CHECKING:
 
 ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 """How names of files end that are read when a directory is given."""
+WACZ = ".wacz"
+FROM_WACZ = ".from-wacz"
+"""How names of WARC files end that were taken out of a WACZ only to be read."""
 _OPEN = ".open"
-_OURS = (".cdxj", ".manifest.parquet", ".done.json")
+_OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ)
 """What is made of WARC files and stands beside them: not worth telling."""
 
 
-def files_in(given: Iterable[Path], say: Callable[[str], None]) -> list[Path]:
+def files_in(
+    given: Iterable[Path],
+    say: Callable[[str], None],
+    endings: tuple[str, ...] = ENDINGS,
+) -> list[Path]:
     """*given* files, and those in *given* directories, in the order of their names.
 
-    *say* is told what is not looked at.
+    Of a directory, those with *endings*; *say* is told what is not looked at.
     """
     found: dict[Path, None] = {}
     for path in given:
         if isinstance(path, RemotePath):
-            found |= dict.fromkeys(_elsewhere(path, say) if path.is_dir() else [path])
+            is_one = not path.is_dir()
+            found |= dict.fromkeys([path] if is_one else _elsewhere(path, say, endings))
         elif path.is_dir():
-            found |= dict.fromkeys(_below(path, say))
+            found |= dict.fromkeys(_below(path, say, endings))
         else:
             found[path] = None
     return list(found)
 
 
-def _below(directory: Path, say: Callable[[str], None]) -> Iterator[Path]:
+def _below(
+    directory: Path, say: Callable[[str], None], endings: tuple[str, ...]
+) -> Iterator[Path]:
     others: Counter[str] = Counter()
 
     def unreadable(error: OSError) -> None:
@@ -58,25 +68,32 @@ def _below(directory: Path, say: Callable[[str], None]) -> Iterator[Path]:
             if (where / name).is_symlink():
                 say(f"{where / name} is a link to a directory; left out")
         for name in sorted(files):
-            if _is_taken(where / name, others, say):
+            if _is_taken(where / name, endings, others, say):
                 yield where / name
     _tell(directory, others, say)
 
 
-def _elsewhere(directory: RemotePath, say: Callable[[str], None]) -> Iterator[Path]:
+def _elsewhere(
+    directory: RemotePath, say: Callable[[str], None], endings: tuple[str, ...]
+) -> Iterator[Path]:
     others: Counter[str] = Counter()
     for path in directory.below():
-        if _is_taken(path, others, say):
+        if _is_taken(path, endings, others, say):
             yield path
     _tell(directory, others, say)
 
 
-def _is_taken(path: Path, others: Counter[str], say: Callable[[str], None]) -> bool:
+def _is_taken(
+    path: Path,
+    endings: tuple[str, ...],
+    others: Counter[str],
+    say: Callable[[str], None],
+) -> bool:
     """Whether *path* is read; if it is not, *say* is told, or *others* counts it."""
     name = path.name
-    if name.endswith(ENDINGS):
+    if name.endswith(endings):
         return True
-    if name.removesuffix(_OPEN).endswith(ENDINGS):
+    if name.removesuffix(_OPEN).endswith(endings):
         say(f"{path} is being written; left out")
     elif not name.endswith(_OURS):
         others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122

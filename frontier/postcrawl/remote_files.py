@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 AHEAD = 1 << 23
 """Bytes that are asked for beyond a read, of a file that is read from begin to end."""
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_GONE = frozenset({404, 410})
 _WEB = frozenset({"http", "https"})
 _TAGS = ("ETag", "LastModified", "Last-Modified", "mtime", "modification_time")
 _NO_RANGES = "its server gives no ranges, and without them it is not read"
@@ -101,21 +102,23 @@ class RemotePath:
         return self
 
     def exists(self) -> bool:
-        """Whether there is something; no, if nobody answers."""
+        """Whether there is something; yes if nobody answers: who opens it is told."""
         try:
             return self.size is not None or self.is_dir() or bool(_facts(self.url))
-        except OSError:
+        except FileNotFoundError:
             return False
+        except OSError:
+            return True
 
     def is_dir(self) -> bool:
         """Whether there are files below it. What web servers list is not looked at."""
-        storage, where = _storage(self.url)
         if self.size is not None or _is_web(self.url):
             return False
+        storage, where = _storage(self.url)
         try:
             return bool(storage.isdir(where))
-        except Exception as error:
-            raise _failed(self.url, error) from error
+        except Exception:  # noqa: BLE001 - each storage has its own; see `exists`
+            return False
 
     def stat(self) -> Stat:
         """Its size; 0 if that cannot be had."""
@@ -211,6 +214,9 @@ class _Ranged:
         self._at = max(0, start + offset)
         return self._at
 
+    def seekable(self) -> bool:
+        return True
+
     def tell(self) -> int:
         return self._at
 
@@ -261,6 +267,10 @@ def _facts(url: str) -> dict[str, Any]:
 
 def _failed(url: str, error: Exception) -> OSError:
     """*error*, of which each storage has its own, as of a file."""
+    cause = error.__cause__
+    if _is_web(url) and isinstance(error, FileNotFoundError) and cause is not None:
+        if getattr(cause, "status", 0) not in _GONE:  # fsspec's name for each failure
+            return OSError(errno.EIO, str(cause)[:300] or type(cause).__name__, url)
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, "there is no such file", url)
     reason = str(error).partition("\n")[0][:300] or type(error).__name__

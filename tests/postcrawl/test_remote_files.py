@@ -115,6 +115,16 @@ def test_an_answer_that_is_cut_off_is_told_and_makes_no_rows(server, urls, tmp_p
     assert [told.partition(": ")[0] for told in done["files_left"]] == urls
 
 
+def test_a_server_that_does_not_answer_is_told(server, urls, tmp_path):
+    server.close()
+
+    done = run("manifest", urls[0], "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    (told,) = done["files_left"]
+    assert told.startswith(f"{urls[0]}: ")
+    assert "no such file" not in told
+
+
 def test_nothing_is_written_elsewhere(urls, tmp_path):
     run("manifest", *urls, "-o", tmp_path / "m")
     run("plan", tmp_path / "m")
