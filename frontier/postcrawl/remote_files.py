@@ -268,10 +268,10 @@ def _facts(url: str) -> dict[str, Any]:
 def _failed(url: str, error: Exception) -> OSError:
     """*error*, of which each storage has its own, as of a file."""
     cause = error.__cause__
-    if _is_web(url) and isinstance(error, FileNotFoundError) and cause is not None:
-        if getattr(cause, "status", 0) not in _GONE:  # fsspec's name for each failure
-            return OSError(errno.EIO, str(cause)[:300] or type(cause).__name__, url)
     if isinstance(error, FileNotFoundError):
+        is_gone = cause is None or getattr(cause, "status", 0) in _GONE
+        if _is_web(url) and not is_gone:  # fsspec says it of each failure
+            return OSError(errno.EIO, str(cause)[:300] or type(cause).__name__, url)
         return FileNotFoundError(errno.ENOENT, "there is no such file", url)
     reason = str(error).partition("\n")[0][:300] or type(error).__name__
     if isinstance(error, OSError) and error.errno:

@@ -31,7 +31,11 @@ class Server:
 
     def _answer(self, connection, asked):
         method, path, _ = asked.split(b" ", 2)
-        data = (self.directory / path.decode().strip("/")).read_bytes()
+        place = self.directory / path.decode().strip("/")
+        if not place.exists():
+            connection.sendall(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
+            return
+        data = place.read_bytes()
         head = [f'ETag: "{self.tag}"', "Connection: close"]
         head += [f"Accept-Ranges: {self.ranges}"] if self.ranges else []
         is_ranged = self.ranges == "bytes"
