@@ -144,6 +144,8 @@ REQUEST_LIMIT = 1 << 22
 """Bytes kept of a request: a form is filed by what was sent."""
 BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
+_FIRST = 1 << 16
+"""Bytes that are read at first."""
 PIECE = 1 << 14
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
@@ -151,6 +153,7 @@ MAX_HEADERS = 10_000
 
 _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
+_AROUND = " \t\n\r\x0b\x0c"
 GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
 _GZIP = 31  # zlib: expect gzip framing
@@ -165,19 +168,19 @@ class Head:
     def __init__(self, top: bytes = b"") -> None:
         """Of *top*: a first line, and a header on each further one."""
         self.top = top
-        self._values: dict[bytes, bytes] | None = None
+        self._values: dict[str, str] | None = None
 
     def get(self, name: str, default: str = "") -> str:
         """The value of the first header with the lower-case *name*."""
         values = self._values
         if values is None:
             values = self._values = {}
-            for line in self.top.split(b"\r\n")[1:]:
-                said, colon, value = line.partition(b":")
-                if colon:
+            for line in self.top.decode("utf-8", "replace").split("\r\n")[1:]:
+                said, colon, value = line.partition(":")
+                if colon and said.isascii():
                     values.setdefault(said.lower(), value)
-        found = values.get(name.encode("ascii"))
-        return default if found is None else found.strip().decode("utf-8", "replace")
+        found = values.get(name)
+        return default if found is None else found.strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
@@ -495,15 +498,17 @@ def blocks_of(
 ) -> Iterator[bytes]:
     """The bytes of *file* from *at* on, which may be read elsewhere meanwhile.
 
-    At most *length* bytes, if that is given.
+    At most *length* bytes, if that is given. Few at first: mostly one record is wanted.
     """
     end = sys.maxsize if length is None else at + length
+    size = _FIRST
     while at < end:
         file.seek(at)
-        block = file.read(min(BLOCK, end - at))
+        block = file.read(min(size, end - at))
         if not block:
             return
         at += len(block)
+        size = min(2 * size, BLOCK)
         yield block
 
 
@@ -583,12 +588,24 @@ def http(block: bytes) -> tuple[str, Head, bytes]:
 
     The status is empty, and the headers are, if *block* is no whole head.
     """
-    top, gap, body = block.partition(b"\r\n\r\n")
+    status, head, start = http_head(block)
+    return status, head, block[start:] if start else b""
+
+
+def http_head(block: bytes) -> tuple[str, Head, int]:
+    """As `http`, with the place where the body begins: 0 if *block* is no whole head.
+
+    The body is not copied.
+    """
+    end = block.find(_END)
+    if end < 0 or not block.startswith(b"HTTP/"):
+        return "", Head(), 0
+    top = block[:end]
     words = top.split(b"\r\n", 1)[0].split(b" ", 2)
-    if not gap or not top.startswith(b"HTTP/") or len(words) < 2:
-        return "", Head(), b""
+    if len(words) < 2:
+        return "", Head(), 0
     status = words[1].decode() if words[1].isdigit() else ""
-    return status, Head(top), body
+    return status, Head(top), end + len(_END)
 
 
 _WHOLE = b"WARC/1."
