@@ -158,13 +158,15 @@ def rewrite(
     """
     made = note_of(job.path, job.directory)
     where = os.fspath(job.out), job.wanted
-    if made is not None and (made.made, made.wanted) == where and is_made(made):
+    is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
+    if made is not None and is_done and (not made.kept or job.out.samefile(job.path)):
         progress(made.bytes_before)
         return made
     manifest = _current(job)
     if is_url(os.fspath(job.out)):
         raise Unwritable(f"{job.out}: a file elsewhere is only read; name a directory")
-    if job.out.exists() and job.out.resolve() != job.path.resolve():
+    is_in_place = job.out.resolve() == job.path.resolve()
+    if job.out.exists() and not is_done and not is_in_place:
         raise FileTaken(str(job.out))
     done = Rewritten(os.fspath(job.path), *where)
     done.bytes_before = manifest.size
