@@ -583,7 +583,7 @@ def restore(
     trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
     selection = Selection(url_prefix, listed(cdx) if cdx else None)
     servers = _servers(originals, replay)
-    beside = [Path(each) for each in originals or () if each not in servers.addresses]
+    beside = [each for each in originals or () if each not in servers.addresses]
     further = originals_of(beside, directory, trouble)
     if with_originals and servers.addresses:
         raise ConfigurationError("--with-originals takes originals from files alone")
@@ -787,15 +787,22 @@ def unpacked_of(
 
 
 def _servers(originals: list[str] | None, replay: str) -> Servers:
-    """The CDX servers among *originals*.
+    """The CDX servers among *originals*: what is on the web and is no file's name.
 
     Raises:
         ConfigurationError: An address is invalid, or *replay* is of none.
     """
+    from frontier.postcrawl.files import ENDINGS, WACZ
+    from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.remote_originals import Servers
     from frontier.settings.values import addresses as parsed
 
-    found = [each for each in originals or () if "://" in each]
+    found = [
+        each
+        for each in originals or ()
+        if each.startswith(("http://", "https://"))
+        and not path_of(each).name.endswith((*ENDINGS, WACZ))
+    ]
     try:
         addresses = parsed(" ".join(found))
     except ValueError as error:

@@ -114,9 +114,11 @@ class RemotePath:
         """Whether there are files below it. What web servers list is not looked at."""
         if self.size is not None or _is_web(self.url):
             return False
-        storage, where = _storage(self.url)
         try:
+            storage, where = _storage(self.url)
             return bool(storage.isdir(where))
+        except ConfigurationError:
+            raise
         except Exception:  # noqa: BLE001 - each storage has its own; see `exists`
             return False
 
@@ -291,6 +293,7 @@ def _storage(url: str) -> tuple[Any, str]:
 
     Raises:
         ConfigurationError: A package is not installed, or nobody knows the scheme.
+        OSError: The server does not answer, of one that is asked at once.
     """
     how: dict[str, Any] = {"use_listings_cache": False}
     if _is_web(url):  # a range of what was packed on its way is of no use
@@ -304,4 +307,6 @@ def _storage(url: str) -> tuple[Any, str]:
             f"{url}: {error}; for files that are elsewhere install: "
             "pip install 'frontier-crawl[remote]'"
         ) from None
+    except Exception as error:  # some ask at once, as FTP
+        raise _failed(url, error) from error
     return storage, where
