@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BATCH = 64
+BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
-out together: where callbacks keep the reactor busy, each one that had to wait
-for the one before would wait for them too, and leases would end."""
+out together, each on a connection of its own: where callbacks keep the reactor busy,
+each one that had to wait for the one before would wait for them too, and leases would
+end."""
 
 
 class Renewer(Protocol):
