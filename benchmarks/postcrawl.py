@@ -278,6 +278,10 @@ WITH drawn AS (
     ELSE i + {count} END AS payload
   FROM range(?2, ?3) t(i)
 )
+SELECT *, CAST('0x' || substr(payload_digest, 8, 15) AS BIGINT) AS payload_key,
+  CAST(captured_us // 1000000 * 4294967296 + hash(url) % 4294967296 AS BIGINT)
+    AS name_key
+FROM (
 SELECT ?1 AS file, i - ?2 AS seq, (i - ?2) * 9000 AS record_offset,
   9000 AS record_length, 'response' AS type,
   '<urn:uuid:' || CAST(uuid() AS VARCHAR) || '>' AS record_id,
@@ -289,7 +293,7 @@ SELECT ?1 AS file, i - ?2 AS seq, (i - ?2) * 9000 AS record_offset,
   200 AS status, 'GET' AS method, 20000 + payload % 1000 AS payload_length,
   'sha256:' || sha256(CAST(payload AS VARCHAR)) AS payload_digest,
   'sha256:' || sha256(CAST(payload AS VARCHAR)) AS body_digest
-FROM drawn
+FROM drawn)
 """
 
 

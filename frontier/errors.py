@@ -36,7 +36,7 @@ FrontierError
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── NoManifest          there is no manifest, or no plan, to go by
     ├── StaleManifest       a file is not the one that its manifest is of
-    ├── Unwritable              other records cannot be put into a file of its format
+    ├── Unwritable          other records cannot be put into a file of its format
     ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
     ├── UnknownCollection   the store has nothing of that name

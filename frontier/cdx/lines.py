@@ -17,6 +17,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
@@ -35,7 +36,7 @@ from frontier.urls.canon.surt import (
     normal_path,
     unescape_repeatedly,
 )
-from frontier.warc.reader import http
+from frontier.warc.reader import http_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,20 +193,18 @@ class Line:
 
     def encode(self) -> bytes:
         """The line with its line feed."""
-        facts: dict[str, str | None] = {"url": self.url, "mime": self.mime}
+        text = f'"url": {_json(self.url)}, "mime": {_json(self.mime)}'
         if self.status:
-            facts["status"] = self.status
+            text += f', "status": {_json(self.status)}'
         if self.digest:
-            facts["digest"] = self.digest
-        facts |= {
-            "length": str(self.length),
-            "offset": str(self.offset),
-            "filename": self.filename,
-        }
+            text += f', "digest": {_json(self.digest)}'
+        text += f', "length": "{self.length}", "offset": "{self.offset}"'
+        text += f', "filename": {_json(self.filename)}'
         if self.asked.method:
-            facts["requestBody"], facts["method"] = self.asked.body, self.asked.method
-        text = json.dumps(facts).removesuffix("}") + self.notes.encode()
-        return f"{self.key} {self.timestamp} {text}}}\n".encode()
+            body = self.asked.body
+            said = "null" if body is None else _json(body)
+            text += f', "requestBody": {said}, "method": {_json(self.asked.method)}'
+        return f"{self.key} {self.timestamp} {{{text}{self.notes.encode()}}}\n".encode()
 
 
 def line_of(found: Found, filename: str, asked: Asked = GET) -> Line | None:
@@ -225,7 +224,7 @@ def line_of(found: Found, filename: str, asked: Asked = GET) -> Line | None:
         raise BadWarc(filename, found.offset, f"WARC-Date {date[:40]!r} is not a date")
     status, mime = "", found.headers.get("content-type", "")
     if found.kind != "resource":
-        status, headers, _ = http(found.block)
+        status, headers, _ = http_head(found.block)
         mime = headers.get("content-type", "")
     if found.kind == "revisit":
         mime = REVISIT

@@ -1,36 +1,50 @@
-"""``frontier warc``: WARC files."""
+"""``frontier warc``: what is in WARC files, and how much of it is there twice."""
 
 from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import Commands, Json
+from frontier.cli.options import Commands, Json, Output
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.warc_dedupe import (
+    Directory,
+    Running,
     apply,
     convert,
     dedupe,
     manifest,
     plan,
-    remove,
+    require_extra,
     restore,
     verify,
 )
-from frontier.cli.warc_stats import stats
+from frontier.cli.warc_remove import remove
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rich.console import RenderableType
+
+    from frontier.postcrawl.duplication import Duplication, Share
     from frontier.warc.captures import Capture
 
 T = TypeVar("T")
+
+STATS_TITLES = {
+    "mime": "by media type",
+    "host": "by host",
+    "year": "by year",
+    "size": "by size",
+}
 
 app = Commands("List, show, repair and deduplicate what is in WARC files.")
 
@@ -234,5 +248,71 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply, remove, convert, stats):
+@app.command()
+def stats(
+    directory: Directory,
+    output: Output,
+    running: Running,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw the bytes that are in copies."),
+    ] = None,
+) -> None:
+    """Show which captures have the payload of an earlier one, from manifests alone."""
+    require_extra()
+    from frontier.postcrawl.duplication import duplication
+
+    with tempfile.TemporaryDirectory(prefix="frontier-stats-") as scratch:
+        found = duplication(directory, Path(scratch), running.planned_by())
+    if plot is not None:
+        _draw_stats(plot, found)
+    output.result(found.facts(), _stats_report(found))
+
+
+def _draw_stats(path: Path, found: Duplication) -> None:
+    from frontier.cli.plots import draw_saved_bytes
+
+    panels = {
+        STATS_TITLES[kind]: {
+            name: (share.copied_bytes, share.payload_bytes)
+            for name, share in names.items()
+        }
+        for kind, names in found.by.items()
+    }
+    draw_saved_bytes(path, panels, "in copies")
+
+
+def _stats_report(found: Duplication) -> Iterator[RenderableType]:
+    total = found.total
+    yield Text(
+        f"{found.files:,} files: {total.copies:,} of {total.captures:,} captures have "
+        f"the payload of an earlier one, {total.copied_bytes:,} of "
+        f"{total.payload_bytes:,} bytes"
+    )
+    for kind, names in found.by.items():
+        yield Text("")
+        yield _table_of_shares(kind, names)
+        if left := found.names.get(kind, 0) - len(names):
+            yield Text(f"and {left:,} more, with fewer bytes in copies")
+
+
+def _table_of_shares(kind: str, names: dict[str, Share]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(STATS_TITLES[kind])
+    for title in ("captures", "copies", "bytes", "in copies", "share"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, share in names.items():
+        part = share.copied_bytes / share.payload_bytes if share.payload_bytes else 0
+        table.add_row(
+            Text("".join(c if c.isprintable() else "\ufffd" for c in name[:80])),
+            f"{share.captures:,}",
+            f"{share.copies:,}",
+            f"{share.payload_bytes:,}",
+            f"{share.copied_bytes:,}",
+            f"{part:.0%}",
+        )
+    return table
+
+
+for command in (dedupe, verify, restore, manifest, plan, apply, remove, convert):
     app.command()(command)

@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from frontier.cli.options import Output, StoreOptions, Yes
+from frontier.cli.options import Output, StoreOptions
 from frontier.cli.output import ExitCode, complain, messages, say
 from frontier.errors import ConfigurationError
 
@@ -35,10 +35,16 @@ if TYPE_CHECKING:
     from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.plan import Choice
-    from frontier.postcrawl.removal import Leaving
+    from frontier.postcrawl.remote_originals import Servers
+    from frontier.postcrawl.wacz_files import Unpacked
 
 E = TypeVar("E", bound=StrEnum)
 
+STALE = (
+    "The CDXJ beside each file is made again. What else has places in the old files is "
+    "stale: a WACZ of them, copies that were uploaded, other tools' indexes, these "
+    "manifests and their plan."
+)
 Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
 Out = Annotated[
@@ -218,7 +224,7 @@ class Indexed(StoreOptions):
 
     @contextmanager
     def known(
-        self, directory: Path, running: Running, trouble: _Trouble
+        self, directory: Path, running: Running, trouble: Trouble
     ) -> Iterator[Known | None]:
         """What the collection has, for the plan of the manifests in *directory*.
 
@@ -235,20 +241,30 @@ class Indexed(StoreOptions):
         from frontier.postcrawl.indexed_originals import Known
         from frontier.postcrawl.manifest import place_of
         from frontier.postcrawl.rewriting import ORIGINALS
-        from frontier.settings.values import collection
 
-        try:
-            name = str(collection(self.collection))
-        except ValueError as error:
-            raise ConfigurationError(f"--collection: {error}") from None
-        further, where = _files(self.originals or []), directory / ORIGINALS
-        facts = _manifests(further, where, running, _options_of(directory), trouble)
+        name, where = collection_named(self.collection), directory / ORIGINALS
+        further = originals_of(self.originals, where, trouble)
+        facts = manifests_of(further, where, running, _options_of(directory), trouble)
         for fault in facts["faults"]:
             trouble.file(fault)
         places = [place_of(path, where) for path in further]
         with self.connected() as store:
             index = Collection(store, name, "", revisits=True)
             yield Known(index, [place for place in places if place.exists()])
+
+
+def collection_named(text: str) -> str:
+    """The name that ``--collection`` says.
+
+    Raises:
+        ConfigurationError: It is invalid.
+    """
+    from frontier.settings.values import collection
+
+    try:
+        return str(collection(text))
+    except ValueError as error:
+        raise ConfigurationError(f"--collection {text!r}: {error}") from None
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -318,7 +334,7 @@ def require_extra() -> None:
         )
 
 
-class _Trouble:
+class Trouble:
     """What could not be used, told at once; at the end it is the exit code."""
 
     def __init__(self) -> None:
@@ -327,14 +343,21 @@ class _Trouble:
         self.records: list[str] = []
 
     def file(self, reason: str) -> None:
+        """Note that a file is left, and why."""
         self.files.append(reason)
         complain(f"left as it is: {reason}")
 
     def record(self, reason: str) -> None:
+        """Note that a record is left, and why."""
         self.records.append(reason)
         complain(reason)
 
     def exit(self) -> None:
+        """End the command with another exit code, if there was any.
+
+        Raises:
+            Exit: There was.
+        """
         if self.files or self.records:
             raise typer.Exit(ExitCode.INCOMPLETE)
 
@@ -357,10 +380,10 @@ def manifest(
     Run it again to go on after a kill, or with more files: what is noted of a file that
     has not changed is kept.
     """
-    trouble = _Trouble()
-    options, found = reading.options(), _files(given)
+    trouble = Trouble()
+    options, found = reading.options(), files_given(given)
     paths = _sampled(found, sample)
-    facts = _manifests(paths, out, running, options, trouble)
+    facts = manifests_of(paths, out, running, options, trouble)
     facts["not_sampled"] = len(found) - len(paths)
     if facts["not_sampled"]:
         say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
@@ -368,7 +391,7 @@ def manifest(
         trouble.file(fault)
     if form is Form.WARCSUM:
         _write_warcsum(paths, out)
-    output.result(facts | _troubles(trouble), [Text(_noted(facts))])
+    output.result(facts | troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
 
@@ -380,7 +403,7 @@ def plan(
     indexed: Indexed,
 ) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
-    trouble = _Trouble()
+    trouble = Trouble()
     from frontier.postcrawl.plan import PLAN_FILES
 
     facts = _plan(directory, running, which, trouble, indexed)
@@ -393,7 +416,7 @@ def plan(
     if facts["files_with_copies"] > len(facts["most"]):
         more = facts["files_with_copies"] - len(facts["most"])
         lines.append(f"and {more:,} more files, in {directory / PLAN_FILES}")
-    output.result(facts | _troubles(trouble), map(Text, lines))
+    output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
 
 
@@ -417,12 +440,14 @@ def apply(
     """
     if [out is not None, in_place, dry_run].count(True) != 1:
         raise ConfigurationError("say --out DIR, --in-place or --dry-run")
-    trouble = _Trouble()
+    trouble = Trouble()
     facts = _apply(directory, out, running, trouble, dry=dry_run)
     line = _rewritten(facts, "revisits")
     if dry_run:
         line = f"nothing is written; it would be: {line}"
-    output.result(facts | _troubles(trouble), [Text(line)])
+    output.result(facts | troubles(trouble), [Text(line)])
+    if in_place and facts["replaced"]:
+        say(STALE)
     trouble.exit()
 
 
@@ -434,14 +459,14 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     from frontier.postcrawl.convert import Converted, name_of
     from frontier.postcrawl.many_files import Failure, converted, outs_of
 
-    trouble, paths = _Trouble(), _files(given)
+    trouble, paths = Trouble(), files_given(given)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
     if len(set(outs)) < len(outs):
         raise ConfigurationError("two of the files would get one name")
     if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
         raise ConfigurationError("a file would be written over; name another directory")
     facts = {"written": 0, "records": 0, "bytes_before": 0, "bytes_after": 0}
-    with _Bar("converting", paths) as progress:
+    with Bar("converting", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in converted(paths, outs, work):
             if isinstance(outcome, Failure):
@@ -455,7 +480,7 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
         f"{facts['written']:,} files written, with {facts['records']:,} records: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
     )
-    output.result(facts | _troubles(trouble), [Text(line)])
+    output.result(facts | troubles(trouble), [Text(line)])
     trouble.exit()
 
 
@@ -470,13 +495,13 @@ def dedupe(
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, directory, paths = _Trouble(), out / "manifests", _files(given)
+    trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
-    facts = _manifests(paths, directory, running, None, trouble)
+    facts = manifests_of(paths, directory, running, None, trouble)
     facts |= _plan(directory, running, which, trouble, indexed)
     facts |= _apply(directory, out, running, trouble)
     lines = [*_planned(facts), _rewritten(facts, "revisits")]
-    output.result(facts | _troubles(trouble), map(Text, lines))
+    output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
 
 
@@ -496,13 +521,13 @@ def verify(
 
     from frontier.postcrawl.many_files import verified
 
-    trouble = _Trouble()
-    sides = [_files([before]), _files([after])]
-    further = _files(originals) if originals else []
+    trouble = Trouble()
+    sides = [files_given([before]), files_given([after])]
     with (
         tempfile.TemporaryDirectory(prefix="frontier-verify-") as scratch,
-        _Bar("comparing", [*sides[0], *sides[1], *further]) as progress,
+        Bar("comparing", [*sides[0], *sides[1]]) as progress,
     ):
+        further = originals_of(originals, Path(scratch), trouble)
         work = running.work(Path(scratch), progress)
         done = verified(sides[0], sides[1], work, trouble.file, further)
     line = (
@@ -512,7 +537,7 @@ def verify(
     )
     for fault in done.named:
         complain(fault)
-    output.result(done.facts() | _troubles(trouble), [Text(line)])
+    output.result(done.facts() | troubles(trouble), [Text(line)])
     if done.faults:
         raise typer.Exit(ExitCode.FAULTY)
     trouble.exit()
@@ -530,7 +555,22 @@ def restore(
         Path | None,
         typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
     ] = None,
-    originals: Originals = None,
+    originals: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|DIRECTORY|URL",
+            help="Where originals are, beside the files: WARC or WACZ files, or a CDX "
+            "server's address.",
+        ),
+    ] = None,
+    replay: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The replay of the CDX server (default: its address without its last "
+            "part, as pywb has it).",
+        ),
+    ] = "",
     with_originals: Annotated[
         bool,
         typer.Option(
@@ -547,180 +587,53 @@ def restore(
     from frontier.postcrawl.many_files import extracted, outs_of, restored
     from frontier.postcrawl.selection import Selection, listed, needed
 
-    trouble, paths, directory = _Trouble(), _files(given), out / "manifests"
+    trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
     selection = Selection(url_prefix, listed(cdx) if cdx else None)
-    further = _files(originals) if originals else []
+    servers = _servers(originals, replay)
+    beside = [Path(each) for each in originals or () if each not in servers.addresses]
+    further = originals_of(beside, directory, trouble)
+    if with_originals and servers.addresses:
+        raise ConfigurationError("--with-originals takes originals from files alone")
     read = list(dict.fromkeys([*paths, *further]))
     if with_originals:
         outs = outs_of(read, out)
-        _manifests(read, directory, running, Options(every=True), trouble)
+        manifests_of(read, directory, running, Options(every=True), trouble)
         wanted = needed(directory, selection)
         for reason in wanted.missing:
             trouble.record(reason)
-        with _Bar("writing", read) as progress:
+        with Bar("writing", read) as progress:
             work = running.work(directory, progress)
             found = extracted(read, outs, work, selection, wanted.originals)
-            facts = _collected(found, trouble)
+            facts = collected(found, trouble)
         facts["left_out"] = facts.pop("replaced")
         lines = [
             f"{facts['written']:,} files written, without {facts['left_out']:,} records"
         ]
     else:
         outs = outs_of(paths, out)
-        _manifests(read, directory, running, None, trouble)
-        with _Bar("restoring", paths) as progress:
+        manifests_of(read, directory, running, None, trouble)
+        with Bar("restoring", paths) as progress:
             work = running.work(directory, progress)
-            facts = _collected(restored(paths, outs, work, selection), trouble)
+            facts = collected(restored(paths, outs, work, selection, servers), trouble)
         lines = [_rewritten(facts, "responses")]
-    output.result(facts | _troubles(trouble), map(Text, lines))
+    output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
 
 
-def remove(
-    given: Files,
-    output: Output,
-    running: Running,
-    url: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="All captures of it.")
-    ] = None,
-    record: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
-    ] = None,
-    lists: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--list", metavar="FILE", help="URLs and record ids, one on each line."
-        ),
-    ] = None,
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Told in place of each record.")
-    ] = "",
-    yes: Yes = False,
-) -> None:
-    """Remove captures from WARC files and their indexes, as after a takedown.
-
-    Revisits that refer to one become responses first. Shows what would be done; add
-    --yes to do it. If it was stopped, run it again.
-    """
-    import tempfile
-
-    from frontier.postcrawl.removal import wanted_of
-
-    trouble, paths = _Trouble(), _files(given)
-    wanted = wanted_of(url or (), record or (), lists or (), reason)
-    with tempfile.TemporaryDirectory(prefix="frontier-remove-") as scratch:
-        facts = _remove(paths, Path(scratch), running, wanted, trouble, yes=yes)
-    what = "removed" if yes else "to remove, with --yes"
-    lines = [f"{one['file']} at byte {one['offset']:,}: a {one['type']} of {one['url']}"
-             for one in facts["records"]]  # fmt: skip
-    lines.append(
-        f"{len(facts['records']):,} records {what}; {facts['dependent']:,} revisits of "
-        f"them become responses"
-    )
-    output.result(facts | _troubles(trouble), map(Text, lines))
-    if yes and facts["records"]:
-        say(
-            "A WACZ, an index of another tool, or a collection's index that has them "
-            "has them still: make it again."
-        )
-    trouble.exit()
-
-
-def _remove(
-    paths: Sequence[Path],
-    scratch: Path,
-    running: Running,
-    wanted: Any,
-    trouble: _Trouble,
-    *,
-    yes: bool,
-) -> dict[str, Any]:
-    from frontier.postcrawl.manifest import Options
-    from frontier.postcrawl.many_files import removed, restored
-    from frontier.postcrawl.removal import find
-    from frontier.postcrawl.selection import Selection
-
-    every, nothing = Options(every=True), {"records": [], "dependent": 0, "written": 0}
-
-    def all_read(side: str) -> bool:
-        """Whether a revisit that needs what would leave is known, if there is one."""
-        named = len(trouble.files)
-        facts = _manifests(paths, scratch / side, running, every, trouble)
-        for fault in facts["faults"]:
-            trouble.file(fault)
-        if len(trouble.files) > named:
-            complain("nothing is removed: leave out what cannot be read to its end")
-        return len(trouble.files) == named
-
-    if not all_read("before"):
-        return nothing
-    found = find(scratch / "before", wanted)
-    dependent, leaving = found.dependent, found.leaving
-    count = sum(map(len, dependent.values()))
-    done = {"written": 0}
-    if yes and dependent:
-        files = [Path(file) for file in dependent]
-        ids = frozenset(each for some in dependent.values() for each in some)
-        with _Bar("restoring", files) as progress:
-            work = running.work(scratch / "before", progress)
-            outcomes = restored(files, files, work, Selection(ids=ids))
-            done = _collected(outcomes, trouble)
-        if not all_read("after"):
-            return nothing | {"dependent": done["replaced"], "written": done["written"]}
-        count = done["replaced"]
-        found = find(scratch / "after", wanted)
-        leaving = [one for one in found.leaving if one.at not in found.needed]
-        for at, where in found.needed.items():
-            trouble.record(f"{at[0]} of {at[1]} stays: the revisit in {where} needs it")
-    if yes and leaving:
-        manifests = scratch / ("after" if dependent else "before")
-        gone: list[Leaving] = []
-        with _Bar("removing", [Path(file) for file in found.files()]) as progress:
-            work = running.work(manifests, progress)
-            outcomes = _told_gone(removed(leaving, work, wanted.reason), gone)
-            done["written"] += _collected(outcomes, trouble)["written"]
-        leaving = sorted(gone, key=lambda one: (one.file, one.record_offset))
-    records = [
-        {
-            "file": one.file,
-            "offset": one.record_offset,
-            "record_id": one.record_id,
-            "type": one.kind,
-            "url": one.url,
-            "date": one.date,
-        }
-        for one in leaving
-    ]
-    return {"records": records, "dependent": count, "written": done["written"]}
-
-
-def _told_gone(
-    outcomes: Iterator[tuple[Path, object]], gone: list[Leaving]
-) -> Iterator[tuple[Path, object]]:
-    """*outcomes*, with what was written in place of each `Removed`."""
-    from frontier.postcrawl.removal import Removed
-
-    for path, outcome in outcomes:
-        if isinstance(outcome, Removed):
-            gone += outcome.gone
-            yield path, outcome.rewritten
-        else:
-            yield path, outcome
-
-
-def _manifests(
+def manifests_of(
     paths: Sequence[Path],
     out: Path,
     running: Running,
     options: Any,
-    trouble: _Trouble,
+    trouble: Trouble,
 ) -> dict[str, Any]:
+    """Make the manifests of *paths* in *out*; what they come to."""
     from frontier.postcrawl.manifest import Manifest, Options
     from frontier.postcrawl.many_files import Failure, manifests
 
     files = records = size = 0
     faults: list[str] = []
-    with _Bar("reading", paths) as progress:
+    with Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
             if isinstance(outcome, Failure):
@@ -737,7 +650,7 @@ def _plan(
     directory: Path,
     running: Running,
     which: Which,
-    trouble: _Trouble,
+    trouble: Trouble,
     indexed: Indexed,
 ) -> dict[str, Any]:
     from frontier.files import mode_of_environment
@@ -769,7 +682,7 @@ def _apply(
     directory: Path,
     out: Path | None,
     running: Running,
-    trouble: _Trouble,
+    trouble: Trouble,
     *,
     dry: bool = False,
 ) -> dict[str, Any]:
@@ -778,14 +691,15 @@ def _apply(
 
     paths = [Path(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
-    with _Bar("comparing" if dry else "writing", paths) as progress:
+    with Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
-        return _collected(applied(paths, outs, work, dry=dry), trouble)
+        return collected(applied(paths, outs, work, dry=dry), trouble)
 
 
-def _collected(
-    outcomes: Iterator[tuple[Path, object]], trouble: _Trouble
+def collected(
+    outcomes: Iterator[tuple[Path, object]], trouble: Trouble
 ) -> dict[str, Any]:
+    """What *outcomes*, of files that were written again, come to."""
     from frontier.postcrawl.many_files import Failure
     from frontier.postcrawl.rewriting import Rewritten
 
@@ -803,7 +717,8 @@ def _collected(
     return facts
 
 
-def _troubles(trouble: _Trouble) -> dict[str, Any]:
+def troubles(trouble: Trouble) -> dict[str, Any]:
+    """What was left, for the result of a command."""
     return {"files_left": trouble.files, "records_left": trouble.records}
 
 
@@ -832,18 +747,78 @@ def _rewritten(facts: dict[str, Any], what: str) -> str:
     )
 
 
-def _files(given: list[Path]) -> list[Path]:
-    from frontier.postcrawl.files import files_in
+def files_given(given: list[Path], *, waczs: bool = False) -> list[Path]:
+    """The WARC files that *given* stands for, and with *waczs* the WACZ files.
+
+    Raises:
+        Exit: One is not there, or there are none.
+    """
+    from frontier.postcrawl.files import ENDINGS, WACZ, files_in
 
     for path in given:
         if not path.exists():
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = files_in(given, say)
+    paths = files_in(given, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
     if not paths:
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
     return paths
+
+
+def unpacked_of(
+    paths: Sequence[Path], directory: Path, trouble: Trouble, suffix: str = ""
+) -> tuple[list[Unpacked], list[Path]]:
+    """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
+    from frontier.errors import FrontierError
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.files import WACZ
+    from frontier.postcrawl.wacz_files import unpack
+
+    waczs, warcs = [], []
+    for path in paths:
+        if not path.name.endswith(WACZ):
+            warcs.append(path)
+            continue
+        try:
+            waczs.append(unpack(path, directory, mode_of_environment(), suffix))
+            warcs += waczs[-1].warcs.values()
+        except FrontierError as error:
+            trouble.file(str(error))
+        except OSError as error:
+            trouble.file(f"{error.filename or path}: {error.strerror or error}")
+    return waczs, warcs
+
+
+def _servers(originals: list[str] | None, replay: str) -> Servers:
+    """The CDX servers among *originals*.
+
+    Raises:
+        ConfigurationError: An address is invalid, or *replay* is of none.
+    """
+    from frontier.postcrawl.remote_originals import Servers
+    from frontier.settings.values import addresses as parsed
+
+    found = [each for each in originals or () if "://" in each]
+    try:
+        addresses = parsed(" ".join(found))
+    except ValueError as error:
+        raise ConfigurationError(f"--originals: {error}") from None
+    if replay and not (addresses and replay.startswith(("http://", "https://"))):
+        raise ConfigurationError("--replay is the http(s) address of a CDX server's")
+    return Servers(addresses, replay)
+
+
+def originals_of(
+    given: list[Path] | None, directory: Path, trouble: Trouble
+) -> list[Path]:
+    """The WARC files of ``--originals``; those in a WACZ are taken out first."""
+    if not given:
+        return []
+    from frontier.postcrawl.files import FROM_WACZ
+
+    paths = files_given(given, waczs=True)
+    return unpacked_of(paths, directory / "waczs", trouble, FROM_WACZ)[1]
 
 
 def _sampled(paths: list[Path], share: str) -> list[Path]:
@@ -871,7 +846,7 @@ def _write_warcsum(paths: Sequence[Path], out: Path) -> None:
         say(f"{skipped:,} records without a digest are not in manifest.warcsum")
 
 
-class _Bar:
+class Bar:
     """A bar of the bytes of *paths*, on a terminal."""
 
     def __init__(self, what: str, paths: Sequence[Path]) -> None:

@@ -133,6 +133,8 @@ class Membership:
         self.said: tuple[list[str], list[Argument]] | None = None
         """Keys and arguments of a beat that says what the last one said, to be sent by
         another process in this one's place."""
+        self.said_busy = False
+        """Whether the last beat kept the crawl open."""
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
 
@@ -170,6 +172,7 @@ class Membership:
             raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if int(epoch) != self._epoch:
             self._swap_ring(int(epoch), pairs)
+        self.said_busy = busy
         self.said = (names, [*args[:5], self._epoch, *args[6:]])
         return View(self._epoch, state.decode(), self._members, order.decode())
 

@@ -252,32 +252,16 @@ class Archive:
         Raises:
             ArchiveError: The directory cannot be written.
         """
-        config, directory = self._config, self._config.warc_dir
-        mode = mode_of(config.file_mode)
+        directory = self._config.warc_dir
         try:
-            make_directory(directory, mode)
+            make_directory(directory, mode_of(self._config.file_mode))
             repaired = repair(directory, None, listing.write if listing else None)
             logs = repair_logs(directory)
         except OSError as error:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        rules = named(config.canon_rules)
-        writer = WarcWriter(
-            WarcConfig(
-                directory,
-                self._crawl_id,
-                config.node_id,
-                max_bytes=config.warc_max_bytes,
-                max_seconds=config.warc_max_seconds,
-                warcinfo=warcinfo_fields(config, self._crawl_id, rules, settings),
-                rules=rules.as_json(),
-                block_digest=config.warc_block_digest,
-                metadata=config.warc_metadata,
-                mode=mode,
-            ),
-            clock=time.time,
-        )
+        writer = WarcWriter(self._warc_config(settings), clock=time.time)
         self._follow_files(writer, listing)
         for path in logs:
             writer.announce(path)
@@ -285,6 +269,23 @@ class Archive:
             if not mended.removed:
                 writer.announce(directory / mended.file)
         return writer
+
+    def _warc_config(self, settings: Mapping[str, Any]) -> WarcConfig:
+        """What the settings say of the files and their records."""
+        config = self._config
+        rules = named(config.canon_rules)
+        return WarcConfig(
+            config.warc_dir,
+            self._crawl_id,
+            config.node_id,
+            max_bytes=config.warc_max_bytes,
+            max_seconds=config.warc_max_seconds,
+            warcinfo=warcinfo_fields(config, self._crawl_id, rules, settings),
+            rules=rules.as_json(),
+            block_digest=config.warc_block_digest,
+            metadata=config.warc_metadata,
+            mode=mode_of(config.file_mode),
+        )
 
     def _follow_files(self, writer: WarcWriter, listing: Listing | None) -> None:
         """Have what is wanted done with each file of *writer* that is closed."""

@@ -359,6 +359,7 @@ class Composition:
             on_incomplete=self._node.on_incomplete,
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
+            say_idle=self.heartbeat.say_idle,
         )
 
     async def _examine(self) -> None:

@@ -13,6 +13,9 @@ thousand idle ones would keep the server busy. The first by name looks as soon a
 has nothing to do, and every half second from then on; the others wait before, and
 look the less often, the more come before them.
 
+A crawl does not end while a node's last heartbeat said that it is busy. So one that has
+nothing to do any more says so at once.
+
 Partitions that are set aside do not count. Where there are some, the crawl ends as
 incomplete instead of finished.
 
@@ -24,6 +27,8 @@ of each is in the store before its request is acked.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +71,7 @@ class EndOfCrawl:
         on_incomplete: Callable[[dict[int, bytes]], None] = lambda _: None,
         rank: Callable[[], int] = lambda: 0,
         last_look: Callable[[], Awaitable[bool]] | None = None,
+        say_idle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._outage_retry = context.outage_retry
         self._keys = context.keys
@@ -83,19 +89,25 @@ class EndOfCrawl:
         """Those whose figures do not fit each other, and how often in a row."""
         self._last_look = last_look
         """Whether a journal has what the store lacks, which is then pushed."""
+        self._say_idle = say_idle
+        """Has other nodes know that this one is not busy, if they think so."""
         self.ended_here = False
         """Whether it was this node that ended the crawl."""
 
     async def run(self) -> None:
         """Scan until the crawl has ended or this is cancelled."""
         pushed: tuple[int, frozenset[int]] | None = None
-        scanned = idle_since = time.monotonic()
+        scanned, idle_since, idle = -math.inf, time.monotonic(), False
         while True:
             await asyncio.sleep(LOOK)
             now = time.monotonic()
             if not self._idle():
-                pushed, idle_since = None, now
+                pushed, idle_since, idle = None, now, False
                 continue
+            if not idle and self._say_idle is not None:
+                with contextlib.suppress(StoreUnavailable):  # the next beat says it
+                    await self._say_idle()
+            idle = True
             rank = self._rank()  # the others go, and it has its turn
             since = max(scanned, idle_since) if rank else scanned
             if now < since + INTERVAL * (rank + 1) ** 2:
@@ -113,22 +125,27 @@ class EndOfCrawl:
                 if self._last_look is not None and await self._last_look():
                     pushed = None
                     continue
-                ended = await crawls.finish(
-                    self._outage_retry.call,
-                    self._keys,
-                    ttl=self._ttl,
-                    incomplete=bool(self._aside),
-                )
+                ended = await self._finish()
             except StoreUnavailable:
                 pushed = None
                 continue
             if ended is not None:
                 self.ended_here = ended
-                if self._aside:
-                    self._on_incomplete(self._aside)
-                else:
-                    self._on_finished()
+                self._tell()
                 return
+
+    async def _finish(self) -> bool | None:
+        """End the crawl, but for what is set aside; see `crawls.finish`."""
+        incomplete = bool(self._aside)
+        run, keys = self._outage_retry.call, self._keys
+        return await crawls.finish(run, keys, ttl=self._ttl, incomplete=incomplete)
+
+    def _tell(self) -> None:
+        """Tell that the crawl has ended, and whether it is whole."""
+        if self._aside:
+            self._on_incomplete(self._aside)
+        else:
+            self._on_finished()
 
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.

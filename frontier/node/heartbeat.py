@@ -199,6 +199,17 @@ class Heartbeat:
             with contextlib.suppress(StoreUnavailable):
                 self._followed()
 
+    async def say_idle(self) -> None:
+        """Beat at once if the last beat said that this node is busy.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        if self._membership.said_busy:
+            async with self._beating:
+                if not self._stopped:
+                    await self.beat()
+
     def hurry(self) -> None:
         """Do the next round at once."""
         self._hurried.set()

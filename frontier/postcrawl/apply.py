@@ -70,7 +70,7 @@ def apply(
     copies = copies_of(directory, str(path.absolute()))
     compared = _Compared(directory)
     plan = summary_of(directory)["id"]
-    job = Job(path, out, directory, copies, compared.revisit, plan)
+    job = Job(path, out, directory, copies, compared.revisit, plan, pairs=True)
     return dry_run(job, progress) if dry else rewrite(job, progress, mode)
 
 

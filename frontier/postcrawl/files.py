@@ -22,26 +22,35 @@ if TYPE_CHECKING:
 
 ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 """How names of files end that are read when a directory is given."""
+WACZ = ".wacz"
+FROM_WACZ = ".from-wacz"
+"""How names of WARC files end that were taken out of a WACZ only to be read."""
 _OPEN = ".open"
-_OURS = (".cdxj", ".manifest.parquet", ".done.json")
+_OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ)
 """What is made of WARC files and stands beside them: not worth telling."""
 
 
-def files_in(given: Iterable[Path], say: Callable[[str], None]) -> list[Path]:
+def files_in(
+    given: Iterable[Path],
+    say: Callable[[str], None],
+    endings: tuple[str, ...] = ENDINGS,
+) -> list[Path]:
     """*given* files, and those in *given* directories, in the order of their names.
 
-    *say* is told what is not looked at.
+    Of a directory, those with *endings*; *say* is told what is not looked at.
     """
     found: dict[Path, None] = {}
     for path in given:
         if path.is_dir():
-            found |= dict.fromkeys(_below(path, say))
+            found |= dict.fromkeys(_below(path, say, endings))
         else:
             found[path] = None
     return list(found)
 
 
-def _below(directory: Path, say: Callable[[str], None]) -> Iterator[Path]:
+def _below(
+    directory: Path, say: Callable[[str], None], endings: tuple[str, ...]
+) -> Iterator[Path]:
     others: Counter[str] = Counter()
 
     def unreadable(error: OSError) -> None:
@@ -54,9 +63,9 @@ def _below(directory: Path, say: Callable[[str], None]) -> Iterator[Path]:
             if (where / name).is_symlink():
                 say(f"{where / name} is a link to a directory; left out")
         for name in sorted(files):
-            if name.endswith(ENDINGS):
+            if name.endswith(endings):
                 yield where / name
-            elif name.removesuffix(_OPEN).endswith(ENDINGS):
+            elif name.removesuffix(_OPEN).endswith(endings):
                 say(f"{where / name} is being written; left out")
             elif not name.endswith(_OURS):
                 others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122

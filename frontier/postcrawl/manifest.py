@@ -22,16 +22,18 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from frontier.cdx.lines import INDEXED
 from frontier.cdx.methods import paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, creating, open_input, sync_directory
-from frontier.postcrawl.payload import (
-    Payload,
-)
+from frontier.postcrawl import index_lines
+from frontier.postcrawl.index_lines import CLAIM, Noted
+from frontier.postcrawl.payload import Payload
 from frontier.warc.containers import (
     BY_OFFSET,
     PLAIN,
@@ -39,7 +41,14 @@ from frontier.warc.containers import (
     every_record,
     packing_of,
 )
-from frontier.warc.reader import block_of, body_of, http, stored_body
+from frontier.warc.reader import (
+    Head,
+    block_of,
+    body_of,
+    body_start,
+    http_head,
+    stored_body,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,13 +81,22 @@ SCHEMA = pa.schema(
         ("head_digest", pa.string()),
         ("whole_digest", pa.string()),
         ("fault", pa.string()),
+        ("index_type", pa.string()),
+        ("title", pa.string()),
+        ("request_body", pa.string()),
+        ("payload_key", pa.int64()),
+        ("name_key", pa.int64()),
     ]
 )
 """Columns. *record_offset* and *record_length* are of the gzip member, in bytes; where
 records have none of their own, of the unpacked file (`Manifest.container`). *seq*
 counts the file's records. *payload_digest* is of the entity body without its transfer
 coding, *body_digest* of the bytes that are stored; *agrees* says whether the former is
-what the record claims."""
+what the record claims. *index_type*, *title* and *request_body* are for a CDXJ index
+(`frontier.postcrawl.index_lines`): the media type as it writes it, if that is not
+*mime*, the title of a page, and what a form was sent with. What has one payload digest
+has one *payload_key*, and what has one URL and second one *name_key*; others may have
+them, too. A query groups by those first: they are an eighth as long."""
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
@@ -91,7 +109,11 @@ KEPT = 1 << 20
 """Bytes of a record that are kept; of a longer one the rest is hashed as it comes."""
 _OFFSET = SCHEMA.names.index("record_offset")
 _LENGTH = SCHEMA.names.index("payload_length")
+_DIGEST = SCHEMA.names.index("payload_digest")
+_URL = SCHEMA.names.index("url")
+_MOMENT = SCHEMA.names.index("captured_us")
 _PART = 1 << 18
+_NO_HTTP = "", Head(), 0
 _KEY = b"frontier"
 _DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
 
@@ -135,6 +157,8 @@ class Manifest:
     """How the records are packed; see `frontier.warc.containers`."""
     format: str = ""
     """The first line of the first record up to a space: ``WARC/1.0``, or ``ARC/1``."""
+    indexed: bool = False
+    """Whether its rows have all that a CDXJ index of the file says."""
 
     @property
     def unwritable(self) -> str:
@@ -206,8 +230,11 @@ def place_of(path: Path, directory: Path) -> Path:
 def stored_manifest(place: Path) -> Manifest | None:
     """What the manifest at *place* says; ``None`` if there is none that we made."""
     try:
-        said = (pq.read_metadata(place).metadata or {}).get(_KEY)
-        return Manifest(**json.loads(said)) if said else None
+        facts = pq.read_metadata(place)
+        said = (facts.metadata or {}).get(_KEY)
+        if not said or facts.schema.names != SCHEMA.names:  # of another version
+            return None
+        return Manifest(**json.loads(said))
     except (OSError, ValueError, TypeError, pa.ArrowInvalid):
         return None
 
@@ -299,6 +326,7 @@ def rows(
 
 def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, ...]]:
     computed: dict[int, Payload] = {}
+    made.indexed = not options.skip_empty
 
     def begin(found: Found) -> Payload | None:
         if not (options.every or found.kind in KINDS):
@@ -341,39 +369,48 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
                     made.algorithms.append(name)
                 if options.skip_empty and columns.get("payload_length") == 0:
                     continue
-                yield _row(made.file, seq, found, how, columns)
+                row, noted = _row(made.file, seq, found, how, columns)
+                made.indexed &= noted is not None
+                yield row + (noted or Noted()) + _keys(row)
         except BadWarc as error:
             made.faults.append(str(error))
 
 
 def _row(
     name: str, seq: int, found: Found, how: Asked, columns: dict[str, Any]
-) -> tuple[Any, ...]:
-    """What `SCHEMA` names, in its order."""
+) -> tuple[tuple[Any, ...], Noted | None]:
+    """What `SCHEMA` names, in its order, up to *fault*, and what is noted beside."""
     get = found.headers.get
-    status, mime = "", get("content-type")
-    if found.is_http and found.kind != "request":
-        status, head, _ = http(found.block)
-        mime = head.get("content-type")
+    kind = found.kind
+    said, mime, start = "", get("content-type"), _NO_HTTP
+    if kind != "request":
+        start = http_head(found.block)
+        if found.is_http:
+            said, mime = start[0], start[1].get("content-type")
+    mime = mime.partition(";")[0].strip().lower()[:100]
+    status = int(said) if said and len(said) < 5 else None
+    noted: Noted | None = Noted()
+    if kind in INDEXED:
+        noted = index_lines.noted(found, how, start, mime, status)
     date = get("warc-date")
-    return (
+    row = (
         name,
         seq,
         found.offset,
         found.length,
-        found.kind,
+        kind,
         get("warc-record-id"),
         get("warc-target-uri").strip("<>"),
         date,
         microseconds(date),
-        mime.partition(";")[0].strip().lower()[:100],
-        int(status) if status and len(status) < 5 else None,
+        mime,
+        status,
         how.method or "GET",
         get("warc-truncated") or None,
         columns.get("payload_length"),
         columns.get("payload_digest"),
         columns.get("body_digest"),
-        get("warc-payload-digest")[:200] or None,
+        get("warc-payload-digest")[:CLAIM] or None,
         columns.get("agrees"),
         get("warc-refers-to-target-uri").strip("<>") or None,
         get("warc-refers-to-date") or None,
@@ -381,6 +418,18 @@ def _row(
         columns.get("whole_digest"),
         columns.get("fault"),
     )
+    return row, noted
+
+
+def _keys(row: tuple[Any, ...]) -> tuple[int | None, int | None]:
+    digest, url, moment = row[_DIGEST], row[_URL], row[_MOMENT]
+    payload = name = None
+    if digest is not None:
+        payload = int(digest.rpartition(":")[2][:15], 16)
+    if moment is not None:
+        second = moment // 1_000_000 & 0x7FFFFFFF
+        name = second << 32 | crc32(url.encode())
+    return payload, name
 
 
 def payload_of(file: IO[bytes], found: Found) -> Iterator[bytes]:
@@ -401,6 +450,12 @@ def stored_digest(file: IO[bytes], found: Found) -> tuple[str, str]:
     Raises:
         ValueError: It cannot be told from its headers.
     """
+    block = found.block
+    if found.is_http and len(block) == int(found.headers.get("content-length")):
+        start, is_chunked = body_start(block)
+        if not is_chunked:
+            digest = hashlib.sha256(memoryview(block)[start:]).hexdigest()
+            return digest, digest
     payload = _sha256(payload_of(file, found))
     stored = stored_body(file, found) if found.is_http else None
     return (_sha256(stored) if stored is not None else payload), payload

@@ -25,8 +25,8 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frontier.errors import NoManifest, StaleManifest
@@ -63,46 +63,51 @@ WITH referred AS (
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
   UNION
   SELECT url, left(second, 19) FROM indexed
-), captures AS (
-  SELECT manifest.file, manifest.record_offset, record_length, type, record_id, url,
-    date, captured_us, floor(captured_us / 1000000) AS captured_s, mime, status, method,
-    truncated, payload_length, payload_digest, body_digest, agrees, fault,
-    coalesce(compared.content, 1) AS content
-  FROM manifest LEFT JOIN compared
-    ON manifest.file = compared.file
-    AND manifest.record_offset = compared.record_offset
-  WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
-), fit AS (
-  SELECT captures.* FROM captures
-  {admitted}
-  WHERE type = 'response' AND method = 'GET' AND fault IS NULL AND truncated IS NULL
-    AND captured_us IS NOT NULL AND (agrees IS NULL OR agrees)
-    AND payload_length >= {least} AND status IN ({statuses}) AND content > 0
 ), repeated AS (
-  SELECT right(payload_digest, 12) AS digest_end FROM fit
-  GROUP BY right(payload_digest, 12) HAVING count(*) > 1
+  SELECT payload_key FROM manifest {admitted} WHERE {fit}
+  GROUP BY payload_key HAVING count(*) > 1
 ), names AS (
-  SELECT captured_s, right(url, 12) AS url_end FROM captures
-  GROUP BY captured_s, right(url, 12) HAVING count(*) > 1
+  SELECT name_key FROM manifest
+  WHERE type IN ('response', 'resource') AND manifest.payload_key IS NOT NULL
+  GROUP BY name_key HAVING count(*) > 1
 ), ambiguous AS (
-  SELECT url, captures.captured_s FROM captures JOIN names
-    ON captures.captured_s = names.captured_s AND right(url, 12) = url_end
-  GROUP BY url, captures.captured_s
+  SELECT url, floor(captured_us / 1000000) AS captured_s
+  FROM manifest JOIN names ON manifest.name_key = names.name_key
+  LEFT JOIN compared ON manifest.file = compared.file
+    AND manifest.record_offset = compared.record_offset
+  WHERE type IN ('response', 'resource') AND manifest.payload_key IS NOT NULL
+  GROUP BY url, floor(captured_us / 1000000)
   HAVING min(payload_digest) <> max(payload_digest)
-    OR min(body_digest) <> max(body_digest) OR min(content) <> max(content)
+    OR min(body_digest) <> max(body_digest)
+    OR min(coalesce(compared.content, 1)) <> max(coalesce(compared.content, 1))
+), fit AS (
+  SELECT manifest.file, manifest.record_offset, record_length, record_id, url, date,
+    captured_us, floor(captured_us / 1000000) AS captured_s, payload_length,
+    manifest.payload_key, payload_digest,
+    CASE WHEN body_digest = payload_digest THEN '' ELSE body_digest END AS body_digest,
+    coalesce(compared.content, 1) AS content
+  FROM manifest JOIN repeated ON manifest.payload_key = repeated.payload_key
+  LEFT JOIN compared ON manifest.file = compared.file
+    AND manifest.record_offset = compared.record_offset
+  {admitted} WHERE {fit}
 ), eligible AS (
   SELECT fit.*, referred.refers_to_url IS NOT NULL AS is_referred,
     ambiguous.url IS NOT NULL AS is_ambiguous
-  FROM fit JOIN repeated ON right(payload_digest, 12) = digest_end
-  LEFT JOIN referred
+  FROM fit LEFT JOIN referred
     ON fit.url = referred.refers_to_url AND left(fit.date, 19) = refers_to_second
   LEFT JOIN ambiguous
     ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
+  WHERE content > 0
 )"""
-"""The captures that are alike, or at least in the end of their digest: 12 characters
-are grouped at a third of the cost of all, and what is alone by them is alone. So it is
-with names, a URL and a second, that two captures have."""
-_ADMITTED = """JOIN admitted ON coalesce(captures.mime, '') = admitted.mime
+"""The captures that are alike, or at least have one *payload_key*; what is alone by it
+is alone. So it is with names, a URL and a second, that two captures have. Each part
+reads the manifests again, but only the columns that it needs: to keep the rows for all
+of them took longer, and had to be done on disk."""
+_FIT = """type = 'response' AND method = 'GET' AND fault IS NULL
+    AND truncated IS NULL AND captured_us IS NOT NULL AND (agrees IS NULL OR agrees)
+    AND manifest.payload_key IS NOT NULL AND payload_length >= {least}
+    AND status IN ({statuses})"""
+_ADMITTED = """JOIN admitted ON coalesce(manifest.mime, '') = admitted.mime
     AND payload_length >= admitted.least"""
 CANDIDATES = """{eligible}
 SELECT file, record_offset, record_id, payload_digest, payload_length, body_digest
@@ -136,7 +141,8 @@ QUERY = """{eligible}, laned AS (
     first_value(captured_s) OVER same AS original_s,
     first_value(is_ambiguous) OVER same AS original_is_ambiguous
   FROM laned WINDOW same AS (
-    PARTITION BY payload_digest, payload_length, body_digest, content, lane
+    PARTITION BY payload_key, payload_digest, payload_length, body_digest, content,
+      lane
     ORDER BY {order}
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
@@ -212,10 +218,10 @@ def text_of(query: str, policy: Policy, choice: Choice) -> str:
     by_time = "" if choice.order is Order.INPUT else "captured_us, "
     order = f"is_ambiguous, is_referred DESC, {by_time}file, record_offset"
     weak = " OR ".join(f"payload_digest LIKE '{name}:%'" for name in WEAK)
+    statuses = ", ".join(str(int(status)) for status in sorted(policy.statuses))
     eligible = _ELIGIBLE.format(
         admitted=_ADMITTED if policy.is_by_mime else "",
-        least=1,  # never the empty payload
-        statuses=", ".join(str(int(status)) for status in sorted(policy.statuses)),
+        fit=_FIT.format(least=1, statuses=statuses),  # never the empty payload
     )
     return query.format(
         eligible=eligible,
@@ -468,14 +474,16 @@ def copies_of(directory: Path, file: str) -> Iterator[Copy]:
     """What the plan in *directory* makes revisits of in *file*, in its order."""
     if not (directory / PLAN).exists():
         return
-    with duckdb.connect() as engine:
-        engine.read_parquet(os.fspath(directory / PLAN)).create_view("plan")
-        found = engine.execute(
-            "SELECT * FROM plan WHERE file = ? ORDER BY record_offset", [file]
-        )
-        while some := found.fetchmany(10_000):
-            for row in some:
-                yield Copy(*row)
+    with pq.ParquetFile(directory / PLAN) as plan:  # sorted by file
+        for number in range(plan.num_row_groups):
+            said = plan.metadata.row_group(number).column(0).statistics
+            if said and said.has_min_max and not said.min <= file <= said.max:
+                continue
+            found = plan.read_row_group(number)
+            found = found.filter(pc.equal(found["file"], file))
+            for batch in found.to_batches(max_chunksize=10_000):
+                for row in zip(*(each.to_pylist() for each in batch), strict=True):
+                    yield Copy(*row)
 
 
 def summary_of(directory: Path) -> dict[str, Any]:

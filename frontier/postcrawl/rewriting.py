@@ -27,6 +27,7 @@ from frontier.files import (
     open_input,
     sync_directory,
 )
+from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
@@ -129,6 +130,9 @@ class Job(Generic[P]):
     """The new record, or none; an error of reading leaves the old one."""
     wanted: str
     """What *places* follow from: the file of another plan is not taken for done."""
+    pairs: bool = False
+    """Whether what is replaced, and what replaces it, is the answer to a GET: then how
+    each record was asked for is as it was."""
 
 
 def rewrite(
@@ -146,19 +150,24 @@ def rewrite(
     """
     made = note_of(job.path, job.directory)
     where = os.fspath(job.out), job.wanted
-    if made is not None and (made.made, made.wanted) == where and is_made(made):
+    is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
+    if made is not None and is_done and (not made.kept or job.out.samefile(job.path)):
         progress(made.bytes_before)
         return made
     manifest = _current(job)
-    if job.out.exists() and not job.out.samefile(job.path):
+    if job.out.exists() and not is_done and not job.out.samefile(job.path):
         raise FileTaken(str(job.out))
     done = Rewritten(os.fspath(job.path), *where)
     done.bytes_before = manifest.size
     make_directory(job.out.parent, mode)
     scratch = job.out.with_name(job.out.name + OPEN)
     try:
-        _fill(job, scratch, done, progress, mode)
-        Listing(mode=mode).write(scratch)
+        lines = Lines(job.out.name)
+        _fill(job, scratch, done, lines, progress, mode)
+        known = None
+        if job.pairs and manifest.indexed and not manifest.faults:
+            known = lines.of(place_of(job.path, job.directory), done.offset)
+        Listing(mode=mode).write(scratch, known)
         note = json.dumps(asdict(done)).encode()
         publish(_note_place(job.path, job.directory), note, mode)
         scratch.replace(job.out)
@@ -238,6 +247,10 @@ class _Form:
         """Where the record at *place* ends in its file."""
         return place.record_offset + place.record_length + self._behind
 
+    def length(self, size: int) -> int:
+        """What is told as the length of a record of *size* bytes in the file."""
+        return size - self._behind
+
 
 def _form_of(source: IO[bytes], path: Path) -> _Form:
     """That of *source*, which is the file *path*.
@@ -260,6 +273,7 @@ def _fill(
     job: Job[P],
     scratch: Path,
     done: Rewritten,
+    lines: Lines,
     progress: Callable[[int], None],
     mode: int,
 ) -> None:
@@ -271,8 +285,12 @@ def _fill(
         at = 0
         for place, record in _made(job, source, done):
             _copy(source, target, at, place.record_offset)
+            start = target.tell()
             target.writelines(form.parts(record))
             at = form.end(place)
+            if job.pairs and record is not None:
+                length = form.length(target.tell() - start)
+                lines.replaced(place.record_offset, record, start, length)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1
             progress(at)

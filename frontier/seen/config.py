@@ -21,7 +21,7 @@ import msgpack
 from frontier.errors import CrawlLost, KeyDamaged, StoreError
 from frontier.seen import bloom, intset
 from frontier.seen.intset import LEVELS
-from frontier.store.client import Call
+from frontier.store.calls import Call
 from frontier.store.scripts import SEEN_GROW
 
 if TYPE_CHECKING:

@@ -183,16 +183,20 @@ class Store:
                 else:
                     outcomes = await self._send_all(wanted, copied=copied)
         except StopIteration as end:
-            if any(isinstance(one, DEMOTED) for one in end.value):
-                self.changes += 1  # once a primary again, it has what its own had
-            if self.watched and self.changes != began:  # it is not the one that replied
-                raise StoreUnavailable(self.where, CHANGED) from None
+            self._require_unchanged(began, end.value)
             replies, bad = _checked(end.value, self.where, calls, partial=partial)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
         for place in bad:
             replies[place] = await self._damaged(calls[place], str(replies[place]))
         return replies
+
+    def _require_unchanged(self, began: int, replies: Sequence[Any]) -> None:
+        """Raise if the store has changed since *began*, or does so with *replies*."""
+        if any(isinstance(one, DEMOTED) for one in replies):
+            self.changes += 1  # once a primary again, it has what its own had
+        if self.watched and self.changes != began:  # it is not the one that replied
+            raise StoreUnavailable(self.where, CHANGED) from None
 
     async def _damaged(self, call: Call, text: str) -> Any:
         types = await self.run(type_calls(call))
@@ -527,11 +531,8 @@ class _Servers:
         """
         self.repeat_for = math.inf
         """Seconds after whose end it is not repeated any more."""
-        has_retry = "retry" in address.params
-        if (address.kind or timeout) and not asynchronous and not has_retry:
-            self.repeats = REPEATS
-            self.repeat_for = timeout or math.inf
-            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        if (address.kind or timeout) and not asynchronous:
+            self._repeat_here(timeout)
         self._made: dict[Server, Any] = {}
         self.check: Callable[[Server, Any], Awaitable[None]] | None = None
         """Called with each new connection; for the event loop only."""
@@ -552,6 +553,13 @@ class _Servers:
         self._may_lack_certificate = issubclass(
             pool.connection_class, _TLS
         ) and not pool.connection_kwargs.get("ssl_certfile")
+
+    def _repeat_here(self, timeout: float | None) -> None:
+        """Have blocking calls repeated here, unless the address says how often."""
+        if "retry" not in self.address.params:
+            self.repeats = REPEATS
+            self.repeat_for = timeout or math.inf
+            self._chosen["retry"] = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
 
     def client(self, server: Server) -> Any:
         """The client of *server*."""

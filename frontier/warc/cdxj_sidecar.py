@@ -42,7 +42,7 @@ from frontier.warc.records import (
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from frontier.model import Exchange, Stored
@@ -117,8 +117,10 @@ class Listing:
         if stored.file:
             self._lines[stored.file].pop()
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, made: Iterable[bytes] | None = None) -> None:
         """Write the index of *path*, a whole file that is still called ``.open``.
+
+        *made* are its lines, if another knows them and the rules are pywb's.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
@@ -128,12 +130,13 @@ class Listing:
             self._write(owed)
             self._owed.remove(owed)
             self.drop(owed)
-        self._write(path)
+        self._write(path, made)
 
-    def _write(self, path: Path) -> None:
+    def _write(self, path: Path, made: Iterable[bytes] | None = None) -> None:
         final = path.with_name(path.name.removesuffix(OPEN))
-        lines = self._lines.get(final.name)
-        made = sorted(lines if lines is not None else self._read(path, final.name))
+        if made is None:
+            made = self._lines.get(final.name)
+        made = sorted(made if made is not None else self._read(path, final.name))
         head = [] if self._rules is None else [meta_line(self._rules) + b"\n"]
         runs = self._runs.get(final.name, [])
         for run in runs:

@@ -57,18 +57,8 @@ def plain_records(
         begin = source.take_until(_END, HEAD_LIMIT)
         if not begin:
             return
-        if begin.startswith(b"\x1f\x8b"):
-            raise BadWarc(name, offset, "gzip, which a .warc is not,")
-        if not begin.startswith(b"WARC/"):
-            raise BadWarc(name, offset, "no WARC record")
-        if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
-            raise BadWarc(name, offset, "a record with endless headers")
-        headers = Head(begin[: -len(_END)])
-        said = headers.get("content-length")
-        if not (said.isascii() and said.isdigit() and len(said) < 16):
-            raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+        headers, size = _plain_head(name, offset, begin)
         limit = REQUEST_LIMIT if headers.get("warc-type") == "request" else HEAD_LIMIT
-        size = int(said)
         block = source.take(min(size, max(kept, limit)))
         if left := size - len(block):
             found = Found(offset, 0, headers, block)
@@ -77,6 +67,25 @@ def plain_records(
         if source.take(len(_END)) != _END:
             raise BadWarc(name, offset, "a record that is cut off, or has no end")
         yield Found(offset, length, headers, block)
+
+
+def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
+    """The headers that *begin* is, and the size of the block after them.
+
+    Raises:
+        BadWarc: It is no head of a WARC record.
+    """
+    if begin.startswith(GZIP):
+        raise BadWarc(name, offset, "gzip, which a .warc is not,")
+    if not begin.startswith(b"WARC/"):
+        raise BadWarc(name, offset, "no WARC record")
+    if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
+        raise BadWarc(name, offset, "a record with endless headers")
+    headers = Head(begin[: -len(_END)])
+    said = headers.get("content-length")
+    if not (said.isascii() and said.isdigit() and len(said) < 16):
+        raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+    return headers, int(said)
 
 
 class Source:
@@ -144,6 +153,8 @@ REQUEST_LIMIT = 1 << 22
 """Bytes kept of a request: a form is filed by what was sent."""
 BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
+_FIRST = 1 << 16
+"""Bytes that are read at first."""
 PIECE = 1 << 14
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
@@ -151,6 +162,7 @@ MAX_HEADERS = 10_000
 
 _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
+_AROUND = " \t\n\r\x0b\x0c"
 GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
 _GZIP = 31  # zlib: expect gzip framing
@@ -165,19 +177,19 @@ class Head:
     def __init__(self, top: bytes = b"") -> None:
         """Of *top*: a first line, and a header on each further one."""
         self.top = top
-        self._values: dict[bytes, bytes] | None = None
+        self._values: dict[str, str] | None = None
 
     def get(self, name: str, default: str = "") -> str:
         """The value of the first header with the lower-case *name*."""
         values = self._values
         if values is None:
             values = self._values = {}
-            for line in self.top.split(b"\r\n")[1:]:
-                said, colon, value = line.partition(b":")
-                if colon:
+            for line in self.top.decode("utf-8", "replace").split("\r\n")[1:]:
+                said, colon, value = line.partition(":")
+                if colon and said.isascii():
                     values.setdefault(said.lower(), value)
-        found = values.get(name.encode("ascii"))
-        return default if found is None else found.strip().decode("utf-8", "replace")
+        found = values.get(name)
+        return default if found is None else found.strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
@@ -495,15 +507,17 @@ def blocks_of(
 ) -> Iterator[bytes]:
     """The bytes of *file* from *at* on, which may be read elsewhere meanwhile.
 
-    At most *length* bytes, if that is given.
+    At most *length* bytes, if that is given. Few at first: mostly one record is wanted.
     """
     end = sys.maxsize if length is None else at + length
+    size = _FIRST
     while at < end:
         file.seek(at)
-        block = file.read(min(BLOCK, end - at))
+        block = file.read(min(size, end - at))
         if not block:
             return
         at += len(block)
+        size = min(2 * size, BLOCK)
         yield block
 
 
@@ -583,12 +597,24 @@ def http(block: bytes) -> tuple[str, Head, bytes]:
 
     The status is empty, and the headers are, if *block* is no whole head.
     """
-    top, gap, body = block.partition(b"\r\n\r\n")
+    status, head, start = http_head(block)
+    return status, head, block[start:] if start else b""
+
+
+def http_head(block: bytes) -> tuple[str, Head, int]:
+    """As `http`, with the place where the body begins: 0 if *block* is no whole head.
+
+    The body is not copied.
+    """
+    end = block.find(_END)
+    if end < 0 or not block.startswith(b"HTTP/"):
+        return "", Head(), 0
+    top = block[:end]
     words = top.split(b"\r\n", 1)[0].split(b" ", 2)
-    if not gap or not top.startswith(b"HTTP/") or len(words) < 2:
-        return "", Head(), b""
+    if len(words) < 2:
+        return "", Head(), 0
     status = words[1].decode() if words[1].isdigit() else ""
-    return status, Head(top), body
+    return status, Head(top), end + len(_END)
 
 
 _WHOLE = b"WARC/1."

@@ -173,6 +173,7 @@ class Parts:
             self.inbox,
             idle=lambda: self.is_idle(),
             on_finished=self.finished.set,
+            say_idle=self.heartbeat.say_idle,
         )
 
     # What the heartbeat asks of a node, or tells it.

@@ -61,6 +61,26 @@ async def test_a_crawl_with_nothing_left_ends_after_a_second_look_at_once(
     assert clock.asked == 2  # when it began, and once more: no interval between
 
 
+async def test_the_first_look_is_at_once(idle_node, clock, monkeypatch):
+    monkeypatch.setattr(clock, "monotonic", lambda: 0.0)
+    node = await idle_node()
+    await node.finished.wait()
+
+    assert node.looks == 2
+
+
+async def test_a_node_that_is_busy_no_more_says_so_itself(parts, start, db, crawl):
+    node = parts()
+    db("HSET", crawl.meta(), "state", "open")
+    node.busy = True
+    await node.heartbeat.beat()  # the only one: its loop does not run
+    start(node.ending.run())
+    node.busy = False
+    await node.finished.wait()
+
+    assert node.ending.ended_here
+
+
 async def test_no_second_look_by_a_node_that_got_something_to_do(
     idle_node, db, crawl, until
 ):

@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from frontier.wacz.create import create
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, revisits, run, sha1
 
@@ -58,6 +59,46 @@ def test_originals_may_be_in_other_files(before, deduplicated, tmp_path):
 
     assert (done["written"], done["replaced"]) == (1, 3)
     assert blocks(tmp_path / "again") == blocks(before)[3:]
+
+
+def test_originals_may_be_in_a_wacz(before, deduplicated, tmp_path):
+    first, second = (deduplicated / f"{n}.warc.gz" for n in ("one", "two"))
+    wacz, again = tmp_path / "packages" / "one.wacz", tmp_path / "again"
+    create(wacz, [first])
+    first.unlink()
+    was = wacz.read_bytes()
+
+    done = run("restore", second, "-o", again, "--originals", wacz.parent)
+
+    assert (done["written"], done["replaced"]) == (1, 3)
+    assert blocks(again) == blocks(before)[3:]
+    assert wacz.read_bytes() == was
+    # A directory's WARC files are not those that were taken out of the WACZ.
+    assert run("manifest", again, "-o", tmp_path / "manifests")["files"] == 1
+    proof = run("verify", tmp_path / "again", deduplicated, "--originals", wacz)
+    assert (proof["faults"], proof["revisits"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda data: data[:-30], "not a sound zip file"),
+        (lambda data: b"no zip", "not a sound zip file"),
+        (lambda data: data.replace(b"archive/one", b"archive/../"), "is no name"),
+    ],
+)
+def test_a_wacz_that_cannot_be_used_is_named(deduplicated, tmp_path, damage, reason):
+    first, second = (deduplicated / f"{n}.warc.gz" for n in ("one", "two"))
+    wacz, again = tmp_path / "one.wacz", tmp_path / "again"
+    create(wacz, [first])
+    wacz.write_bytes(damage(wacz.read_bytes()))
+
+    done = run(
+        *("restore", second, "-o", again, "--originals", wacz), code=ExitCode.INCOMPLETE
+    )
+
+    assert any(reason in each for each in done["files_left"]), done["files_left"]
+    assert done["replaced"] == 0
 
 
 def test_an_extract_carries_the_originals_that_it_needs(before, deduplicated, tmp_path):

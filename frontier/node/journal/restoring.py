@@ -399,11 +399,7 @@ def restore(
         count = crawl.config.partitions
         with journals_left(directories, names, count, since=0.0) as (found, left):
             if not found:
-                where = ", ".join(map(str, directories))
-                raise ConfigurationError(
-                    f"there is no journal of the crawl {keys.crawl_id} in {where} "
-                    "whose node is gone"
-                )
+                raise _none_left(keys, directories)
             for looked_at, journal in enumerate(found, 1):
                 _push_lacking(store, keys, journal, seeder, lock)
                 progress(looked_at)
@@ -415,6 +411,14 @@ def restore(
     finally:
         lock.done()
     return found, seeder.holding.told()
+
+
+def _none_left(keys: CrawlKeys, directories: Sequence[Path]) -> ConfigurationError:
+    where = ", ".join(map(str, directories))
+    return ConfigurationError(
+        f"there is no journal of the crawl {keys.crawl_id} in {where} whose node is "
+        "gone"
+    )
 
 
 def _push_lacking(

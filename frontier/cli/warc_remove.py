@@ -1,0 +1,274 @@
+"""``frontier warc remove``: captures leave files, their indexes, and a collection."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from frontier.cli.options import Output, StoreOptions, Yes
+from frontier.cli.output import complain, say
+from frontier.cli.warc_dedupe import (
+    Bar,
+    Files,
+    Running,
+    Trouble,
+    collected,
+    collection_named,
+    files_given,
+    manifests_of,
+    troubles,
+    unpacked_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from frontier.postcrawl.removal import Found, Leaving, Wanted
+    from frontier.postcrawl.wacz_files import Unpacked
+
+
+STALE = (
+    "The CDXJ beside each file, and each WACZ that was given, is made again. Other "
+    "WACZ files of these files, copies that were uploaded, and other tools' indexes "
+    "have what has left still."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FromIndex(StoreOptions):
+    """The index that captures leave, too."""
+
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Take them out of the index of this collection, too."
+        ),
+    ] = None
+
+
+def remove(
+    given: Files,
+    output: Output,
+    running: Running,
+    index: FromIndex,
+    url: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="All captures of it.")
+    ] = None,
+    record: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
+    ] = None,
+    lists: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--list", metavar="FILE", help="URLs and record ids, one on each line."
+        ),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Told in place of each record.")
+    ] = "",
+    yes: Yes = False,
+) -> None:
+    """Remove captures from WARC and WACZ files and their indexes, as after a takedown.
+
+    Revisits that refer to one become responses first. Shows what would be done; add
+    --yes to do it. If it was stopped, run it again.
+    """
+    from frontier.postcrawl.removal import wanted_of
+
+    trouble = Trouble()
+    wanted = wanted_of(url or (), record or (), lists or (), reason)
+    paths = files_given(given, waczs=True)
+    with tempfile.TemporaryDirectory(prefix="frontier-remove-") as scratch:
+        waczs, warcs = unpacked_of(paths, Path(scratch) / "waczs", trouble)
+        removal = _Removal(warcs, waczs, Path(scratch), running, wanted, trouble)
+        facts = removal.run(index, yes=yes)
+    what = "removed" if yes else "to remove, with --yes"
+    lines = [f"{one['file']} at byte {one['offset']:,}: a {one['type']} of {one['url']}"
+             for one in facts["records"]]  # fmt: skip
+    lines.append(
+        f"{len(facts['records']):,} records {what}; {facts['dependent']:,} revisits of "
+        f"them become responses"
+    )
+    if facts["index_entries"] is not None:
+        lines.append(f"{facts['index_entries']:,} entries of the collection's index")
+    output.result(facts | troubles(trouble), map(Text, lines))
+    if yes and facts["records"]:
+        say(STALE)
+        if index.collection is None:
+            say("A collection's index in Redis has them still: name it (--collection).")
+    trouble.exit()
+
+
+@dataclass(slots=True)
+class _Removal:
+    """Captures leave *warcs*, of which some are taken out of *waczs*.
+
+    Each step is on disk before the next: revisits that need what leaves are responses,
+    then the index has it no more, then the records leave.
+    """
+
+    warcs: Sequence[Path]
+    waczs: Sequence[Unpacked]
+    scratch: Path
+    running: Running
+    wanted: Wanted
+    trouble: Trouble
+    dependent: int = 0
+    written: int = 0
+    index_entries: int | None = None
+    gone: list[Leaving] = field(default_factory=list)
+
+    def run(self, index: FromIndex, *, yes: bool) -> dict[str, Any]:
+        """Do it, or with *yes* false tell what would be done."""
+        from frontier.postcrawl.removal import find
+
+        if not self._all_read("before"):
+            return self._facts()
+        found, manifests = find(self.scratch / "before", self.wanted), "before"
+        self.gone = found.leaving
+        self.dependent = sum(map(len, found.dependent.values()))
+        if not yes:
+            self._leave_index(index, found.leaving, dry=True)
+            return self._facts()
+        self.gone, self.dependent = [], 0
+        if found.dependent:
+            if not self._restore(found) or not self._all_read("after"):
+                return self._facts()
+            found, manifests = find(self.scratch / "after", self.wanted), "after"
+        for at, where in found.needed.items():
+            self.trouble.record(
+                f"{at[0]} of {at[1]} stays: the revisit in {where} needs it"
+            )
+        leaving = [one for one in found.leaving if one.at not in found.needed]
+        self._leave_index(index, leaving, dry=False)
+        self._remove(leaving, self.scratch / manifests)
+        return self._facts()
+
+    def _all_read(self, side: str) -> bool:
+        """Whether a revisit that needs what would leave is known, if there is one."""
+        from frontier.postcrawl.manifest import Options
+
+        named = len(self.trouble.files)
+        options, where = Options(every=True), self.scratch / side
+        facts = manifests_of(self.warcs, where, self.running, options, self.trouble)
+        for fault in facts["faults"]:
+            self.trouble.file(fault)
+        return self._goes_on(named if side == "after" else 0)
+
+    def _goes_on(self, named: int) -> bool:
+        """Whether no files were named since *named* of them were."""
+        if len(self.trouble.files) > named:
+            complain("nothing is removed: leave out what cannot be read to its end")
+        return len(self.trouble.files) == named
+
+    def _restore(self, found: Found) -> bool:
+        """Make responses of the revisits that need what leaves."""
+        from frontier.postcrawl.many_files import restored
+        from frontier.postcrawl.selection import Selection
+
+        files = [Path(file) for file in found.dependent]
+        ids = frozenset(each for some in found.dependent.values() for each in some)
+        with Bar("restoring", files) as progress:
+            work = self.running.work(self.scratch / "before", progress)
+            outcomes = list(restored(files, files, work, Selection(ids=ids)))
+        done = collected(iter(outcomes), self.trouble)
+        self.dependent, self.written = done["replaced"], done["written"]
+        named = len(self.trouble.files)
+        self._put_back({path for path, _ in outcomes}, lambda _, __: False, None)
+        return self._goes_on(named)
+
+    def _leave_index(
+        self, index: FromIndex, leaving: Iterable[Leaving], *, dry: bool
+    ) -> None:
+        if index.collection is None:
+            return
+        from frontier.collection.remove_captures import Captures, remove_captures
+        from frontier.store.keys import collection_keys
+
+        single = frozenset(one.at for one in leaving)
+        captures = Captures(self.wanted.urls, single)
+        name = collection_named(index.collection)
+        with index.connected() as store:
+            keys = collection_keys(store, name)
+            self.index_entries = remove_captures(store, keys, captures, dry=dry)
+
+    def _remove(self, leaving: Sequence[Leaving], manifests: Path) -> None:
+        from frontier.postcrawl.many_files import removed
+
+        files = [Path(file) for file in dict.fromkeys(one.file for one in leaving)]
+        with Bar("removing", files) as progress:
+            work = self.running.work(manifests, progress)
+            outcomes = _told_gone(removed(leaving, work, self.wanted.reason), self.gone)
+            self.written += collected(outcomes, self.trouble)["written"]
+        left = {one.at for one in self.gone}
+        changed = {Path(one.file) for one in self.gone}
+
+        def has_left(url: str, date: str) -> bool:
+            return url in self.wanted.urls or (url, date) in left
+
+        self._put_back(changed, has_left, say)
+        self.gone.sort(key=lambda one: (one.file, one.record_offset))
+
+    def _put_back(
+        self,
+        changed: set[Path],
+        has_left: Callable[[str, str], bool],
+        tell: Callable[[str], None] | None,
+    ) -> None:
+        """Make the WACZ files again of which a WARC file is *changed*."""
+        from frontier.errors import FrontierError
+        from frontier.files import mode_of_environment
+        from frontier.postcrawl.wacz_files import repack
+
+        for wacz in self.waczs:
+            inside = changed & set(wacz.warcs.values())
+            if not inside:
+                continue
+            try:
+                repack(wacz, has_left, tell or (lambda _: None), mode_of_environment())
+            except (FrontierError, OSError, ValueError) as error:
+                self.trouble.file(f"{wacz.path}: {error}")
+                self.gone = [o for o in self.gone if Path(o.file) not in inside]
+
+    def _facts(self) -> dict[str, Any]:
+        names = {
+            str(path): f"{wacz.path}: {member}"
+            for wacz in self.waczs
+            for member, path in wacz.warcs.items()
+        }
+        records = [
+            {
+                "file": names.get(one.file, one.file),
+                "offset": one.record_offset,
+                "record_id": one.record_id,
+                "type": one.kind,
+                "url": one.url,
+                "date": one.date,
+            }
+            for one in self.gone
+        ]
+        return {
+            "records": records,
+            "dependent": self.dependent,
+            "written": self.written,
+            "index_entries": self.index_entries,
+        }
+
+
+def _told_gone(
+    outcomes: Iterator[tuple[Path, object]], gone: list[Leaving]
+) -> Iterator[tuple[Path, object]]:
+    """*outcomes*, with what was written in place of each `Removed`."""
+    from frontier.postcrawl.removal import Removed
+
+    for path, outcome in outcomes:
+        if isinstance(outcome, Removed):
+            gone += outcome.gone
+            yield path, outcome.rewritten
+        else:
+            yield path, outcome

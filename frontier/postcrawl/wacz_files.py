@@ -1,0 +1,247 @@
+"""WARC files that are in a WACZ: taken out to be read, and put back.
+
+What always holds:
+
+1.  A WACZ is old or new: the new one is read again, and on disk, before it gets the
+    name. What is not about the changed records is the bytes that it was.
+2.  A copy that was taken out gets its name when it is whole. One of a WACZ that has
+    changed since is in another directory, and never used.
+3.  Names of members are not trusted: one that would be elsewhere is refused, and
+    sizes are those that the zip's directory says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from frontier.errors import BadWacz
+from frontier.files import (
+    FILE_MODE,
+    creating,
+    make_directory,
+    open_input,
+    require_ratio,
+    sync_directory,
+)
+from frontier.postcrawl.manifest import OPEN, identity, to_second
+from frontier.wacz import canonicalization, layout
+from frontier.wacz.check import readable
+from frontier.wacz.create import write_zipnum
+from frontier.wacz.indexing import Indexing
+from frontier.wacz.packing import Pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_PACKAGE = 64 << 20
+"""Bytes of a ``datapackage.json`` that is read."""
+_PAGES = "pages/"
+_LINE = 1 << 24
+"""Longest line of a list of pages, which may have a page's text, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """The WARC files of a WACZ, taken out."""
+
+    path: Path
+    warcs: dict[str, Path]
+    """Where each member is."""
+
+
+def unpack(
+    path: Path, directory: Path, mode: int = FILE_MODE, suffix: str = ""
+) -> Unpacked:
+    """Copy the WARC files of the WACZ *path* below *directory*, unless they are there.
+
+    Their names get *suffix*.
+
+    Raises:
+        BadWacz: It is none, or a member is damaged or has a name that is not safe.
+        OSError: It cannot be read, or a file not be written.
+    """
+    with open_input(path) as file:
+        where = directory / f"{path.name}.{identity(file)[1][:12]}"
+        file.seek(0)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                warcs = {
+                    info.filename: _take(archive, info, where, mode, suffix)
+                    for info in archive.infolist()
+                    if _is_warc(info.filename)
+                }
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+            raise BadWacz(str(path), f"not a sound zip file: {error}") from None
+        except ValueError as error:
+            raise BadWacz(str(path), str(error)) from None
+    return Unpacked(path, warcs)
+
+
+def _is_warc(name: str) -> bool:
+    return name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS)
+
+
+def _take(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    where: Path,
+    mode: int,
+    suffix: str,
+) -> Path:
+    """Copy the member *info* below *where*.
+
+    Raises:
+        ValueError: Its name is not safe, or it grows like a bomb.
+    """
+    if not layout.is_safe(info.filename):
+        raise ValueError(f"{info.filename!r} is no name of a member")
+    require_ratio(info.file_size, info.compress_size)
+    place = where / (info.filename + suffix)
+    if place.exists() and place.stat().st_size == info.file_size:
+        return place
+    make_directory(place.parent, mode)
+    scratch = place.with_name(place.name + OPEN)
+    with (
+        archive.open(info) as source,
+        open(scratch, "wb", opener=creating(mode)) as target,
+    ):
+        target.writelines(layout.blocks(source.read))
+        target.flush()
+        os.fsync(target.fileno())
+    scratch.replace(place)
+    return place
+
+
+def repack(
+    unpacked: Unpacked,
+    has_left: Callable[[str, str], bool],
+    say: Callable[[str], None] = lambda _: None,
+    mode: int = FILE_MODE,
+) -> None:
+    """Put the WARC files back, which have changed, with an index of what they have.
+
+    Pages of which *has_left* is told URL and second, and says so, leave the lists of
+    pages. *say* is told what may name them still.
+
+    Raises:
+        BadWacz: It would be wrong, or is.
+        BadWarc: A WARC file cannot be indexed.
+        OSError: A file cannot be read or written. The WACZ is what it was.
+    """
+    path = unpacked.path
+    scratch = path.with_name(path.name + OPEN)
+    try:
+        with (
+            open_input(path) as old,
+            zipfile.ZipFile(old) as archive,
+            open(scratch, "wb+", opener=creating(mode)) as new,
+        ):
+            _Packing(unpacked, archive, new, has_left, say).make()
+        _require_readable(scratch, path)
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def _require_readable(made: Path, path: Path) -> None:
+    wrong = readable(made)
+    if wrong:
+        raise BadWacz(str(path), f"would be wrong: {wrong[0]}")
+
+
+class _Packing:
+    def __init__(
+        self,
+        unpacked: Unpacked,
+        archive: zipfile.ZipFile,
+        new: IO[bytes],
+        has_left: Callable[[str, str], bool],
+        say: Callable[[str], None],
+    ) -> None:
+        self._unpacked = unpacked
+        self._archive = archive
+        self._has_left = has_left
+        self._say = say
+        date = min(info.date_time for info in archive.infolist())
+        self._pack = Pack(new, str(unpacked.path), date)  # type: ignore[arg-type]
+
+    def make(self) -> None:
+        warcs = self._unpacked.warcs
+        for name in warcs:
+            if name.count("/") > 1 or not name.endswith(layout.WARCS[0]):
+                raise BadWacz(str(self._unpacked.path), f"{name} cannot be indexed")
+        with self._pack:
+            for info in self._archive.infolist():
+                self._member(info)
+            self._index()
+            self._package()
+            self._pack.finish()
+
+    def _member(self, info: zipfile.ZipInfo) -> None:
+        name = info.filename
+        made_again = {layout.PACKAGE, layout.DIGEST}
+        if info.is_dir() or name in made_again or name.startswith(layout.INDEXES):
+            return
+        if name in self._unpacked.warcs:
+            with open_input(self._unpacked.warcs[name]) as source:
+                self._pack.copy(name, source)
+        elif name.startswith(_PAGES) and name.endswith(".jsonl"):
+            with self._archive.open(info) as source:
+                self._pack.add(name, self._pages(source))
+        else:
+            with self._archive.open(info) as source:
+                self._pack.add(name, layout.blocks(source.read))
+            if name != canonicalization.MEMBER:
+                where = f"{self._unpacked.path}: {name}"
+                self._say(f"{where} is what it was, and may name what has left")
+
+    def _pages(self, source: IO[bytes]) -> Iterator[bytes]:
+        while line := source.readline(_LINE):
+            try:
+                facts = json.loads(line)
+                url, date = str(facts["url"]), to_second(str(facts.get("ts", "")))
+            except (ValueError, KeyError, TypeError, RecursionError):
+                yield line  # the first line, which names the list
+                continue
+            if not self._has_left(url, date):
+                yield line
+
+    def _index(self) -> None:
+        paths = self._unpacked.warcs.values()
+        scratch = min(path.parent for path in paths).joinpath
+        with Indexing(scratch, frozenset()) as indexing:
+            for path in paths:
+                with open_input(path) as source:
+                    indexing.add(path, source.fileno())
+            data, second = map(indexing.temporary, ("cdx", "idx"))
+            write_zipnum(indexing.lines(), data, second, Path(layout.INDEX).name)
+            for name, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
+                file.seek(0)
+                self._pack.copy(name, file)
+
+    def _package(self) -> None:
+        package: dict[str, Any] = {}
+        names = set(self._archive.namelist())
+        if layout.PACKAGE in names:
+            with self._archive.open(layout.PACKAGE) as source:
+                package = json.loads(source.read(MAX_PACKAGE))
+        package["resources"] = self._pack.resources
+        data = json.dumps(package, indent=2).encode()
+        self._pack.add(layout.PACKAGE, [data])
+        value = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
+        self._pack.add(layout.DIGEST, [digest])
+        if layout.DIGEST in names:
+            with self._archive.open(layout.DIGEST) as source:
+                said = json.loads(source.read(MAX_PACKAGE))
+            if isinstance(said, dict) and "signedData" in said:
+                self._say(f"{self._unpacked.path}: its signature was of what it was")

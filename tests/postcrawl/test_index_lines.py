@@ -1,0 +1,141 @@
+"""The index of a deduplicated file is the one that reading the file would give."""
+
+import gzip
+
+import pyarrow.parquet as pq
+import pytest
+
+from frontier.dedupe.revisit_policy import Policy
+from frontier.postcrawl.apply import apply
+from frontier.postcrawl.manifest import Options, make, place_of, stored_manifest
+from frontier.postcrawl.plan import Choice, Planner
+from frontier.warc.cdxj_sidecar import Listing, beside_of
+from tests.postcrawl.conftest import PAGE, date
+
+HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+@pytest.fixture
+def applied(tmp_path):
+    """Indexes of a file: as `apply` has written it, and as of reading that file."""
+
+    def both(path, options=None):
+        manifests, out = tmp_path / "manifests", tmp_path / "after" / path.name
+        manifests.mkdir()
+        made = make(path, manifests, options or Options())
+        Planner(manifests).make(Policy(), Choice())
+        apply(path, manifests, out)
+        index = beside_of(out).read_bytes()
+        beside_of(out).unlink()
+        Listing().write(out)
+        return made, index, beside_of(out).read_bytes()
+
+    return both
+
+
+def odd(path, *blocks, kind="response", **headers):
+    """Add records of *kind* to *path*, with *headers* in place of the usual."""
+    with path.open("ab") as file:
+        for number, block in enumerate(blocks):
+            usual = {
+                "WARC-Type": kind,
+                "WARC-Target-URI": f"http://odd.example/{kind}/{number}",
+                "WARC-Date": date(50 + number),
+                "WARC-Record-ID": f"<urn:uuid:{len(block):08}-{number}>",
+                "Content-Type": "application/http; msgtype=response",
+            }
+            usual |= {name.replace("_", "-"): text for name, text in headers.items()}
+            lines = [f"{name}: {text}" for name, text in usual.items() if text]
+            top = "\r\n".join(["WARC/1.1", *lines, f"Content-Length: {len(block)}"])
+            record = f"{top}\r\n\r\n".encode() + block + b"\r\n\r\n"
+            file.write(gzip.compress(record, mtime=0))
+
+
+def test_of_pages_forms_revisits_and_what_is_no_page(new_warc, applied):
+    warc = new_warc("one.warc.gz")
+    page = b"<html><title>A &amp; B, \xc3\xa9</title>" + PAGE
+    warc.response("http://a.example/", 1, page)
+    warc.response("http://a.example/b?b=2&a=1", 2, page)
+    warc.response("http://www.a.example/image", 3, PAGE, headers=[("Content-Type", "")])
+    warc.response("http://a.example/image", 4, PAGE)
+    warc.response("http://a.example/gone", 5, page, status="404 Not Found")
+    warc.response(
+        "http://a.example/packed",
+        6,
+        gzip.compress(page, mtime=0),
+        headers=[("Content-Encoding", "gzip")],
+    )
+    warc.post("http://a.example/form", 7, page)
+    warc.revisit("http://a.example/", 8, f"sha1:{'A' * 32}", "http://a.example/", 1)
+    warc.close()
+    odd(warc.path, page, kind="resource", Content_Type="text/html; charset=utf-8")
+    odd(warc.path, b"a text", kind="resource", Content_Type="Text/Plain")
+    odd(warc.path, b"converted", kind="conversion", Content_Type="text/plain")
+    odd(warc.path, HTTP.replace(b"text/", b"TEXT/") + page + b"!")
+
+    made, index, read = applied(warc.path)
+
+    assert made.indexed
+    assert index == read
+    assert index.count(b'"mime": "warc/revisit"') == 3
+    assert b"A & B, \\u00e9" in index
+    assert b'"method": "POST"' in index
+    assert b"TEXT/html" in index
+
+
+@pytest.mark.parametrize(
+    ("block", "headers"),
+    [
+        (HTTP.replace(b" 200 ", b" 0200 "), {}),
+        (HTTP.replace(b" 200 ", b" 20000 "), {}),
+        (HTTP, {"Content-Type": "text/plain"}),
+        (HTTP, {"WARC-Payload-Digest": "sha1:" + "A" * 300}),
+        (HTTP.replace(b"html", b"html; charset=utf-7") + b"<title>+2AA-</title>", {}),
+        (HTTP.replace(b"\r\n\r\n", b"\r\nX: " + b"x" * 150_000 + b"\r\n\r\n"), {}),
+        (b"no HTTP", {}),
+        (HTTP, {"WARC-Target-URI": ""}),
+        (HTTP, {"WARC-Date": "2020"}),
+        (HTTP, {"WARC-Target-URI": "http://a.example/\x00\xc3 b"}),
+        (HTTP.replace(b"text/html", b"x/" + b"y" * 200), {}),
+    ],
+)
+def test_of_what_a_manifest_does_not_say_in_full(new_warc, applied, block, headers):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    warc.response("http://b.example/", 2, PAGE)
+    warc.close()
+    odd(warc.path, block, **headers)
+
+    _, index, read = applied(warc.path)
+
+    assert index == read
+    assert b"warc/revisit" in index
+
+
+def test_of_a_manifest_without_rows_of_empty_payloads(new_warc, applied):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, b"")
+    warc.response("http://b.example/", 2, PAGE)
+    warc.response("http://c.example/", 3, PAGE)
+    warc.close()
+
+    made, index, read = applied(warc.path, Options(skip_empty=True))
+
+    assert not made.indexed
+    assert index == read
+    assert index.count(b"\n") == 3
+
+
+def test_a_manifest_of_another_version_is_made_again(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE)
+    path = warc.close()
+    make(path, tmp_path, Options())
+    place = place_of(path, tmp_path)
+    table = pq.read_table(place)
+    older = table.drop_columns(["title"])
+    pq.write_table(older.replace_schema_metadata(table.schema.metadata), place)
+
+    assert stored_manifest(place) is None
+    assert make(path, tmp_path, Options()).records == 1
+    assert stored_manifest(place) is not None

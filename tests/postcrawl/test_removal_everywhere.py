@@ -1,0 +1,261 @@
+"""Captures leave WACZ files and the index of a collection, too."""
+
+import json
+import shutil
+import zipfile
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from frontier.dedupe.digest import spelled
+from frontier.errors import CollectionInUse
+from frontier.postcrawl.payload import parsed
+from frontier.store.client import Call
+from frontier.wacz.check import check
+from frontier.wacz.create import Options, create
+from tests.collection.conftest import index, make_index
+from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.postcrawl.test_dedupe import blocks, kill_at_every, revisits, run, sha1
+from tests.postcrawl.test_removal import everything
+
+__all__ = ("index", "make_index")
+TARGET = "http://a.example/"
+TITLED = b"<title>one</title>" + PAGE
+
+
+@pytest.fixture
+def package(before, tmp_path):
+    """A collection of a WACZ with the first file, and of the second beside it."""
+    files, log = tmp_path / "collection", tmp_path / "crawl.log"
+    run("dedupe", before, "-o", files)
+    shutil.rmtree(files / "manifests")
+    log.write_text(f"fetched {TARGET}\n")
+    made = Options(title="A title", logs=[log], created=1_600_000_000)
+    create(files / "one.wacz", [files / "one.warc.gz"], made)
+    for path in files.glob("one.*z"):
+        if path.suffix != ".wacz":
+            path.unlink()
+    (files / "one.cdxj").unlink()
+    return files
+
+
+def inside(path):
+    """All that a WACZ has, unpacked."""
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            found[name] = archive.read(name)
+    return found
+
+
+def test_a_capture_leaves_a_wacz_and_its_index_and_pages(package, before, tmp_path):
+    was = inside(package / "one.wacz")
+    assert TARGET.encode() in was["pages/pages.jsonl"]
+
+    done = run("remove", package, "--url", TARGET, "--yes")
+
+    assert (len(done["records"]), done["dependent"]) == (2, 1)
+    wacz = package / "one.wacz"
+    assert done["records"][0]["file"] == f"{wacz}: archive/one.warc.gz"
+    assert check(wacz) == []
+    now = inside(wacz)
+    assert now.keys() == was.keys()
+    assert f'"url": "{TARGET}"'.encode() not in now["pages/pages.jsonl"]
+    assert b"http://a.example/other" in now["pages/pages.jsonl"]
+    assert json.loads(now["datapackage.json"])["title"] == "A title"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "one.warc.gz").write_bytes(now["archive/one.warc.gz"])
+    assert PAGE not in everything(tmp_path / "out")
+    assert PAGE in everything(package)  # of http://b.example/
+    assert list(package.glob("*.open")) == []
+
+
+def test_a_revisit_in_a_wacz_is_restored_before_its_original_leaves(before, tmp_path):
+    files = tmp_path / "collection"
+    run("dedupe", before, "-o", files)
+    shutil.rmtree(files / "manifests")
+    two = files / "two.warc.gz"
+    create(files / "two.wacz", [two], Options())
+    two.unlink()
+
+    done = run("remove", files, "--url", TARGET, "--yes")
+
+    assert (len(done["records"]), done["dependent"]) == (2, 1)
+    assert check(files / "two.wacz", [])[1:] == []  # OTHER is in one.warc.gz
+    (files / "two.warc.gz").write_bytes(
+        inside(files / "two.wacz")["archive/two.warc.gz"]
+    )
+    assert revisits(files) == {
+        ("http://b.example/other", date(13)): ("http://a.example/other", date(2))
+    }
+    stayed = {record_id for record_id, _ in blocks(before)} & {
+        record_id for record_id, _ in blocks(files)
+    }
+    assert len(stayed) == len(blocks(before)) - 3
+
+
+def test_what_of_a_wacz_may_name_it_still_is_told(package):
+    words = ["warc", "remove", package, "--url", TARGET, "--yes", "--workers=1"]
+    done = CliRunner().invoke(app, list(map(str, words)))
+
+    assert done.exit_code == 0
+    assert "one.wacz: logs/crawl.log is what it was, and may name" in done.stderr
+    assert "canonicalization" not in done.stderr
+
+
+def test_what_is_stale_is_told(before, package, tmp_path):
+    manifests = tmp_path / "manifests"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    commands = [
+        (["apply", manifests, "--in-place"], "these manifests and their plan"),
+        (["remove", package, "--url", TARGET], ""),
+        (["remove", package, "--url", TARGET, "--yes"], "Other WACZ files of these"),
+        (["remove", package, "--url", TARGET, "--yes"], ""),
+    ]
+    for words, told in commands:
+        argv = ["warc", *words, "--workers=1"]
+        done = CliRunner().invoke(app, list(map(str, argv)))
+
+        assert done.exit_code == 0
+        assert (told in done.stderr) is True
+        assert ("is made again" in done.stderr) is bool(told), words
+
+
+def test_nothing_leaves_while_a_wacz_cannot_be_read(package):
+    wacz = package / "one.wacz"
+    data = bytearray(wacz.read_bytes())
+    data[400] ^= 0xFF
+    wacz.write_bytes(data)
+    was = {path.name: path.read_bytes() for path in package.iterdir()}
+
+    done = run("remove", package, "--url", TARGET, "--yes", code=ExitCode.INCOMPLETE)
+
+    assert done["records"] == []
+    assert "one.wacz" in str(done["files_left"])
+    assert {path.name: path.read_bytes() for path in package.iterdir()} == was
+
+
+@pytest.mark.chaos
+def test_killed_anywhere_and_run_again_a_wacz_ends_the_same(package, tmp_path):
+    undisturbed = tmp_path / "undisturbed"
+    shutil.copytree(package, undisturbed)
+    words = ["--url", TARGET, "--yes"]
+    run("remove", undisturbed, *words)
+
+    kills = kill_at_every(
+        11, ["warc", "remove", package, *words, "--workers=1"], tmp_path
+    )
+
+    assert kills >= 1
+    for name in ("one.wacz", "two.warc.gz", "two.cdxj"):
+        assert (package / name).read_bytes() == (undisturbed / name).read_bytes(), name
+
+
+def key(payload):
+    return spelled(parsed(sha1(payload)))
+
+
+@pytest.fixture
+def collection(index, new_warc):
+    """Two crawls that have one payload, in the index as crawls are."""
+    first = new_warc("one.warc.gz")
+    first.response(TARGET, 1, PAGE)
+    first.response(f"{TARGET}other", 2, OTHER)
+    index.put(first.close(), crawl_id="crawl-1")
+    second = new_warc("two.warc.gz")
+    second.response("http://b.example/", 11, PAGE)
+    index.put(second.close(), crawl_id="crawl-2")
+    return index
+
+
+def words(index, before):
+    return [
+        *(before, "--url", TARGET),
+        *("--collection", index.name, "--redis-url", index.url),
+    ]
+
+
+def test_the_index_leads_to_another_crawl_that_has_the_payload(
+    collection, before_files, tmp_path
+):
+    index = collection
+    assert index.hash(index.keys.alldupes())[key(PAGE)] == "crawl-1"
+
+    told = run("remove", *words(index, before_files))
+    assert (told["index_entries"], len(told["records"])) == (1, 1)
+    assert index.hash(index.keys.alldupes())[key(PAGE)] == "crawl-1"
+    done = run("remove", *words(index, before_files), "--yes")
+
+    assert (done["index_entries"], len(done["records"])) == (1, 1)
+    assert index.hash(index.keys.alldupes()) == {
+        key(PAGE): "crawl-2",
+        key(OTHER): "crawl-1",
+    }
+    assert set(index.hash(index.keys.crawl("crawl-1"))) == {key(OTHER)}
+    assert index.run("check")[0] == 0
+    again = run("remove", *words(index, before_files), "--yes")
+    assert (again["index_entries"], again["records"]) == (0, [])
+
+
+@pytest.fixture
+def before_files(tmp_path):
+    return tmp_path / "before"
+
+
+def test_a_payload_that_no_other_crawl_has_leaves_the_index(collection, before_files):
+    index = collection
+    index("HDEL", index.keys.crawl("crawl-2"), key(PAGE))
+
+    run("remove", *words(index, before_files), "--yes")
+
+    assert key(PAGE) not in index.hash(index.keys.alldupes())
+    assert index.run("check")[0] == 0
+
+
+def test_a_single_record_leaves_the_index_and_others_of_its_url_stay(
+    collection, before_files
+):
+    index = collection
+    ids = [record_id for record_id, _ in blocks(before_files)]
+
+    done = run(
+        *("remove", before_files, "--record", ids[1], "--yes"),
+        *("--collection", index.name, "--redis-url", index.url),
+    )
+
+    assert (done["index_entries"], len(done["records"])) == (1, 1)
+
+
+def test_by_a_url_and_of_conditional_requests_it_is_forgotten(collection, before_files):
+    index = collection
+    value = f"0 20200101000001 {TARGET} 200"
+    past = {"url": TARGET, "crawl": "crawl-1", "original": value}
+    other = {"url": f"{TARGET}x", "crawl": "crawl-1", "original": f"{value}".replace(
+        f"{TARGET} ", f"{TARGET}x ")}  # fmt: skip
+    index("HSET", index.keys.urls(), "url:1", f"crawl-1 20200101000001 {TARGET} 9")
+    index("HSET", index.keys.urls(), "url:2", "crawl-1 20200101000001 http://c/ 9")
+    index("HSET", index.keys.history(), "url:3", json.dumps(past))
+    index("HSET", index.keys.history(), "url:4", json.dumps(other))
+
+    done = run("remove", *words(index, before_files), "--yes")
+
+    assert done["index_entries"] == 3
+    assert set(index.hash(index.keys.urls())) == {"url:2"}
+    assert set(index.hash(index.keys.history())) == {"url:4"}
+
+
+def test_nothing_leaves_while_a_crawl_runs(collection, before_files):
+    index = collection
+    index.store.call(Call.command("SADD", index.keys.uncommitted(), "crawl-3"))
+    was = {path.name: path.read_bytes() for path in before_files.iterdir()}
+    entries = index.everything()
+
+    argv = ["warc", "remove", *words(index, before_files), "--yes", "--workers=1"]
+    done = CliRunner().invoke(app, list(map(str, argv)))
+
+    assert isinstance(done.exception, CollectionInUse)
+    assert index.everything() == entries
+    assert {path.name: path.read_bytes() for path in before_files.iterdir()} == was
