@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=StrEnum)
 
+STALE = (
+    "The CDXJ beside each file is made again. What else has places in the old files is "
+    "stale: a WACZ of them, copies that were uploaded, other tools' indexes, these "
+    "manifests and their plan."
+)
 Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
 Out = Annotated[
@@ -441,6 +446,8 @@ def apply(
     if dry_run:
         line = f"nothing is written; it would be: {line}"
     output.result(facts | troubles(trouble), [Text(line)])
+    if in_place and facts["replaced"]:
+        say(STALE)
     trouble.exit()
 
 

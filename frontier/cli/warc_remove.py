@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from frontier.postcrawl.wacz_files import Unpacked
 
 
+STALE = (
+    "The CDXJ beside each file, and each WACZ that was given, is made again. Other "
+    "WACZ files of these files, copies that were uploaded, and other tools' indexes "
+    "have what has left still."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FromIndex(StoreOptions):
     """The index that captures leave, too."""
@@ -95,9 +102,9 @@ def remove(
         lines.append(f"{facts['index_entries']:,} entries of the collection's index")
     output.result(facts | troubles(trouble), map(Text, lines))
     if yes and facts["records"]:
-        say("An index of another tool that has them has them still: make it again.")
+        say(STALE)
         if index.collection is None:
-            say("So has a collection's index in Redis: name it with --collection.")
+            say("A collection's index in Redis has them still: name it (--collection).")
     trouble.exit()
 
 
