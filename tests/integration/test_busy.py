@@ -248,7 +248,7 @@ def test_a_node_that_hangs_for_good_ends_at_one_signal(crawl, cluster):
 
 def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
     run = crawl("/poison")
-    run.start_both(2 * 6 + 1, FRONTIER_LEASE_TTL=6)  # a busy machine may be late
+    run.start_both(2 * 10 + 1, FRONTIER_LEASE_TTL=10)  # a busy machine may be late
 
     assert cluster.wait() == [0, 0]
     assert dict(run.site.counts) == dict.fromkeys(run.site.every, 1)
