@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.plan import Choice
+    from frontier.postcrawl.remote_originals import Servers
     from frontier.postcrawl.wacz_files import Unpacked
 
 E = TypeVar("E", bound=StrEnum)
@@ -547,7 +548,22 @@ def restore(
         Path | None,
         typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
     ] = None,
-    originals: Originals = None,
+    originals: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|DIRECTORY|URL",
+            help="Where originals are, beside the files: WARC or WACZ files, or a CDX "
+            "server's address.",
+        ),
+    ] = None,
+    replay: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The replay of the CDX server (default: its address without its last "
+            "part, as pywb has it).",
+        ),
+    ] = "",
     with_originals: Annotated[
         bool,
         typer.Option(
@@ -566,7 +582,11 @@ def restore(
 
     trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
     selection = Selection(url_prefix, listed(cdx) if cdx else None)
-    further = originals_of(originals, directory, trouble)
+    servers = _servers(originals, replay)
+    beside = [Path(each) for each in originals or () if each not in servers.addresses]
+    further = originals_of(beside, directory, trouble)
+    if with_originals and servers.addresses:
+        raise ConfigurationError("--with-originals takes originals from files alone")
     read = list(dict.fromkeys([*paths, *further]))
     if with_originals:
         outs = outs_of(read, out)
@@ -587,7 +607,7 @@ def restore(
         manifests_of(read, directory, running, None, trouble)
         with Bar("restoring", paths) as progress:
             work = running.work(directory, progress)
-            facts = collected(restored(paths, outs, work, selection), trouble)
+            facts = collected(restored(paths, outs, work, selection, servers), trouble)
         lines = [_rewritten(facts, "responses")]
     output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
@@ -761,6 +781,25 @@ def unpacked_of(
         except OSError as error:
             trouble.file(f"{error.filename or path}: {error.strerror or error}")
     return waczs, warcs
+
+
+def _servers(originals: list[str] | None, replay: str) -> Servers:
+    """The CDX servers among *originals*.
+
+    Raises:
+        ConfigurationError: An address is invalid, or *replay* is of none.
+    """
+    from frontier.postcrawl.remote_originals import Servers
+    from frontier.settings.values import addresses as parsed
+
+    found = [each for each in originals or () if "://" in each]
+    try:
+        addresses = parsed(" ".join(found))
+    except ValueError as error:
+        raise ConfigurationError(f"--originals: {error}") from None
+    if replay and not (addresses and replay.startswith(("http://", "https://"))):
+        raise ConfigurationError("--replay is the http(s) address of a CDX server's")
+    return Servers(addresses, replay)
 
 
 def originals_of(

@@ -25,7 +25,7 @@ import threading
 import time
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -142,6 +142,10 @@ LONGEST_PAUSE = 960.0
 """Seconds of the pauses that follow while none of its answers can be used."""
 MAX_ANSWER = 1 << 20
 """Bytes of an answer that is read; some 3,000 captures of a URL."""
+MAX_PAYLOAD = 1 << 40
+"""Bytes of a payload that is replayed."""
+_IN_URLS = "%/:=&?~#+!$,;'@()*[]"
+"""What is not escaped of a URL that is part of another one."""
 LIMIT = 200
 """Captures of a URL that are asked for, the latest."""
 _GZIP = b"\x1f\x8b"
@@ -173,7 +177,13 @@ class NoAnswer(Exception):
 class CdxServer:
     """One CDX server; used by several threads."""
 
-    def __init__(self, address: str, timeout: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        timeout: float,
+        meanwhile: str = "payloads are stored in full",
+    ) -> None:
+        """Ask nothing yet; *meanwhile* is told when it is left alone for a while."""
         parts = urlsplit(address)
         credentials, _, host = parts.netloc.rpartition("@")
         self._base = urlunsplit((parts.scheme, host, parts.path, "", ""))
@@ -185,6 +195,7 @@ class CdxServer:
             user = unquote(credentials).encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
         self._timeout = timeout
+        self._meanwhile = meanwhile
         self._pool = pool_for(parts.scheme, parts.hostname or "", timeout)
         self._lock = threading.Lock()  # guards what follows
         self._failures = 0
@@ -210,6 +221,38 @@ class CdxServer:
         self._succeeded()
         return found
 
+    def replay(self, capture: Answer, root: str, out: IO[bytes]) -> None:
+        """Write to *out* the payload of *capture*, as the replay at *root* gives it.
+
+        That is the body without its transfer coding, in its content coding. *root* is
+        followed by the date and ``id_``, and by the URL; if it is empty, it is the
+        address without its last part, as pywb has it.
+
+        Raises:
+            NoAnswer: It does not answer, or the payload is too long or cut off.
+        """
+        root = root.rstrip("/") or self._base.rpartition("/")[0]
+        url = quote(capture.url, safe=_IN_URLS)
+        headers = self._headers | {"Accept-Encoding": "gzip, deflate, br"}
+        try:
+            answer = self._pool.request(
+                "GET",
+                f"{root}/{capture.timestamp[:14]}id_/{url}",
+                headers=headers if root.startswith(self._origin()) else {},
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+            try:
+                while block := answer.read1(1 << 16):
+                    out.write(block)
+                    if out.tell() > MAX_PAYLOAD:
+                        raise NoAnswer(f"it has more than {MAX_PAYLOAD:,} bytes")
+            finally:
+                answer.close()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise NoAnswer(str(error)[:200]) from None
+
     def failed(self, why: str, *, overloaded: bool = False) -> None:
         """Count a failure, and say so where it is the one too many."""
         with self._lock:
@@ -222,10 +265,10 @@ class CdxServer:
             self._rests += 1
             self._resting_until = time.monotonic() + pause
         logger.warning(
-            "the CDX server %s is not asked for %d s, and payloads are stored in "
-            "full: %s",
+            "the CDX server %s is not asked for %d s, and %s: %s",
             self.name,
             pause,
+            self._meanwhile,
             why,
         )
 
@@ -241,6 +284,11 @@ class CdxServer:
                 theirs,
                 ours,
             )
+
+    def _origin(self) -> str:
+        """What addresses begin with that get user and password, too."""
+        parts = urlsplit(self._base)
+        return f"{parts.scheme}://{parts.netloc}/"
 
     def _succeeded(self) -> None:
         with self._lock:

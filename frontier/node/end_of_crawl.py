@@ -125,12 +125,7 @@ class EndOfCrawl:
                 if self._last_look is not None and await self._last_look():
                     pushed = None
                     continue
-                ended = await crawls.finish(
-                    self._outage_retry.call,
-                    self._keys,
-                    ttl=self._ttl,
-                    incomplete=bool(self._aside),
-                )
+                ended = await self._finish()
             except StoreUnavailable:
                 pushed = None
                 continue
@@ -138,6 +133,12 @@ class EndOfCrawl:
                 self.ended_here = ended
                 self._tell()
                 return
+
+    async def _finish(self) -> bool | None:
+        """End the crawl, but for what is set aside; see `crawls.finish`."""
+        incomplete = bool(self._aside)
+        run, keys = self._outage_retry.call, self._keys
+        return await crawls.finish(run, keys, ttl=self._ttl, incomplete=incomplete)
 
     def _tell(self) -> None:
         """Tell that the crawl has ended, and whether it is whole."""

@@ -26,13 +26,14 @@ from frontier.postcrawl.convert import convert
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
 from frontier.postcrawl.removal import remove
-from frontier.postcrawl.restore import restore
+from frontier.postcrawl.restore import NO_SERVERS, restore
 from frontier.postcrawl.selection import ALL, extract
 from frontier.postcrawl.verify import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from frontier.postcrawl.remote_originals import Servers
     from frontier.postcrawl.removal import Leaving
     from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.verify import Verified
@@ -87,9 +88,10 @@ def restored(
     outs: Sequence[Path],
     work: Work,
     selection: Selection = ALL,
+    servers: Servers = NO_SERVERS,
 ) -> Iterator[tuple[Path, object]]:
     """Restore the revisits in each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_restore, work.directory, selection, work.mode)
+    step = functools.partial(_restore, work.directory, selection, servers, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
@@ -186,9 +188,14 @@ def _apply(directory: Path, mode: int, dry: bool, path: Path, out: Path) -> obje
 
 
 def _restore(
-    directory: Path, selection: Selection, mode: int, path: Path, out: Path
+    directory: Path,
+    selection: Selection,
+    servers: Servers,
+    mode: int,
+    path: Path,
+    out: Path,
 ) -> object:
-    return restore(path, directory, out, selection, mode=mode)
+    return restore(path, directory, out, selection, servers, mode=mode)
 
 
 def _extract(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import mmap
+import os
 import tempfile
 import uuid
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.manifest import SUFFIX, payload_of
 from frontier.postcrawl.payload import hashing, parsed, spelled
+from frontier.postcrawl.remote_originals import RemoteOriginals, Servers
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import stored_body
@@ -98,6 +100,7 @@ _REVISITS = frozenset(
     }
 )
 """Headers that only a revisit has, or that are made again."""
+NO_SERVERS = Servers()
 _IN_MEMORY = 1 << 24
 """Bytes of a body that are held in memory; a larger one is on disk."""
 
@@ -199,12 +202,14 @@ def restore(
     directory: Path,
     out: Path,
     selection: Selection = ALL,
+    servers: Servers = NO_SERVERS,
     progress: Callable[[int], None] = lambda _: None,
     mode: int = FILE_MODE,
 ) -> Rewritten:
     """Write *path* to *out* with responses in place of the revisits of *selection*.
 
-    *directory* has manifests of it, and of the files that originals are in.
+    *directory* has manifests of it, and of the files that originals are in; for those
+    that are in none the CDX *servers* are asked.
 
     Raises:
         StaleManifest: The file has changed since.
@@ -212,16 +217,18 @@ def restore(
         OSError: One cannot be read or written.
     """
     revisits = revisits_of(directory, str(path.absolute()), selection)
-    opened = Opened(directory)
+    opened, remote = Opened(directory), RemoteOriginals(servers)
 
     def make(source: IO[bytes], revisit: Revisit) -> Record:
-        return _response(source, revisit, opened)
+        return _response(source, revisit, opened, remote)
 
     job = Job(path, out, directory, revisits, make, f"restore {selection.fact()}")
     return rewrite(job, progress, mode)
 
 
-def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
+def _response(
+    source: IO[bytes], revisit: Revisit, opened: Opened, remote: RemoteOriginals
+) -> Record:
     """The response in place of *revisit*.
 
     Raises:
@@ -242,7 +249,10 @@ def _response(source: IO[bytes], revisit: Revisit, opened: Opened) -> Record:
             why = str(error)
             continue
         return _made(found, _head(found, original), body)
-    raise ValueError(why)
+    with tempfile.TemporaryFile() as stream:
+        remote.write(found, why, stream)
+        stream.seek(0, os.SEEK_END)
+        return _made(found, _head(found, found), _held(stream))
 
 
 def _body(stream: IO[bytes], original: Found, algorithm: str, value: bytes) -> Body:
@@ -262,12 +272,17 @@ def _body(stream: IO[bytes], original: Found, algorithm: str, value: bytes) -> B
             of_body.update(part)
         if value not in (of_payload.digest(), of_body.digest()):
             raise ValueError("the capture that it refers to has another payload")
-        size = spool.tell()
-        if size > _IN_MEMORY:
-            spool.flush()
-            return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
-        spool.seek(0)
-        return spool.read()
+        return _held(spool)
+
+
+def _held(spool: IO[bytes]) -> Body:
+    """All of *spool*, which is at its end: in memory, or mapped if it is large."""
+    size = spool.tell()
+    if size > _IN_MEMORY:
+        spool.flush()
+        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+    spool.seek(0)
+    return spool.read()
 
 
 def _head(found: Found, original: Found) -> bytes:

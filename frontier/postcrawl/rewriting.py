@@ -150,11 +150,12 @@ def rewrite(
     """
     made = note_of(job.path, job.directory)
     where = os.fspath(job.out), job.wanted
-    if made is not None and (made.made, made.wanted) == where and is_made(made):
+    is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
+    if made is not None and is_done and (not made.kept or job.out.samefile(job.path)):
         progress(made.bytes_before)
         return made
     manifest = _current(job)
-    if job.out.exists() and not job.out.samefile(job.path):
+    if job.out.exists() and not is_done and not job.out.samefile(job.path):
         raise FileTaken(str(job.out))
     done = Rewritten(os.fspath(job.path), *where)
     done.bytes_before = manifest.size

@@ -57,18 +57,8 @@ def plain_records(
         begin = source.take_until(_END, HEAD_LIMIT)
         if not begin:
             return
-        if begin.startswith(b"\x1f\x8b"):
-            raise BadWarc(name, offset, "gzip, which a .warc is not,")
-        if not begin.startswith(b"WARC/"):
-            raise BadWarc(name, offset, "no WARC record")
-        if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
-            raise BadWarc(name, offset, "a record with endless headers")
-        headers = Head(begin[: -len(_END)])
-        said = headers.get("content-length")
-        if not (said.isascii() and said.isdigit() and len(said) < 16):
-            raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+        headers, size = _plain_head(name, offset, begin)
         limit = REQUEST_LIMIT if headers.get("warc-type") == "request" else HEAD_LIMIT
-        size = int(said)
         block = source.take(min(size, max(kept, limit)))
         if left := size - len(block):
             found = Found(offset, 0, headers, block)
@@ -77,6 +67,25 @@ def plain_records(
         if source.take(len(_END)) != _END:
             raise BadWarc(name, offset, "a record that is cut off, or has no end")
         yield Found(offset, length, headers, block)
+
+
+def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
+    """The headers that *begin* is, and the size of the block after them.
+
+    Raises:
+        BadWarc: It is no head of a WARC record.
+    """
+    if begin.startswith(GZIP):
+        raise BadWarc(name, offset, "gzip, which a .warc is not,")
+    if not begin.startswith(b"WARC/"):
+        raise BadWarc(name, offset, "no WARC record")
+    if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
+        raise BadWarc(name, offset, "a record with endless headers")
+    headers = Head(begin[: -len(_END)])
+    said = headers.get("content-length")
+    if not (said.isascii() and said.isdigit() and len(said) < 16):
+        raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+    return headers, int(said)
 
 
 class Source:
