@@ -78,10 +78,6 @@ class Running:
         str,
         typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
     ] = ""
-    memory: Annotated[
-        str,
-        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
-    ] = "1GB"
 
     def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
         """The work in *directory*.
@@ -94,6 +90,26 @@ class Running:
 
         mode = mode_of_environment()
         return Work(directory, self._processes(), mode, self._master(), progress)
+
+    def _processes(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def _master(self) -> str:
+        if self.engine not in {"duckdb", "spark"}:
+            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
+        if (self.engine == "spark") is not bool(self.master):
+            raise ConfigurationError("--engine spark and --master URL go together")
+        return self.master
+
+
+@dataclass(frozen=True, slots=True)
+class Planning(Running):
+    """How a query over all manifests is run."""
+
+    memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
+    ] = "1GB"
 
     def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
         """What makes the engine of a plan, given the directory to sort in.
@@ -108,16 +124,6 @@ class Running:
         if master := self._master():
             return partial(spark_engine, master)
         return partial(duckdb_engine, memory=self.memory, threads=self._processes())
-
-    def _processes(self) -> int:
-        return self.workers or len(os.sched_getaffinity(0))
-
-    def _master(self) -> str:
-        if self.engine not in {"duckdb", "spark"}:
-            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
-        if (self.engine == "spark") is not bool(self.master):
-            raise ConfigurationError("--engine spark and --master URL go together")
-        return self.master
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +399,7 @@ def manifest(
 def plan(
     directory: Directory,
     output: Output,
-    running: Running,
+    running: Planning,
     which: Which,
     indexed: Indexed,
 ) -> None:
@@ -481,7 +487,7 @@ def dedupe(
     given: Files,
     out: Out,
     output: Output,
-    running: Running,
+    running: Planning,
     which: Which,
     indexed: Indexed,
 ) -> None:
@@ -641,7 +647,7 @@ def manifests_of(
 
 def _plan(
     directory: Path,
-    running: Running,
+    running: Planning,
     which: Which,
     trouble: Trouble,
     indexed: Indexed,

@@ -18,8 +18,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
@@ -27,10 +29,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frontier.errors import ConfigurationError
+from frontier.postcrawl.manifest import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 MEMORY = "1GB"
 """The limit of DuckDB's memory."""
@@ -92,6 +94,20 @@ def duckdb_engine(
         except duckdb.OutOfMemoryException as error:
             first = str(error).partition("\n")[0]
             raise ConfigurationError(f"--memory {memory}: {first}") from None
+
+
+@contextmanager
+def duckdb_of_manifests(directory: Path) -> Iterator[Engine]:
+    """DuckDB with all manifests in *directory* as ``manifest``; it sorts there, too.
+
+    In a directory of its own: several processes may do so.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="duckdb-", dir=directory) as scratch,
+        duckdb_engine(Path(scratch)) as engine,
+    ):
+        engine.view("manifest", sorted(directory.glob(f"*{SUFFIX}")))
+        yield engine
 
 
 class _DuckDb:
