@@ -19,6 +19,7 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections import Counter
@@ -74,6 +75,10 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
     from frontier.urls.partition import QueueAddress
+
+# Scrapy imports this last of all that a node needs. What is here by now stays, as
+# `frontier.addon` says: it is not looked through once more before the first page.
+gc.freeze()
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from frontier.cli.output import ExitCode, complain, messages, say
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
@@ -40,7 +40,12 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=StrEnum)
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")]
+STALE = (
+    "The CDXJ beside each file is made again. What else has places in the old files is "
+    "stale: a WACZ of them, copies that were uploaded, other tools' indexes, these "
+    "manifests and their plan."
+)
+Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
@@ -48,7 +53,7 @@ Out = Annotated[
 
 
 Originals = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
         "--originals",
         metavar="FILE|DIRECTORY",
@@ -447,6 +452,8 @@ def apply(
     if dry_run:
         line = f"nothing is written; it would be: {line}"
     output.result(facts | troubles(trouble), [Text(line)])
+    if in_place and facts["replaced"]:
+        say(STALE)
     trouble.exit()
 
 
@@ -505,8 +512,8 @@ def dedupe(
 
 
 def verify(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER")],
+    before: Annotated[str, typer.Argument(metavar="BEFORE")],
+    after: Annotated[str, typer.Argument(metavar="AFTER")],
     output: Output,
     running: Running,
     originals: Originals = None,
@@ -589,7 +596,7 @@ def restore(
     trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
     selection = Selection(url_prefix, listed(cdx) if cdx else None)
     servers = _servers(originals, replay)
-    beside = [Path(each) for each in originals or () if each not in servers.addresses]
+    beside = [each for each in originals or () if each not in servers.addresses]
     further = originals_of(beside, directory, trouble)
     if with_originals and servers.addresses:
         raise ConfigurationError("--with-originals takes originals from files alone")
@@ -687,8 +694,9 @@ def _apply(
 ) -> dict[str, Any]:
     from frontier.postcrawl.many_files import applied, outs_of
     from frontier.postcrawl.plan import files_of
+    from frontier.postcrawl.remote_files import path_of
 
-    paths = [Path(file) for file in files_of(directory)]
+    paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
     with Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
@@ -746,19 +754,21 @@ def _rewritten(facts: dict[str, Any], what: str) -> str:
     )
 
 
-def files_given(given: list[Path], *, waczs: bool = False) -> list[Path]:
+def files_given(given: Iterable[str], *, waczs: bool = False) -> list[Path]:
     """The WARC files that *given* stands for, and with *waczs* the WACZ files.
 
     Raises:
         Exit: One is not there, or there are none.
     """
     from frontier.postcrawl.files import ENDINGS, WACZ, files_in
+    from frontier.postcrawl.remote_files import path_of
 
-    for path in given:
+    named = [path_of(each) for each in given]
+    for path in named:
         if not path.exists():
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = files_in(given, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
+    paths = files_in(named, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
     if not paths:
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
@@ -790,15 +800,22 @@ def unpacked_of(
 
 
 def _servers(originals: list[str] | None, replay: str) -> Servers:
-    """The CDX servers among *originals*.
+    """The CDX servers among *originals*: what is on the web and is no file's name.
 
     Raises:
         ConfigurationError: An address is invalid, or *replay* is of none.
     """
+    from frontier.postcrawl.files import ENDINGS, WACZ
+    from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.remote_originals import Servers
     from frontier.settings.values import addresses as parsed
 
-    found = [each for each in originals or () if "://" in each]
+    found = [
+        each
+        for each in originals or ()
+        if each.startswith(("http://", "https://"))
+        and not path_of(each).name.endswith((*ENDINGS, WACZ))
+    ]
     try:
         addresses = parsed(" ".join(found))
     except ValueError as error:
@@ -809,7 +826,7 @@ def _servers(originals: list[str] | None, replay: str) -> Servers:
 
 
 def originals_of(
-    given: list[Path] | None, directory: Path, trouble: Trouble
+    given: list[str] | None, directory: Path, trouble: Trouble
 ) -> list[Path]:
     """The WARC files of ``--originals``; those in a WACZ are taken out first."""
     if not given:

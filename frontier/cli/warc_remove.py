@@ -24,12 +24,20 @@ from frontier.cli.warc_dedupe import (
     troubles,
     unpacked_of,
 )
+from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from frontier.postcrawl.removal import Found, Leaving, Wanted
     from frontier.postcrawl.wacz_files import Unpacked
+
+
+STALE = (
+    "The CDXJ beside each file, and each WACZ that was given, is made again. Other "
+    "WACZ files of these files, copies that were uploaded, and other tools' indexes "
+    "have what has left still."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +79,14 @@ def remove(
     Revisits that refer to one become responses first. Shows what would be done; add
     --yes to do it. If it was stopped, run it again.
     """
+    from frontier.postcrawl.remote_files import RemotePath
     from frontier.postcrawl.removal import wanted_of
 
     trouble = Trouble()
     wanted = wanted_of(url or (), record or (), lists or (), reason)
     paths = files_given(given, waczs=True)
+    if any(isinstance(path, RemotePath) for path in paths):
+        raise ConfigurationError("from files elsewhere nothing can be removed")
     with tempfile.TemporaryDirectory(prefix="frontier-remove-") as scratch:
         waczs, warcs = unpacked_of(paths, Path(scratch) / "waczs", trouble)
         removal = _Removal(warcs, waczs, Path(scratch), running, wanted, trouble)
@@ -91,9 +102,9 @@ def remove(
         lines.append(f"{facts['index_entries']:,} entries of the collection's index")
     output.result(facts | troubles(trouble), map(Text, lines))
     if yes and facts["records"]:
-        say("An index of another tool that has them has them still: make it again.")
+        say(STALE)
         if index.collection is None:
-            say("So has a collection's index in Redis: name it with --collection.")
+            say("A collection's index in Redis has them still: name it (--collection).")
     trouble.exit()
 
 

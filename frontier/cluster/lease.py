@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BATCH = 64
+BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
-out together: where callbacks keep the reactor busy, each one that had to wait
-for the one before would wait for them too, and leases would end."""
+out together, each on a connection of its own: where callbacks keep the reactor busy,
+each one that had to wait for the one before would wait for them too, and leases would
+end."""
 
 
 class Renewer(Protocol):
@@ -84,6 +85,8 @@ class Leases:
         self._ttl_ms = int(ttl * 1000)
         self._clock = clock
         self._held: dict[int, Lease] = {}
+        self.changes = 0
+        """How often a lease was taken or has gone; a renewal keeps its token."""
         self.renewer: Renewer | None = None
         """Who has renewed leases that this process takes for ended."""
         self.aside: set[int] = set()
@@ -153,6 +156,7 @@ class Leases:
                 token, ready, reserved = (int(value) for value in reply)
                 lease = Lease(partition, token, asked_at + self._ttl)
                 self._held[partition] = lease
+                self.changes += 1
                 taken.append(Acquired(lease, ready, reserved))
 
         try:
@@ -204,6 +208,7 @@ class Leases:
                     continue  # released while the renewal was under way
                 if reply is None:
                     del self._held[lease.partition]
+                    self.changes += 1
                     lost.append(lease)
                 else:
                     deadline = asked_at + self._ttl
@@ -226,6 +231,7 @@ class Leases:
         for partition in partitions:
             lease = self._held.pop(partition, None)
             if lease is not None:
+                self.changes += 1
                 self._ending[partition, lease.token] = lease
         ended: list[Lease] = []
 
@@ -248,6 +254,7 @@ class Leases:
         held = self._held.get(lease.partition)
         if held is not None and held.token == lease.token:
             del self._held[lease.partition]
+            self.changes += 1
 
 
 def renew_call(keys: CrawlKeys, node_id: str, ttl_ms: int, lease: Lease) -> Call:

@@ -355,12 +355,17 @@ class Composition:
             self._context,
             self.inbox,
             idle=self._node.is_idle,
-            on_finished=self._node.on_finished,
-            on_incomplete=self._node.on_incomplete,
+            on_end=self._on_end,
             rank=lambda: self.membership.rank,
             last_look=self.restoring.look_now,
             say_idle=self.heartbeat.say_idle,
         )
+
+    def _on_end(self, aside: dict[int, bytes]) -> None:
+        if aside:
+            self._node.on_incomplete(aside)
+        else:
+            self._node.on_finished()
 
     async def _examine(self) -> None:
         await self._failover.examine()

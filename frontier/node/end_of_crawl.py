@@ -67,8 +67,7 @@ class EndOfCrawl:
         inbox: Inbox,
         *,
         idle: Callable[[], bool],
-        on_finished: Callable[[], None],
-        on_incomplete: Callable[[dict[int, bytes]], None] = lambda _: None,
+        on_end: Callable[[dict[int, bytes]], None],
         rank: Callable[[], int] = lambda: 0,
         last_look: Callable[[], Awaitable[bool]] | None = None,
         say_idle: Callable[[], Awaitable[None]] | None = None,
@@ -80,8 +79,8 @@ class EndOfCrawl:
         self._partitions = context.partitions
         self._ttl = context.ttl
         self._idle = idle
-        self._on_finished = on_finished
-        self._on_incomplete = on_incomplete
+        self._on_end = on_end
+        """Told which partitions are set aside, and why: none if the crawl is whole."""
         self._rank = rank
         self._aside: dict[int, bytes] = {}
         """The partitions that the last scan found set aside, and why."""
@@ -131,7 +130,7 @@ class EndOfCrawl:
                 continue
             if ended is not None:
                 self.ended_here = ended
-                self._tell()
+                self._on_end(self._aside)
                 return
 
     async def _finish(self) -> bool | None:
@@ -139,13 +138,6 @@ class EndOfCrawl:
         incomplete = bool(self._aside)
         run, keys = self._outage_retry.call, self._keys
         return await crawls.finish(run, keys, ttl=self._ttl, incomplete=incomplete)
-
-    def _tell(self) -> None:
-        """Tell that the crawl has ended, and whether it is whole."""
-        if self._aside:
-            self._on_incomplete(self._aside)
-        else:
-            self._on_finished()
 
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.

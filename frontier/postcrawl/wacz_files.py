@@ -31,6 +31,7 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.postcrawl.manifest import OPEN, identity, to_second
+from frontier.postcrawl.remote_files import open_file
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import readable
 from frontier.wacz.create import write_zipnum
@@ -67,7 +68,7 @@ def unpack(
         BadWacz: It is none, or a member is damaged or has a name that is not safe.
         OSError: It cannot be read, or a file not be written.
     """
-    with open_input(path) as file:
+    with open_file(path) as file:
         where = directory / f"{path.name}.{identity(file)[1][:12]}"
         file.seek(0)
         try:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MAX_IDS = 200
 """Reservations per script call."""
+MAX_REQUEUED = 100
+"""The same of one that puts them back: each takes it 8 microseconds."""
 MAX_TRIES = 3
 """Deliveries without an ack after which an item goes to the dead letter."""
 KEPT = 86_400
@@ -254,10 +256,10 @@ def requeue_calls(
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
     calls = []
-    for i in range(0, len(ordered), MAX_IDS):
+    for i in range(0, len(ordered), MAX_REQUEUED):
         names, index = list(first), {}
         args: list[Argument] = [lease.token, push, int(counts), why]
-        for number, queue in ordered[i : i + MAX_IDS]:
+        for number, queue in ordered[i : i + MAX_REQUEUED]:
             if queue not in index:
                 names.append(keys.ready(queue))
                 index[queue] = len(names)

@@ -27,7 +27,7 @@ from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.wacz import canonicalization, layout, rules
-from frontier.wacz.requires import index_lines, originals, read_json
+from frontier.wacz.layout import index_lines, originals, read_json
 from frontier.warc.reader import plain_records, records
 
 if TYPE_CHECKING:

@@ -38,7 +38,6 @@ from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
-from frontier.wacz.requires import Required, requires
 from frontier.warc.file_rotation import OPEN, safe_name
 from frontier.warc.records import software
 
@@ -46,12 +45,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import BinaryIO
 
+    from frontier.cdx.sorting import Need
+
 logger = logging.getLogger(__name__)
 
 ZIPNUM_LINES = 1024
 """Lines in a gzip member of the index."""
 ZIPNUM_LEVEL = 2
 """Of ISA-L: some 3 % larger than zlib's at level 6, at an eighth of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """A WACZ that another one needs, as its ``relation.requires`` names it."""
+
+    filename: str
+    hash: str
+    """Bare lower-case hex of SHA-256."""
+    size: int
+
+    def facts(self) -> dict[str, object]:
+        """The JSON object."""
+        return {"filename": self.filename, "hash": self.hash, "size": self.size}
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +299,45 @@ class _Maker:
         value = f"sha256:{hashlib.sha256(data).hexdigest()}"
         digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
         self._pack.add(layout.DIGEST, [digest])
+
+
+def requires(
+    needs: Iterable[Need], candidates: Iterable[Path]
+) -> tuple[list[Required], set[bytes]]:
+    """Return which *candidates* hold what is needed, and the digests that none has.
+
+    A need is met by the file that has the payload under the URL that the revisit
+    refers to: that is where a replay tool looks. If several have it, the one with
+    the capture of that time counts, else the first of them.
+
+    Raises:
+        BadWacz: A candidate cannot be read.
+    """
+    by_digest: dict[bytes, set[Need]] = {}
+    for need in needs:
+        by_digest.setdefault(need.digest, set()).add(need)
+    wanted = set().union(*by_digest.values())
+    exact: dict[Need, Path] = {}
+    near: dict[Need, Path] = {}
+    paths = list(candidates)
+    for path in paths:
+        if len(exact) == len(wanted):
+            break
+        for found in layout.originals(path):
+            for need in by_digest.get(found.digest, ()):
+                if need.key == found.key:
+                    near.setdefault(need, path)
+                    if need.time in {"", found.time}:
+                        exact.setdefault(need, path)
+    used = set((near | exact).values())
+    missing = {need.digest for need in wanted - near.keys()}
+    return [_required(path) for path in paths if path in used], missing
+
+
+def _required(path: Path) -> Required:
+    with open_input(path) as stream:
+        value, size = layout.hash_of(stream)
+    return Required(path.name, value.removeprefix("sha256:"), size)
 
 
 def write_zipnum(

@@ -1,19 +1,27 @@
-"""What is where in a WACZ (specification 1.1.1), and which names are allowed.
+"""What is where in a WACZ (specification 1.1.1), and how it is read.
 
 The list of pages has the HTML captures with status 200 or none, and their titles.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
 import re
+import zipfile
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
 from frontier.cdx.cdxj_fields import title_in, title_of_resource
+from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse
+from frontier.cdx.sorting import Need, canonical
+from frontier.errors import BadWacz
+from frontier.files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import BinaryIO
 
     from frontier.warc.reader import Found
@@ -91,3 +99,52 @@ def line(url: str, date: str, title: str, is_seed: bool) -> bytes:
 def _identifier(name: str) -> str:
     """A name of 32 digits that follows from the URL and the date."""
     return hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:32]
+
+
+def index_lines(archive: zipfile.ZipFile) -> Iterator[bytes]:
+    """Yield the CDXJ lines of *archive*, in order."""
+    for name in archive.namelist():
+        if not name.startswith(INDEXES):
+            continue
+        if not name.endswith(CDX):
+            continue
+        with archive.open(name) as packed:
+            stream = gzip.GzipFile(fileobj=packed) if name.endswith(".gz") else packed
+            while read := stream.readline(LINE_LIMIT):
+                if not read.endswith(b"\n") and len(read) == LINE_LIMIT:
+                    raise ValueError(f"{name}: a line over {LINE_LIMIT} bytes")
+                if not read.startswith(b"!meta"):
+                    yield read
+
+
+def read_json(archive: zipfile.ZipFile, name: str, limit: int = 1 << 26) -> object:
+    """Return the JSON in the member *name*.
+
+    Raises:
+        ValueError: It is not JSON, or longer than *limit* bytes.
+        KeyError: There is no such member.
+    """
+    with archive.open(name) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"{name} is longer than {limit} bytes")
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError(f"{name} is nested too deeply") from None
+
+
+def originals(path: Path) -> Iterator[Need]:
+    """Yield what the WACZ at *path* stores, as a revisit would need it.
+
+    Raises:
+        BadWacz: It cannot be read.
+    """
+    try:
+        with open_input(path) as file, zipfile.ZipFile(file) as archive:
+            for raw in index_lines(archive):
+                found = parse(raw)
+                if found.mime != REVISIT:
+                    yield Need(canonical(found.digest), found.key, found.timestamp)
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise BadWacz(str(path), f"cannot be read: {error}") from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cdx.lines import LINE_LIMIT, MOMENT
 from frontier.wacz import layout
-from frontier.wacz.requires import read_json
+from frontier.wacz.layout import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -121,7 +121,8 @@ class Watchdog:
         }
         self._given = b""
         self._child: subprocess.Popen[bytes] | None = None
-        self._held = b""
+        self._held = 0
+        """What `Leases.changes` was when it was told which are held."""
         self._said: Any = None
         self._now = EMPTY
         self.slow = 0
@@ -226,11 +227,10 @@ class Watchdog:
 
     def hold(self) -> None:
         """Tell which leases are held, if these are others than before."""
-        held = self._leases.held.values()
-        found = leases_of((lease.partition, lease.token) for lease in held)
-        if found != self._held:
-            self._held = found
-            self._memory.hold(found)
+        if self._leases.changes != self._held:
+            self._held = self._leases.changes
+            held = self._leases.held.values()
+            self._memory.hold(leases_of((one.partition, one.token) for one in held))
 
     # What `frontier.cluster.lease` asks.
 

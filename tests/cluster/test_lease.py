@@ -287,6 +287,34 @@ async def test_a_token_that_the_store_refused_is_forgotten(node):
     leases.forget(lease)  # another reply may say the same
 
 
+async def test_each_change_of_what_is_held_is_counted(node, end):
+    leases, known = node("a"), {0: {}}
+
+    def tokens():
+        return {one.partition: one.token for one in leases.held.values()}
+
+    def changed():
+        assert leases.changes not in known
+        assert tokens() not in known.values()
+        known[leases.changes] = tokens()
+
+    await leases.acquire([5, 6, 7, 8])
+    changed()
+    await leases.renew()
+    assert known[leases.changes] == tokens()
+    await leases.release([5])
+    changed()
+    leases.forget(leases.held[6])
+    changed()
+    end()
+    await take(node("b"))
+    await leases.renew()
+    assert 7 not in leases.held
+    changed()
+    await leases.acquire([5])
+    changed()
+
+
 async def test_an_old_lease_is_not_forgotten_for_the_new_one(node):
     leases = node()
     old = await take(leases)

@@ -27,7 +27,7 @@ from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from frontier.wacz.requires import index_lines
+from frontier.wacz.layout import index_lines
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests import foreign
 from tests.topologies import free_ports

@@ -172,7 +172,7 @@ class Parts:
             self.context,
             self.inbox,
             idle=lambda: self.is_idle(),
-            on_finished=self.finished.set,
+            on_end=lambda aside: self.finished.set(),
             say_idle=self.heartbeat.say_idle,
         )
 

@@ -105,6 +105,25 @@ def test_what_of_a_wacz_may_name_it_still_is_told(package):
     assert "canonicalization" not in done.stderr
 
 
+def test_what_is_stale_is_told(before, package, tmp_path):
+    manifests = tmp_path / "manifests"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    commands = [
+        (["apply", manifests, "--in-place"], "these manifests and their plan"),
+        (["remove", package, "--url", TARGET], ""),
+        (["remove", package, "--url", TARGET, "--yes"], "Other WACZ files of these"),
+        (["remove", package, "--url", TARGET, "--yes"], ""),
+    ]
+    for words, told in commands:
+        argv = ["warc", *words, "--workers=1"]
+        done = CliRunner().invoke(app, list(map(str, argv)))
+
+        assert done.exit_code == 0
+        assert (told in done.stderr) is True
+        assert ("is made again" in done.stderr) is bool(told), words
+
+
 def test_nothing_leaves_while_a_wacz_cannot_be_read(package):
     wacz = package / "one.wacz"
     data = bytearray(wacz.read_bytes())

@@ -19,8 +19,8 @@ from frontier.cdx.lines import parse
 from frontier.errors import BadWacz, FileTaken
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create, warc_files
+from frontier.wacz.layout import index_lines
 from frontier.wacz.packing import Copying
-from frontier.wacz.requires import index_lines
 from frontier.warc.cdxj_sidecar import Listing
 
 SCRIPTS = Path(sys.executable).parent

@@ -12,7 +12,7 @@ from frontier.cdx.methods import QUERY_LIMIT, asked
 from frontier.dedupe.digest import sha256_hex
 from frontier.wacz.check import check
 from frontier.wacz.create import create
-from frontier.wacz.requires import index_lines
+from frontier.wacz.layout import index_lines
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from tests.warc.samples import an_exchange, members, warc_headers
 

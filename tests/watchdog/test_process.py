@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from frontier.cluster.lease import Leases
-from frontier.watchdog.child import import_path
+from frontier.settings.config import Config
+from frontier.watchdog.child import Watchdog, import_path
+from frontier.watchdog.memory import leases_of
 
 ROOT = Path(__file__).parents[2]
 URL = "http://a.example/deadly"
@@ -180,6 +183,35 @@ start = child.START.replace("main()", "print(main.__module__)")
 words = [sys.executable, "-ISc", start, json.dumps(child.import_path())]
 sys.exit(subprocess.run(words).returncode)
 """
+
+
+async def test_leases_are_told_once_until_others_are_held(store, crawl, monkeypatch):
+    leases = Leases(store.run, crawl, "node-1", ttl=60.0)
+    watchdog = Watchdog(
+        Config(node_id="node-1", lease_ttl=60.0),
+        crawl,
+        leases,
+        SimpleNamespace(said=None),
+        address=store.address,
+        timeout=10.0,
+        process=str,
+    )
+    packed = []
+
+    def counted(held):
+        packed.append(list(held))
+        return leases_of(packed[-1])
+
+    monkeypatch.setattr("frontier.watchdog.child.leases_of", counted)
+    with contextlib.closing(watchdog):
+        await leases.acquire([3, 4])
+        await leases.renew()
+        for _ in range(3):
+            watchdog.hold()
+        await leases.release([3])
+        watchdog.hold()
+
+    assert [[number for number, _ in one] for one in packed] == [[3, 4], [4]]
 
 
 def test_what_is_installed_beside_the_package_hides_nothing_of_python(tmp_path):

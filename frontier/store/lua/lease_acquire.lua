@@ -21,17 +21,21 @@ local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'blocks'}
 local function acquire(keys)
   local token = redis.call('HGET', keys[1], 'token')
   if token == 'aside' then return -2 end
-  local counts = redis.call('HMGET', keys[3], 'born', unpack(NAMES))
-  if (counts[1] or '') ~= ARGV[3] then
-    if counts[1] and not string.find(counts[1], '^%w+$') then
+  local born, ready = redis.call('HGET', keys[3], 'born') or '', '0'
+  if born ~= ARGV[3] then
+    if born ~= '' and not string.find(born, '^%w+$') then
       return redis.error_reply('BADKEY 3 its born is not the mark of a crawl')
     end
     return -1
   end
-  local why = no_number(3, NAMES, {unpack(counts, 2)})
-  if why then return redis.error_reply(why) end
-  local left = redis.call('PTTL', keys[1])
-  if left ~= -2 then
+  if born == '' or redis.call('HLEN', keys[3]) > 1 then -- else nothing was ever pushed
+    local counts = redis.call('HMGET', keys[3], unpack(NAMES))
+    local why = no_number(3, NAMES, counts)
+    if why then return redis.error_reply(why) end
+    ready = counts[1] or '0'
+  end
+  if token then
+    local left = redis.call('PTTL', keys[1])
     if left < 0 or left > tonumber(ARGV[2]) then -- the clock was set back, or not ours
       redis.call('PEXPIRE', keys[1], ARGV[2])
     end
@@ -46,7 +50,7 @@ local function acquire(keys)
   redis.call('SET', keys[2], token, 'EX', 86400)
   redis.call('HSET', keys[1], 'token', token, 'holder', ARGV[1])
   redis.call('PEXPIRE', keys[1], ARGV[2])
-  return {token, counts[2] or '0', reserved}
+  return {token, ready, reserved}
 end
 
 return each_part(4, 3, 0, acquire)
