@@ -372,7 +372,7 @@ def manifest(
     given: Files,
     out: Out,
     output: Output,
-    running: Running,
+    running: Planning,
     reading: Reading,
     sample: Annotated[
         str, typer.Option(metavar="N%", help="Only of so many of the files.")
@@ -856,7 +856,7 @@ def _sampled(paths: list[Path], share: str) -> list[Path]:
 
 
 def _write_warcsum(
-    paths: Sequence[Path], out: Path, running: Running, parts: int
+    paths: Sequence[Path], out: Path, running: Planning, parts: int
 ) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
@@ -873,7 +873,7 @@ def _write_warcsum(
         say(f"{skipped:,} records without a digest are not in manifest.warcsum")
 
 
-def _write_planned(directory: Path, running: Running) -> None:
+def _write_planned(directory: Path, running: Planning) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
     from frontier.postcrawl.plan import files_of
