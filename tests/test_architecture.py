@@ -61,7 +61,7 @@ GUARDED = {
     "duckdb": {"postcrawl"},
     "pyarrow": {"postcrawl"},
     "pyspark": {"postcrawl.engines"},
-    "fsspec": {"warc"},
+    "fsspec": {"postcrawl.remote_files", "warc"},
     "urllib3": {"collection.open_source", "dedupe.cdx_server"},
     "uhashring": {"cluster.ring"},
     "msgpack": {"node.journal", "queue", "seen.config"},

@@ -24,6 +24,7 @@ from frontier.cli.warc_dedupe import (
     troubles,
     unpacked_of,
 )
+from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -78,11 +79,14 @@ def remove(
     Revisits that refer to one become responses first. Shows what would be done; add
     --yes to do it. If it was stopped, run it again.
     """
+    from frontier.postcrawl.remote_files import RemotePath
     from frontier.postcrawl.removal import wanted_of
 
     trouble = Trouble()
     wanted = wanted_of(url or (), record or (), lists or (), reason)
     paths = files_given(given, waczs=True)
+    if any(isinstance(path, RemotePath) for path in paths):
+        raise ConfigurationError("from files elsewhere nothing can be removed")
     with tempfile.TemporaryDirectory(prefix="frontier-remove-") as scratch:
         waczs, warcs = unpacked_of(paths, Path(scratch) / "waczs", trouble)
         removal = _Removal(warcs, waczs, Path(scratch), running, wanted, trouble)

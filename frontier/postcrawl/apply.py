@@ -14,9 +14,10 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
-from frontier.files import FILE_MODE, open_input
+from frontier.files import FILE_MODE
 from frontier.postcrawl.manifest import stored_digest
 from frontier.postcrawl.plan import copies_of, summary_of
+from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import Job, Opened, dry_run, record_at, rewrite
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
@@ -103,7 +104,7 @@ class _Compared:
     def _original(self, copy: Copy) -> str:
         at = copy.original_file, copy.original_offset
         if at not in self._known:
-            with open_input(copy.original_file) as stream:
+            with open_file(copy.original_file) as stream:
                 found = self._opened.record(stream, *at, copy.original_id)
                 if found.kind != "response":
                     raise ValueError("its original is a response no more")

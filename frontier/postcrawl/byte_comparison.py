@@ -22,8 +22,8 @@ from typing import IO, TYPE_CHECKING
 import pyarrow as pa
 
 from frontier.errors import BadWarc
-from frontier.files import open_input
 from frontier.postcrawl.manifest import payload_of
+from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import record_at
 from frontier.warc.reader import stored_body
 
@@ -134,7 +134,7 @@ def _read(one: Candidate, body: IO[bytes]) -> bytes:
         OSError: Its file cannot be read.
     """
     computed = hashlib.sha256()
-    with open_input(one.file) as stream:
+    with open_file(one.file) as stream:
         found = record_at(stream, one.file, one.record_offset, one.record_id)
         stored = stored_body(stream, found) if found.is_http else None
         for part in stored if stored is not None else payload_of(stream, found):

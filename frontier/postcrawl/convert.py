@@ -27,11 +27,11 @@ from frontier.files import (
     FILE_MODE,
     creating,
     make_directory,
-    open_input,
     sync_directory,
 )
 from frontier.postcrawl.manifest import KEPT, Options, rows
 from frontier.postcrawl.payload import Payload
+from frontier.postcrawl.remote_files import open_file
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import OPEN, compress
@@ -123,7 +123,7 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
         spooled[found.offset] = more
         return more.write
 
-    with open_input(path) as file, ExitStack() as opened:
+    with open_file(path, ahead=True) as file, ExitStack() as opened:
         is_arc = packing_of(file).is_arc
         for number, found in enumerate(every_record(file, os.fspath(path), rest, KEPT)):
             if is_arc and not number:
@@ -186,7 +186,7 @@ def _compare(path: Path, made: Path) -> int:
     faults: list[str] = []
     options = Options(every=True)
     old, new = rows(path, options, faults.append), rows(made, options, faults.append)
-    with open_input(path) as file:
+    with open_file(path) as file:
         if packing_of(file).is_arc:
             next(new, None)  # our warcinfo record
     count = 0

@@ -16,6 +16,8 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from frontier.postcrawl.remote_files import RemotePath
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
@@ -41,7 +43,10 @@ def files_in(
     """
     found: dict[Path, None] = {}
     for path in given:
-        if path.is_dir():
+        if isinstance(path, RemotePath):
+            is_one = not path.is_dir()
+            found |= dict.fromkeys([path] if is_one else _elsewhere(path, say, endings))
+        elif path.is_dir():
             found |= dict.fromkeys(_below(path, say, endings))
         else:
             found[path] = None
@@ -63,12 +68,41 @@ def _below(
             if (where / name).is_symlink():
                 say(f"{where / name} is a link to a directory; left out")
         for name in sorted(files):
-            if name.endswith(endings):
+            if _is_taken(where / name, endings, others, say):
                 yield where / name
-            elif name.removesuffix(_OPEN).endswith(endings):
-                say(f"{where / name} is being written; left out")
-            elif not name.endswith(_OURS):
-                others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
+    _tell(directory, others, say)
+
+
+def _elsewhere(
+    directory: RemotePath, say: Callable[[str], None], endings: tuple[str, ...]
+) -> Iterator[Path]:
+    others: Counter[str] = Counter()
+    for path in directory.below():
+        if _is_taken(path, endings, others, say):
+            yield path
+    _tell(directory, others, say)
+
+
+def _is_taken(
+    path: Path,
+    endings: tuple[str, ...],
+    others: Counter[str],
+    say: Callable[[str], None],
+) -> bool:
+    """Whether *path* is read; if it is not, *say* is told, or *others* counts it."""
+    name = path.name
+    if name.endswith(endings):
+        return True
+    if name.removesuffix(_OPEN).endswith(endings):
+        say(f"{path} is being written; left out")
+    elif not name.endswith(_OURS):
+        others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
+    return False
+
+
+def _tell(
+    directory: Path | RemotePath, others: Counter[str], say: Callable[[str], None]
+) -> None:
     if others:
         kinds = ", ".join(kind for kind, _ in others.most_common(10))
         say(

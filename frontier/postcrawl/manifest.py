@@ -20,7 +20,6 @@ import os
 import re
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -30,10 +29,11 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import INDEXED
 from frontier.cdx.methods import paired
 from frontier.errors import BadWarc, StaleManifest
-from frontier.files import FILE_MODE, creating, open_input, sync_directory
+from frontier.files import FILE_MODE, creating, sync_directory
 from frontier.postcrawl import index_lines
 from frontier.postcrawl.index_lines import CLAIM, Noted
 from frontier.postcrawl.payload import Payload
+from frontier.postcrawl.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import (
     BY_OFFSET,
     PLAIN,
@@ -52,6 +52,7 @@ from frontier.warc.reader import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from frontier.cdx.methods import Asked
     from frontier.warc.reader import Found
@@ -140,6 +141,7 @@ class Manifest:
     file: str
     size: int
     mtime_ns: int
+    """Of a file that is elsewhere, what stands for it (`State.changed`)."""
     ends: str
     """Digest of the first and the last `ENDS` bytes."""
     algorithm: str
@@ -189,8 +191,8 @@ def manifest_of(path: Path, options: Options) -> Manifest:
     Raises:
         OSError: The file cannot be read.
     """
-    with open_input(path) as file:
-        mtime = os.fstat(file.fileno()).st_mtime_ns
+    with open_file(path) as file:
+        mtime = state_of(file).changed
         size, ends = identity(file)
     name = os.fspath(path.absolute())
     return Manifest(name, size, mtime, ends, **asdict(options))
@@ -198,7 +200,7 @@ def manifest_of(path: Path, options: Options) -> Manifest:
 
 def identity(file: IO[bytes]) -> tuple[int, str]:
     """Size of *file*, and the digest of its ends; its position is another then."""
-    size = os.fstat(file.fileno()).st_size
+    size = state_of(file).size
     file.seek(0)
     ends = hashlib.sha256(file.read(ENDS))
     file.seek(max(0, size - ENDS))
@@ -246,7 +248,7 @@ def require_current(manifest: Manifest) -> None:
         StaleManifest: It has.
         OSError: The file cannot be read.
     """
-    if not manifest.is_of(manifest_of(Path(manifest.file), manifest.options)):
+    if not manifest.is_of(manifest_of(path_of(manifest.file), manifest.options)):
         raise StaleManifest(manifest.file)
 
 
@@ -355,7 +357,7 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
     def wrong(error: BadWarc) -> None:
         made.faults.append(str(error))
 
-    with open_input(path) as file:
+    with open_file(path, ahead=True) as file:
         made.container = packing_of(file).container
         try:
             read = every_record(file, made.file, rest, KEPT, wrong)
@@ -382,13 +384,7 @@ def _row(
     """What `SCHEMA` names, in its order, up to *fault*, and what is noted beside."""
     get = found.headers.get
     kind = found.kind
-    said, mime, start = "", get("content-type"), _NO_HTTP
-    if kind != "request":
-        start = http_head(found.block)
-        if found.is_http:
-            said, mime = start[0], start[1].get("content-type")
-    mime = mime.partition(";")[0].strip().lower()[:100]
-    status = int(said) if said and len(said) < 5 else None
+    start, mime, status = _answered(found)
     noted: Noted | None = Noted()
     if kind in INDEXED:
         noted = index_lines.noted(found, how, start, mime, status)
@@ -419,6 +415,17 @@ def _row(
         columns.get("fault"),
     )
     return row, noted
+
+
+def _answered(found: Found) -> tuple[tuple[str, Head, int], str, int | None]:
+    """The HTTP head that *found* begins with, its media type, and its status."""
+    said, mime, start = "", found.headers.get("content-type"), _NO_HTTP
+    if found.kind != "request":
+        start = http_head(found.block)
+        if found.is_http:
+            said, mime = start[0], start[1].get("content-type")
+    mime = mime.partition(";")[0].strip().lower()[:100]
+    return start, mime, int(said) if said and len(said) < 5 else None
 
 
 def _keys(row: tuple[Any, ...]) -> tuple[int | None, int | None]:

@@ -16,7 +16,7 @@ import os
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, FrontierError
@@ -25,6 +25,7 @@ from frontier.postcrawl.apply import apply
 from frontier.postcrawl.convert import convert
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
+from frontier.postcrawl.remote_files import RemotePath, path_of
 from frontier.postcrawl.removal import remove
 from frontier.postcrawl.restore import NO_SERVERS, restore
 from frontier.postcrawl.selection import ALL, extract
@@ -115,7 +116,7 @@ def removed(
     for one in leaving:
         by_file.setdefault(one.file, []).append(one)
     step = functools.partial(_remove, work.directory, reason, work.mode)
-    given = [(Path(file), some) for file, some in by_file.items()]
+    given = [(path_of(file), some) for file, some in by_file.items()]
     yield from _each(step, given, work)
 
 
@@ -162,9 +163,14 @@ def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
     """
     if not paths:
         return []
-    parents = [os.fspath(path.absolute().parent) for path in paths]
-    shared = Path(os.path.commonpath(parents))
-    outs = [out / path.absolute().relative_to(shared) for path in paths]
+    places = [
+        PurePosixPath(path.place if isinstance(path, RemotePath) else path.absolute())
+        for path in paths
+    ]
+    if len({place.is_absolute() for place in places}) > 1:
+        raise ConfigurationError("give files of this machine or URLs, not both")
+    shared = os.path.commonpath([place.parent for place in places])
+    outs = [out / place.relative_to(shared) for place in places]
     given = {path.resolve() for path in paths}
     for made in outs:
         if made.resolve() in given:

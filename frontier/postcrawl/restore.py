@@ -31,10 +31,11 @@ import pyarrow as pa
 
 from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
-from frontier.files import FILE_MODE, open_input
+from frontier.files import FILE_MODE
 from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.manifest import SUFFIX, payload_of
 from frontier.postcrawl.payload import hashing, parsed, spelled
+from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.remote_originals import RemoteOriginals, Servers
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.postcrawl.selection import ALL
@@ -242,7 +243,7 @@ def _response(
     why = "no capture has the URL and the date that it refers to, or its digest"
     for file, offset, record_id in revisit.originals:
         try:
-            with open_input(file) as stream:
+            with open_file(file) as stream:
                 original = opened.record(stream, file, offset, record_id)
                 body = _body(stream, original, wanted.algorithm, wanted.value)
         except (BadWarc, OSError, ValueError, StaleManifest) as error:

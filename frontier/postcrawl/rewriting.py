@@ -16,7 +16,6 @@ import bisect
 import json
 import os
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
@@ -35,16 +34,25 @@ from frontier.postcrawl.manifest import (
     require_current,
     stored_manifest,
 )
+from frontier.postcrawl.remote_files import (
+    is_here,
+    is_url,
+    open_file,
+    path_of,
+    state_of,
+)
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import OPEN, compress
-from frontier.warc.reader import GZIP, records_in
+from frontier.warc.reader import GZIP, blocks_of, records_in
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from frontier.model import Body
     from frontier.postcrawl.manifest import Manifest
+    from frontier.postcrawl.remote_files import State
     from frontier.warc.reader import Found
     from frontier.warc.records import Record
 
@@ -155,7 +163,10 @@ def rewrite(
         progress(made.bytes_before)
         return made
     manifest = _current(job)
-    if job.out.exists() and not is_done and not job.out.samefile(job.path):
+    if is_url(os.fspath(job.out)):
+        raise Unwritable(f"{job.out}: a file elsewhere is only read; name a directory")
+    is_in_place = job.out.resolve() == job.path.resolve()
+    if job.out.exists() and not is_done and not is_in_place:
         raise FileTaken(str(job.out))
     done = Rewritten(os.fspath(job.path), *where)
     done.bytes_before = manifest.size
@@ -187,7 +198,7 @@ def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Re
     """
     done = Rewritten(os.fspath(job.path), "")
     done.bytes_before = done.bytes_after = _current(job).size
-    with open_input(job.path) as source:
+    with open_file(job.path) as source:
         form = _form_of(source, job.path)
         for place, record in _made(job, source, done):
             parts = form.parts(record)
@@ -278,7 +289,7 @@ def _fill(
     mode: int,
 ) -> None:
     with (
-        open_input(job.path) as source,
+        open_file(job.path) as source,
         open(scratch, "w+b", opener=creating(mode)) as target,
     ):
         form = _form_of(source, job.path)
@@ -302,8 +313,12 @@ def _fill(
 
 
 def _copy(source: IO[bytes], target: IO[bytes], start: int, end: int) -> None:
-    """Copy bytes of *source*, by the kernel."""
+    """Copy bytes of *source*, by the kernel if both are files here."""
     target.flush()
+    if not is_here(source):
+        for block in blocks_of(source, start, end - start):
+            target.write(block)
+        return
     while start < end:
         size = min(end - start, _CHUNK)
         count = os.sendfile(target.fileno(), source.fileno(), start, size)
@@ -323,7 +338,7 @@ class Opened:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._looked: dict[str, tuple[tuple[int, ...], Rewritten | None]] = {}
+        self._looked: dict[str, tuple[State, Rewritten | None]] = {}
         """Files by their i-node, size and time when they were looked at, and notes."""
 
     def record(
@@ -335,11 +350,10 @@ class Opened:
             StaleManifest: The file is neither what it was nor what it was made.
             BadWarc: There is no such record.
         """
-        now = os.fstat(stream.fileno())
-        state = now.st_ino, now.st_size, now.st_mtime_ns
+        state = state_of(stream)
         looked = self._looked.get(file)
         if looked is None or looked[0] != state:
-            looked = self._looked[file] = state, self._note(stream, Path(file))
+            looked = self._looked[file] = state, self._note(stream, path_of(file))
         if looked[1] is not None:
             offset = looked[1].offset(offset)
         return record_at(stream, file, offset, record_id)

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from frontier.postcrawl.rewriting import Rewritten
 
 NEEDED = """
-SELECT r.file, r.record_offset, r.url, r.date, r.refers_to_url, r.refers_to_date,
-  max(o.record_offset) IS NOT NULL
+SELECT DISTINCT r.file, r.record_offset, r.url, r.date,
+  r.refers_to_url, r.refers_to_date, o.url, o.date
 FROM manifest r LEFT JOIN manifest o
-  ON r.refers_to_url = o.url AND r.refers_to_date = o.date
+  ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
   AND o.type IN ('response', 'resource')
-WHERE r.type = 'revisit' AND r.refers_to_url IS NOT NULL
-GROUP BY ALL ORDER BY r.file, r.record_offset
+WHERE r.type = 'revisit'
+ORDER BY r.file, r.record_offset, o.date
 """
 _LINE = 1 << 20
 """Longest line of an index, in bytes."""
@@ -139,16 +139,19 @@ def needed(directory: Path, selection: Selection) -> Needed:
     originals, missing = set(), []
     with duckdb.connect() as engine:
         engine.read_parquet(_places(directory)).create_view("manifest")
-        for file, offset, url, date, *of, is_there in _rows(engine, NEEDED):
+        for file, offset, url, date, *of, name, second in _rows(engine, NEEDED):
             if not selection.takes(url, date):
                 continue
-            if is_there:
-                originals.add((of[0], of[1]))
-            else:
+            if name is not None:
+                originals.add((name, second))
+            elif all(of):
                 missing.append(
                     f"{file}: the original of the revisit at byte {offset:,} is not in "
                     f"these files: {of[0]} of {of[1]}"
                 )
+            else:
+                where = f"{file}: the revisit at byte {offset:,}"
+                missing.append(f"{where} names no capture by URL and date")
     return Needed(frozenset(originals), missing)
 
 

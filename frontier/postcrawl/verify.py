@@ -8,8 +8,8 @@ What always holds:
 Each record of BEFORE is there in AFTER byte for byte, or with other headers around the
 same block (as `frontier.postcrawl.restore` makes it). Or it is a response that is a
 revisit now: of the same URL and date, with the same HTTP head, and with an original in
-AFTER, or in files that are given for that, named by URL and date, whose stored body is
-the one that was there.
+AFTER, or in files that are given for that, named by URL and second, whose stored body
+is the one that was there.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ WITH pairs AS (
       AND a.body_digest = b.body_digest, FALSE) AS is_block
   FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
 ), originals AS (
-  SELECT url, date, min(body_digest) AS body_digest, max(body_digest) AS other
-  FROM captures WHERE type IN ('response', 'resource') GROUP BY url, date
+  SELECT url, left(date, 19) AS second,
+    min(body_digest) AS body_digest, max(body_digest) AS other
+  FROM captures WHERE type IN ('response', 'resource') GROUP BY url, left(date, 19)
 )
 SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
     WHEN type_before IS NULL THEN 'a record that was not there before'
@@ -58,10 +59,10 @@ SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
   pairs.payload_length
 FROM pairs
 LEFT JOIN originals ON pairs.refers_to_url = originals.url
-  AND pairs.refers_to_date = originals.date
-LEFT JOIN (SELECT DISTINCT url, date FROM before
+  AND left(pairs.refers_to_date, 19) = originals.second
+LEFT JOIN (SELECT DISTINCT url, left(date, 19) AS second FROM before
     WHERE type IN ('response', 'resource')) was
-  ON pairs.refers_to_url = was.url AND pairs.refers_to_date = was.date
+  ON pairs.refers_to_url = was.url AND left(pairs.refers_to_date, 19) = was.second
 """
 """Records are matched by their place in their file: none is left out or added."""
 NAMED = 100

@@ -31,6 +31,7 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.postcrawl.manifest import OPEN, identity, to_second
+from frontier.postcrawl.remote_files import open_file
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import readable
 from frontier.wacz.create import write_zipnum
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 MAX_PACKAGE = 64 << 20
 """Bytes of a ``datapackage.json`` that is read."""
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _PAGES = "pages/"
 _LINE = 1 << 24
 """Longest line of a list of pages, which may have a page's text, in bytes."""
@@ -67,7 +69,7 @@ def unpack(
         BadWacz: It is none, or a member is damaged or has a name that is not safe.
         OSError: It cannot be read, or a file not be written.
     """
-    with open_input(path) as file:
+    with open_file(path) as file:
         where = directory / f"{path.name}.{identity(file)[1][:12]}"
         file.seek(0)
         try:
@@ -77,7 +79,7 @@ def unpack(
                     for info in archive.infolist()
                     if _is_warc(info.filename)
                 }
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        except _DAMAGED as error:
             raise BadWacz(str(path), f"not a sound zip file: {error}") from None
         except ValueError as error:
             raise BadWacz(str(path), str(error)) from None
@@ -146,8 +148,10 @@ def repack(
             _Packing(unpacked, archive, new, has_left, say).make()
         _require_readable(scratch, path)
         scratch.replace(path)
-    except BaseException:
+    except BaseException as error:
         scratch.unlink(missing_ok=True)
+        if isinstance(error, _DAMAGED):
+            raise BadWacz(str(path), f"not a sound zip file: {error}") from None
         raise
     sync_directory(path.parent)
 
@@ -234,6 +238,8 @@ class _Packing:
         if layout.PACKAGE in names:
             with self._archive.open(layout.PACKAGE) as source:
                 package = json.loads(source.read(MAX_PACKAGE))
+        if not isinstance(package, dict):
+            raise BadWacz(str(self._unpacked.path), f"{layout.PACKAGE} is no object")
         package["resources"] = self._pack.resources
         data = json.dumps(package, indent=2).encode()
         self._pack.add(layout.PACKAGE, [data])

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -480,3 +481,22 @@ def test_what_is_written_has_the_mode_that_is_asked_for(before, tmp_path, monkey
 
     files = [path for path in (tmp_path / "after").rglob("*") if path.is_file()]
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_verify_finds_that_an_original_is_gone_whose_date_is_more_precise(
+    new_warc, tmp_path
+):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE, Date=date(1).replace("Z", ".123456Z"))
+    path = warc.close()
+    warc = new_warc("two.warc.gz")
+    warc.revisit("http://b.example/", 9, sha1(PAGE), "http://a.example/", 1)
+    warc.close()
+    before, after = tmp_path / "before", tmp_path / "after"
+    shutil.copytree(before, after)
+    assert run("verify", before, after)["faults"] == 0
+    (after / path.name).unlink()
+
+    proof = run("verify", before, after, code=ExitCode.FAULTY)
+
+    assert any("a revisit has lost its original" in each for each in proof["named"])

@@ -12,7 +12,10 @@ import pytest
 
 from frontier.errors import ConfigurationError
 from frontier.postcrawl.engines import duckdb_engine
-from tests.postcrawl.conftest import OTHER, PAGE
+from tests.collection.conftest import index, make_index
+from tests.postcrawl.conftest import OTHER, PAGE, Written
+
+__all__ = ("index", "make_index")
 
 
 @pytest.fixture
@@ -59,14 +62,26 @@ def found(out):
 @pytest.mark.compat
 @pytest.mark.skipif(find_spec("pyspark") is None, reason="needs pyspark, of compat")
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 17 or newer")
-def test_spark_and_duckdb_make_the_same_plan_and_the_same_files(collection, tmp_path):
-    ours = dedupe(collection, tmp_path / "duckdb")
+def test_spark_and_duckdb_make_the_same_plan_and_the_same_files(
+    collection, index, tmp_path
+):
+    (tmp_path / "crawls").mkdir()
+    crawled = Written(tmp_path / "crawls" / "crawl.warc.gz")
+    crawled.response("http://d.example/", 5, OTHER)
+    index.put(crawled.close(), crawl_id="crawl-1")
+    known = (
+        *("--collection", index.name, "--redis-url", index.url),
+        *("--originals", str(tmp_path / "crawls")),
+    )
+    ours = dedupe(collection, tmp_path / "duckdb", *known)
     theirs = dedupe(
-        collection, tmp_path / "spark", "--engine=spark", "--master=local[2]"
+        collection, tmp_path / "spark", *known, "--engine=spark", "--master=local[2]"
     )
 
     lines, files = found(tmp_path / "duckdb")
     assert ours["replaced"] == theirs["replaced"] == len(lines) > 3
+    assert ours["indexed"] == theirs["indexed"] == 1
+    assert any("http://d.example/" in line for line in lines)
     assert found(tmp_path / "spark") == (lines, files)
     assert sum(name.endswith(".cdxj") for name in files) == 3
     assert not list((tmp_path / "spark" / "manifests").glob("spark-parts*"))

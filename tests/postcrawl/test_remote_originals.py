@@ -221,7 +221,7 @@ def test_a_revisit_without_a_head_stays(new_warc, archive, tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--originals", "ftp://a.example/cdx"],
+        ["--originals", "http://"],
         ["--replay", "http://a.example/web"],
         ["--originals", "http://a.example/cdx", "--replay", "web"],
         ["--originals", "http://a.example/cdx", "--with-originals"],

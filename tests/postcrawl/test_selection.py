@@ -8,6 +8,7 @@ from frontier.cli.output import ExitCode
 from frontier.wacz.create import create
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, revisits, run, sha1
+from tests.postcrawl.test_removal import unnamed
 
 
 @pytest.fixture
@@ -139,3 +140,32 @@ def test_an_extract_names_what_it_needs_and_does_not_have(new_warc, tmp_path):
     (reason,) = done["records_left"]
     assert f"http://gone.example/ of {date(2)}" in reason
     assert len(blocks(tmp_path / "extract")) == 3
+
+
+def test_an_extract_carries_an_original_whose_date_is_more_precise(new_warc, tmp_path):
+    warc = new_warc("one.warc.gz")
+    warc.response("http://a.example/", 1, PAGE, Date=date(1).replace("Z", ".123456Z"))
+    warc.revisit("http://b.example/", 9, sha1(PAGE), "http://a.example/", 1)
+    warc.close()
+    words = ("--with-originals", "--url-prefix", "http://b.example/")
+
+    done = run("restore", tmp_path / "before", "-o", tmp_path / "extract", *words)
+
+    assert (done["records_left"], done["left_out"]) == ([], 0)
+    assert len(blocks(tmp_path / "extract")) == 3
+
+
+def test_an_extract_names_revisits_that_name_no_capture(new_warc, tmp_path):
+    warc = new_warc("one.warc", packed=False)
+    warc.response("http://a.example/", 1, PAGE)
+    warc.revisit("http://b.example/", 9, sha1(PAGE), "http://a.example/", 1)
+    unnamed(warc.close())
+
+    done = run(
+        *("restore", tmp_path / "before", "-o", tmp_path / "extract"),
+        *("--with-originals", "--url-prefix", "http://b.example/"),
+        code=ExitCode.INCOMPLETE,
+    )
+
+    (reason,) = done["records_left"]
+    assert "names no capture" in reason

@@ -1,0 +1,312 @@
+"""Files that are elsewhere, as on S3 or a web server, read by ranges through fsspec.
+
+What always holds:
+
+1.  They are only read. What would write to one is refused.
+2.  Each read asks for its range. A server that gives none is named, and nothing of its
+    file is used: it would send all of it for each record.
+3.  One that was replaced is told from what it was by the server's tag or time, or by
+    its size and its ends.
+4.  What a server does is an `OSError` that names the URL, as of any file.
+
+fsspec, and what it needs for the scheme, is imported when a URL is given.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+from frontier.errors import ConfigurationError
+from frontier.files import open_input
+from frontier.settings.values import without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+AHEAD = 1 << 23
+"""Bytes that are asked for beyond a read, of a file that is read from begin to end."""
+_URL = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+_GONE = frozenset({404, 410})
+_WEB = frozenset({"http", "https"})
+_TAGS = ("ETag", "LastModified", "Last-Modified", "mtime", "modification_time")
+_NO_RANGES = "its server gives no ranges, and without them it is not read"
+_FSSPECS = re.compile("support range requests|than requested")
+"""What it says of an answer with all of the file."""
+_NO_NAMES = frozenset({"", ".", ".."})
+
+
+def is_url(text: str) -> bool:
+    """Whether *text* is the URL of a file, and not a path."""
+    return _URL.match(text) is not None
+
+
+def path_of(text: str) -> Path:
+    """The path or URL *text*, as steps take it.
+
+    Raises:
+        ConfigurationError: It is a URL of no file, or one with a password.
+    """
+    from pathlib import Path
+
+    if not is_url(text):
+        return Path(text)
+    if without_secrets(text) != text:
+        raise ConfigurationError(
+            f"{without_secrets(text)!r}: a URL with a password would stand in manifests"
+        )
+    found = RemotePath(text.rstrip("/"))
+    if _NO_NAMES & set(found.place.split("/")) or "\0" in text:
+        raise ConfigurationError(f"{text!r} names no file")
+    return cast("Path", found)  # it has what steps ask of one
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemotePath:
+    """A URL that steps take for a `Path`: what they ask of one, and nothing else."""
+
+    url: str
+    size: int | None = field(default=None, compare=False)
+    """In bytes, of one that was listed."""
+
+    def __fspath__(self) -> str:
+        return self.url
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """The last part of it."""
+        return self.url.partition("?")[0].rpartition("/")[2]
+
+    @property
+    def place(self) -> str:
+        """Where it is on its server or in its storage."""
+        return self.url.partition("?")[0].partition("://")[2]
+
+    def absolute(self) -> RemotePath:
+        """Itself."""
+        return self
+
+    def resolve(self) -> RemotePath:
+        """Itself."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is something; yes if nobody answers: who opens it is told."""
+        try:
+            return self.size is not None or self.is_dir() or bool(_facts(self.url))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+
+    def is_dir(self) -> bool:
+        """Whether there are files below it. What web servers list is not looked at."""
+        if self.size is not None or _is_web(self.url):
+            return False
+        try:
+            storage, where = _storage(self.url)
+            return bool(storage.isdir(where))
+        except ConfigurationError:
+            raise
+        except Exception:  # noqa: BLE001 - each storage has its own; see `exists`
+            return False
+
+    def stat(self) -> Stat:
+        """Its size; 0 if that cannot be had."""
+        try:
+            size = _facts(self.url).get("size") if self.size is None else self.size
+        except OSError:
+            size = None
+        return Stat(size or 0)
+
+    def below(self) -> Iterator[Path]:
+        """All files below it, in the order of their names.
+
+        Raises:
+            OSError: They cannot be listed.
+            ConfigurationError: One has a name that no file here can have.
+        """
+        storage, where = _storage(self.url)
+        try:
+            found = storage.find(where, detail=True)
+        except Exception as error:
+            raise _failed(self.url, error) from error
+        for name in sorted(found):
+            url = os.fspath(path_of(storage.unstrip_protocol(name)))
+            yield cast("Path", RemotePath(url, found[name].get("size")))
+
+
+class Stat(NamedTuple):
+    """What `os.stat_result` has, of a file that is elsewhere."""
+
+    st_size: int
+
+
+class State(NamedTuple):
+    """Which bytes an open file has."""
+
+    size: int
+    changed: int
+    """When it was written, in nanoseconds; of a remote file what stands for that."""
+    node: int = 0
+    """Its i-node."""
+
+
+def open_file(path: Path | str, *, ahead: bool = False) -> IO[bytes]:
+    """Open the file or URL *path* for reading; with *ahead*, from begin to end.
+
+    Raises:
+        OSError: It cannot be read, or is elsewhere and gives no ranges.
+        ConfigurationError: A package that its URL needs is not installed.
+    """
+    text = os.fspath(path)
+    return cast("IO[bytes]", _Ranged(text, ahead)) if is_url(text) else open_input(path)
+
+
+def state_of(file: IO[bytes]) -> State:
+    """Which bytes *file* has; it comes from `open_file`."""
+    if isinstance(file, _Ranged):
+        return State(file.size, file.changed)
+    found = os.fstat(file.fileno())
+    return State(found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def is_here(file: IO[bytes]) -> bool:
+    """Whether *file*, of `open_file`, is one of this machine."""
+    return not isinstance(file, _Ranged)
+
+
+class _Ranged:
+    """A file of fsspec's, whose faults are `OSError`."""
+
+    def __init__(self, url: str, ahead: bool) -> None:
+        self._url = url
+        self._at = 0
+        storage, where = _storage(url)
+        how: dict[str, Any] = {"cache_type": "readahead" if ahead else "none"}
+        facts = _facts(url)
+        size = facts.get("size")
+        if size is None or not facts.get("partial", True):
+            raise OSError(errno.ESPIPE, _NO_RANGES, url)
+        if _is_web(url):  # or it would ask again
+            how["size"] = size
+        self._file: IO[bytes] = io.BytesIO()
+        if size:  # of nothing there is no range
+            try:
+                self._file = storage.open(where, "rb", block_size=AHEAD, **how)
+            except Exception as error:
+                raise _failed(url, error) from error
+        self.size = int(size)
+        tag = "".join(str(facts.get(name, "")) for name in _TAGS)
+        self.changed = int.from_bytes(hashlib.sha256(tag.encode()).digest()[:7])
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_CUR: self._at, os.SEEK_END: self.size}.get(whence, 0)
+        self._at = max(0, start + offset)
+        return self._at
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self.size - self._at)
+        wanted = left if size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        try:
+            self._file.seek(self._at)
+            data: bytes = self._file.read(wanted)
+        except Exception as error:
+            raise _failed(self._url, error) from error
+        if len(data) != wanted:
+            got = f"it sent {len(data):,} of {wanted:,} bytes from byte {self._at:,}"
+            raise OSError(errno.EIO, got, self._url)
+        self._at += wanted
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _facts(url: str) -> dict[str, Any]:
+    """What is said of *url*.
+
+    Raises:
+        OSError: It is not there, or nobody answers.
+    """
+    storage, where = _storage(url)
+    try:
+        facts: dict[str, Any] = storage.info(where)
+    except Exception as error:
+        raise _failed(url, error) from error
+    return facts
+
+
+def _failed(url: str, error: Exception) -> OSError:
+    """*error*, of which each storage has its own, as of a file."""
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError):
+        is_gone = cause is None or getattr(cause, "status", 0) in _GONE
+        if _is_web(url) and not is_gone:  # fsspec says it of each failure
+            return OSError(errno.EIO, str(cause)[:300] or type(cause).__name__, url)
+        return FileNotFoundError(errno.ENOENT, "there is no such file", url)
+    reason = str(error).partition("\n")[0][:300] or type(error).__name__
+    if isinstance(error, OSError) and error.errno:
+        reason = error.strerror or reason
+    if isinstance(error, ValueError) and _FSSPECS.search(reason):
+        reason = _NO_RANGES
+    return OSError(errno.EIO, reason, url)
+
+
+def _is_web(url: str) -> bool:
+    return url.partition("://")[0].lower() in _WEB
+
+
+@lru_cache(maxsize=1024)
+def _storage(url: str) -> tuple[Any, str]:
+    """What reads *url*, and what it calls it.
+
+    Raises:
+        ConfigurationError: A package is not installed, or nobody knows the scheme.
+        OSError: The server does not answer, of one that is asked at once.
+    """
+    how: dict[str, Any] = {"use_listings_cache": False}
+    if _is_web(url):  # a range of what was packed on its way is of no use
+        how["headers"] = {"Accept-Encoding": "identity"}
+    try:
+        from fsspec.core import url_to_fs
+
+        storage, where = url_to_fs(url, **how)
+    except (ImportError, ValueError) as error:
+        raise ConfigurationError(
+            f"{url}: {error}; for files that are elsewhere install: "
+            "pip install 'frontier-crawl[remote]'"
+        ) from None
+    except Exception as error:  # some ask at once, as FTP
+        raise _failed(url, error) from error
+    return storage, where

@@ -1,0 +1,151 @@
+"""Files on a web server, read by ranges."""
+
+import random
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from frontier.errors import ConfigurationError
+from tests.postcrawl.test_dedupe import blocks, run, state
+from tests.rawsite import RawSite
+
+
+class Server:
+    """The files of a directory, with ranges."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.ranges = "bytes"
+        self.asked = []
+        self.cut = 0
+        """Bytes that are missing of each answer."""
+        self.tag = "first"
+        self._site = RawSite({}, answer=self._answer)
+        self.close = self._site.close
+
+    def url(self, name):
+        return self._site.url(f"/{name}")
+
+    def _answer(self, connection, asked):
+        method, path, _ = asked.split(b" ", 2)
+        place = self.directory / path.decode().strip("/")
+        if not place.exists():
+            connection.sendall(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\n\r\n")
+            return
+        data = place.read_bytes()
+        head = [f'ETag: "{self.tag}"', "Connection: close"]
+        head += [f"Accept-Ranges: {self.ranges}"] if self.ranges else []
+        is_ranged = self.ranges == "bytes"
+        found = re.search(rb"(?i)range: *bytes=(\d+)-(\d+)", asked)
+        status = "200 OK"
+        if found and is_ranged:
+            start, end = int(found[1]), int(found[2]) + 1
+            self.asked.append((path.decode(), start, end))
+            head += [f"Content-Range: bytes {start}-{end - 1}/{len(data)}"]
+            data, status = data[start:end], "206 Partial Content"
+        head += [f"Content-Length: {len(data)}"]
+        body = b"" if method == b"HEAD" else data[: len(data) - self.cut]
+        text = "\r\n".join([f"HTTP/1.1 {status}", *head, "", ""])
+        connection.sendall(text.encode() + body)
+
+
+@pytest.fixture
+def server(before):
+    server = Server(before)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def urls(server, before):
+    return [server.url(path.name) for path in sorted(before.iterdir())]
+
+
+def test_files_of_a_web_server_are_deduplicated_verified_and_restored(
+    before, urls, tmp_path
+):
+    here, out, again = (tmp_path / name for name in ("here", "out", "again"))
+    run("dedupe", before, "-o", here)
+
+    done = run("dedupe", *urls, "-o", out)
+
+    assert done["replaced"] == 3
+    assert state(out) == state(here)
+    run("verify", before, out)
+    run("restore", out / "two.warc.gz", "-o", again, "--originals", urls[0])
+    assert blocks(again) == blocks(before)[3:]
+
+
+@pytest.mark.parametrize("ranges", ["none", ""], ids=["refused", "ignored"])
+def test_a_server_without_ranges_is_named(server, new_warc, tmp_path, ranges):
+    warc = new_warc("long.warc.gz")
+    warc.response("http://a.example/", 1, random.Random(6).randbytes(100_000))
+    url, server.ranges = server.url(warc.close().name), ranges
+
+    done = run("manifest", url, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    assert done["files"] == 0
+    reason = "its server gives no ranges, and without them it is not read"
+    assert done["files_left"] == [f"{url}: {reason}"]
+
+
+def test_a_file_that_was_replaced_is_not_the_one_of_the_manifest(
+    server, urls, before, tmp_path
+):
+    """The server's tag says so, of equal size and ends."""
+    place = before / "two.warc.gz"
+    run("manifest", *urls, "-o", tmp_path / "m")
+    run("plan", tmp_path / "m")
+    server.tag = "another"
+
+    done = run(
+        "apply", tmp_path / "m", "-o", tmp_path / "out", code=ExitCode.INCOMPLETE
+    )
+
+    assert all("changed" in reason for reason in done["files_left"])
+    assert len(done["files_left"]) == 2
+    assert place.exists()
+
+
+def test_an_answer_that_is_cut_off_is_told_and_makes_no_rows(server, urls, tmp_path):
+    server.cut = 7
+
+    done = run("manifest", *urls, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    assert (done["files"], done["records"]) == (0, 0)
+    assert [told.partition(": ")[0] for told in done["files_left"]] == urls
+
+
+def test_a_server_that_does_not_answer_is_told(server, urls, tmp_path):
+    server.close()
+
+    done = run("manifest", urls[0], "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    (told,) = done["files_left"]
+    assert told.startswith(f"{urls[0]}: ")
+    assert "no such file" not in told
+
+
+def test_nothing_is_written_elsewhere(urls, tmp_path):
+    run("manifest", *urls, "-o", tmp_path / "m")
+    run("plan", tmp_path / "m")
+
+    done = run("apply", tmp_path / "m", "--in-place", code=ExitCode.INCOMPLETE)
+
+    assert done["written"] == 0
+    assert all("a file elsewhere is only read" in told for told in done["files_left"])
+
+
+def test_what_is_not_there_or_has_a_password_is_refused(server, tmp_path):
+    words = ["warc", "manifest", "-o", str(tmp_path / "m")]
+    done = CliRunner().invoke(app, [*words, server.url("none.warc.gz")])
+    assert done.exit_code == ExitCode.NOT_FOUND
+    assert "there is no such file" in done.stderr
+    for url in ("http://user:word@127.0.0.1/one.warc.gz", "http://127.0.0.1/a/../b"):
+        done = CliRunner().invoke(app, [*words, url])
+        assert isinstance(done.exception, ConfigurationError)
+        assert "word@" not in str(done.exception)
+    assert not (tmp_path / "m").exists()
