@@ -374,12 +374,23 @@ def manifest(
     form: Annotated[
         Form, typer.Option("--format", help="Write manifest.warcsum, too.")
     ] = Form.PARQUET,
+    parts: Annotated[
+        int,
+        typer.Option(
+            "--split",
+            metavar="N",
+            min=0,
+            help="And N parts of it, by digests: manifest.warcsum.1 and so on.",
+        ),
+    ] = 0,
 ) -> None:
     """Note each record of WARC files, with its payload's digest, as Parquet.
 
     Run it again to go on after a kill, or with more files: what is noted of a file that
     has not changed is kept.
     """
+    if parts and form is not Form.WARCSUM:
+        raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
     options, found = reading.options(), files_given(given)
     paths = _sampled(found, sample)
@@ -390,7 +401,7 @@ def manifest(
     for fault in facts.pop("faults"):
         trouble.file(fault)
     if form is Form.WARCSUM:
-        _write_warcsum(paths, out)
+        _write_warcsum(paths, out, running, parts)
     output.result(facts | troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
@@ -401,12 +412,17 @@ def plan(
     running: Running,
     which: Which,
     indexed: Indexed,
+    form: Annotated[
+        Form, typer.Option("--format", help="Write plan.warcsum, too.")
+    ] = Form.PARQUET,
 ) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = Trouble()
     from frontier.postcrawl.plan import PLAN_FILES
 
     facts = _plan(directory, running, which, trouble, indexed)
+    if form is Form.WARCSUM:
+        _write_planned(directory, running)
     lines = _planned(facts)
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
@@ -456,8 +472,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
     What is written is read again, and compared with the old file.
     """
-    from frontier.postcrawl.convert import Converted, name_of
-    from frontier.postcrawl.many_files import Failure, converted, outs_of
+    from frontier.postcrawl.convert import name_of
+    from frontier.postcrawl.many_files import converted, outs_of
 
     trouble, paths = Trouble(), files_given(given)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
@@ -465,17 +481,9 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
         raise ConfigurationError("two of the files would get one name")
     if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
         raise ConfigurationError("a file would be written over; name another directory")
-    facts = {"written": 0, "records": 0, "bytes_before": 0, "bytes_after": 0}
     with Bar("converting", paths) as progress:
         work = running.work(out, progress)
-        for _, outcome in converted(paths, outs, work):
-            if isinstance(outcome, Failure):
-                trouble.file(outcome.reason)
-            elif isinstance(outcome, Converted):
-                facts["written"] += 1
-                facts["records"] += outcome.records
-                facts["bytes_before"] += outcome.bytes_before
-                facts["bytes_after"] += outcome.bytes_after
+        facts = collected(converted(paths, outs, work), trouble, "records")
     line = (
         f"{facts['written']:,} files written, with {facts['records']:,} records: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
@@ -698,22 +706,22 @@ def _apply(
 
 
 def collected(
-    outcomes: Iterator[tuple[Path, object]], trouble: Trouble
+    outcomes: Iterator[tuple[Path, object]], trouble: Trouble, counted: str = "replaced"
 ) -> dict[str, Any]:
-    """What *outcomes*, of files that were written again, come to."""
+    """What *outcomes*, of files that were written, come to, with their *counted*."""
+    from frontier.postcrawl.convert import Converted
     from frontier.postcrawl.many_files import Failure
     from frontier.postcrawl.rewriting import Rewritten
 
-    facts = {"written": 0, "replaced": 0, "bytes_before": 0, "bytes_after": 0}
+    facts = {"written": 0, counted: 0, "bytes_before": 0, "bytes_after": 0}
     for _, outcome in outcomes:
         if isinstance(outcome, Failure):
             trouble.file(outcome.reason)
-        elif isinstance(outcome, Rewritten):
+        elif isinstance(outcome, Rewritten | Converted):
             facts["written"] += 1
-            facts["replaced"] += outcome.replaced
-            facts["bytes_before"] += outcome.bytes_before
-            facts["bytes_after"] += outcome.bytes_after
-            for reason in outcome.kept:
+            for name in (counted, "bytes_before", "bytes_after"):
+                facts[name] += getattr(outcome, name)
+            for reason in getattr(outcome, "kept", ()):
                 trouble.record(reason)
     return facts
 
@@ -841,19 +849,38 @@ def _sampled(paths: list[Path], share: str) -> list[Path]:
     return sampled(paths, percent / 100)
 
 
-def _write_warcsum(paths: Sequence[Path], out: Path) -> None:
+def _write_warcsum(
+    paths: Sequence[Path], out: Path, running: Running, parts: int
+) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
-    from frontier.postcrawl.warcsum import write_manifest
+    from frontier.postcrawl.warcsum import MANIFEST, split, write_manifest
 
-    places = [place_of(path, out) for path in paths]
-    skipped = write_manifest(
-        [place for place in places if place.exists()],
-        out / "manifest.warcsum",
-        mode_of_environment(),
-    )
+    places = [place for path in paths if (place := place_of(path, out)).exists()]
+    mode = mode_of_environment()
+    skipped = write_manifest(places, out / MANIFEST, mode)
+    if parts:
+        with running.planned_by()(out) as engine:
+            made = split(engine, places, out / MANIFEST, parts, mode)
+        say(f"{made:,} parts: no digest is in two of them")
     if skipped:
         say(f"{skipped:,} records without a digest are not in manifest.warcsum")
+
+
+def _write_planned(directory: Path, running: Running) -> None:
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.manifest import place_of
+    from frontier.postcrawl.plan import files_of
+    from frontier.postcrawl.remote_files import path_of
+    from frontier.postcrawl.warcsum import write_plan
+
+    places = [place_of(path_of(file), directory) for file in files_of(directory)]
+    if not places:
+        return
+    with running.planned_by()(directory) as engine:
+        left = write_plan(engine, places, directory, mode_of_environment())
+    if left:
+        say(f"{left:,} unresolved records are not in plan.warcsum")
 
 
 class Bar:

@@ -137,13 +137,7 @@ class Leases:
 
         async def take(batch: list[int]) -> None:
             asked_at = self._clock()
-            calls = []
-            for partition in batch:
-                keys = self._keys.partition(partition)
-                names = [keys.lease, keys.fence, keys.counts, keys.reserved]
-                args: list[Argument] = [self._node_id, self._ttl_ms, keys.born]
-                calls.append(Call.to(LEASE_ACQUIRE, names, args))
-            replies = await self._some(calls)
+            replies = await self._some([*map(self._acquiring, batch)])
             for partition, reply in zip(batch, replies, strict=True):
                 if reply is None or isinstance(reply, StoreUnavailable):
                     continue
@@ -165,6 +159,11 @@ class Leases:
             if taken and self.renewer is not None:
                 self.renewer.hold()
         return taken
+
+    def _acquiring(self, partition: int) -> Call:
+        keys = self._keys.partition(partition)
+        names = [keys.lease, keys.fence, keys.counts, keys.reserved]
+        return Call.to(LEASE_ACQUIRE, names, [self._node_id, self._ttl_ms, keys.born])
 
     async def renew_refused(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
         """Renew leases whose tokens the store refused; return which are still held.

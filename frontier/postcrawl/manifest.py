@@ -384,13 +384,7 @@ def _row(
     """What `SCHEMA` names, in its order, up to *fault*, and what is noted beside."""
     get = found.headers.get
     kind = found.kind
-    said, mime, start = "", get("content-type"), _NO_HTTP
-    if kind != "request":
-        start = http_head(found.block)
-        if found.is_http:
-            said, mime = start[0], start[1].get("content-type")
-    mime = mime.partition(";")[0].strip().lower()[:100]
-    status = int(said) if said and len(said) < 5 else None
+    start, mime, status = _answered(found)
     noted: Noted | None = Noted()
     if kind in INDEXED:
         noted = index_lines.noted(found, how, start, mime, status)
@@ -421,6 +415,17 @@ def _row(
         columns.get("fault"),
     )
     return row, noted
+
+
+def _answered(found: Found) -> tuple[tuple[str, Head, int], str, int | None]:
+    """The HTTP head that *found* begins with, its media type, and its status."""
+    said, mime, start = "", found.headers.get("content-type"), _NO_HTTP
+    if found.kind != "request":
+        start = http_head(found.block)
+        if found.is_http:
+            said, mime = start[0], start[1].get("content-type")
+    mime = mime.partition(";")[0].strip().lower()[:100]
+    return start, mime, int(said) if said and len(said) < 5 else None
 
 
 def _keys(row: tuple[Any, ...]) -> tuple[int | None, int | None]:

@@ -168,6 +168,8 @@ _FIRST = "SELECT * FROM of_files ORDER BY record_bytes DESC, file"
 PLAN = "plan.parquet"
 PLAN_FILES = "plan-files.parquet"
 COMPARED = "compared.parquet"
+TEXTS = ("compared.warcsum", "plan.warcsum")
+"""Stages 2 and 3 of WARCsum (`frontier.postcrawl.warcsum`)."""
 SUMMARY = "plan.json"
 WEAK = ("md5", "sha1")
 """Algorithms of which different payloads with one digest can be made."""
@@ -334,7 +336,7 @@ class Planner:
         plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
         if not places:
             raise NoManifest(str(self._directory))
-        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES)
+        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES, *TEXTS)
         for name in of_another:
             (self._directory / name).unlink(missing_ok=True)
         whole = [place for place in places if self._is_whole(place, plan, say)]

@@ -109,13 +109,7 @@ class Watchdog:
         self._signals = _Signals()
         self._starting, self._closed = threading.Lock(), False
         self._settings = {
-            "file": self._memory.file,
-            "signals": self._signals.read_end,
-            "node_id": config.node_id,
-            "process": os.getpid(),
-            "keys": [keys.namespace, keys.crawl_id, keys.born],
-            "ttl": config.lease_ttl,
-            "busy_max": config.busy_max,
+            **self._facts(config),
             "address": asdict(address),
             "timeout": timeout,
         }
@@ -130,6 +124,19 @@ class Watchdog:
         self.longest = 0.0
         """Seconds of the longest of these."""
         leases.renewer = self
+
+    def _facts(self, config: Config) -> dict[str, Any]:
+        """What the process has to know of this one."""
+        keys = self._keys
+        return {
+            "file": self._memory.file,
+            "signals": self._signals.read_end,
+            "node_id": config.node_id,
+            "process": os.getpid(),
+            "keys": [keys.namespace, keys.crawl_id, keys.born],
+            "ttl": config.lease_ttl,
+            "busy_max": config.busy_max,
+        }
 
     async def start(self) -> None:
         """Have a process, if it can be told what it has to know."""
