@@ -83,10 +83,6 @@ class Running:
         str,
         typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
     ] = ""
-    memory: Annotated[
-        str,
-        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
-    ] = "1GB"
 
     def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
         """The work in *directory*.
@@ -99,6 +95,26 @@ class Running:
 
         mode = mode_of_environment()
         return Work(directory, self._processes(), mode, self._master(), progress)
+
+    def _processes(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def _master(self) -> str:
+        if self.engine not in {"duckdb", "spark"}:
+            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
+        if (self.engine == "spark") is not bool(self.master):
+            raise ConfigurationError("--engine spark and --master URL go together")
+        return self.master
+
+
+@dataclass(frozen=True, slots=True)
+class Planning(Running):
+    """How a query over all manifests is run."""
+
+    memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
+    ] = "1GB"
 
     def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
         """What makes the engine of a plan, given the directory to sort in.
@@ -113,16 +129,6 @@ class Running:
         if master := self._master():
             return partial(spark_engine, master)
         return partial(duckdb_engine, memory=self.memory, threads=self._processes())
-
-    def _processes(self) -> int:
-        return self.workers or len(os.sched_getaffinity(0))
-
-    def _master(self) -> str:
-        if self.engine not in {"duckdb", "spark"}:
-            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
-        if (self.engine == "spark") is not bool(self.master):
-            raise ConfigurationError("--engine spark and --master URL go together")
-        return self.master
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +372,7 @@ def manifest(
     given: Files,
     out: Out,
     output: Output,
-    running: Running,
+    running: Planning,
     reading: Reading,
     sample: Annotated[
         str, typer.Option(metavar="N%", help="Only of so many of the files.")
@@ -409,7 +415,7 @@ def manifest(
 def plan(
     directory: Directory,
     output: Output,
-    running: Running,
+    running: Planning,
     which: Which,
     indexed: Indexed,
     form: Annotated[
@@ -496,7 +502,7 @@ def dedupe(
     given: Files,
     out: Out,
     output: Output,
-    running: Running,
+    running: Planning,
     which: Which,
     indexed: Indexed,
 ) -> None:
@@ -656,7 +662,7 @@ def manifests_of(
 
 def _plan(
     directory: Path,
-    running: Running,
+    running: Planning,
     which: Which,
     trouble: Trouble,
     indexed: Indexed,
@@ -850,7 +856,7 @@ def _sampled(paths: list[Path], share: str) -> list[Path]:
 
 
 def _write_warcsum(
-    paths: Sequence[Path], out: Path, running: Running, parts: int
+    paths: Sequence[Path], out: Path, running: Planning, parts: int
 ) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
@@ -867,7 +873,7 @@ def _write_warcsum(
         say(f"{skipped:,} records without a digest are not in manifest.warcsum")
 
 
-def _write_planned(directory: Path, running: Running) -> None:
+def _write_planned(directory: Path, running: Planning) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
     from frontier.postcrawl.plan import files_of
