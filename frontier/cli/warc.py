@@ -16,7 +16,7 @@ from frontier.cli.options import Commands, Json, Output
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.warc_dedupe import (
     Directory,
-    Running,
+    Planning,
     apply,
     convert,
     dedupe,
@@ -252,7 +252,7 @@ def say_out(line: str) -> None:
 def stats(
     directory: Directory,
     output: Output,
-    running: Running,
+    running: Planning,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE.png", help="Draw the bytes that are in copies."),

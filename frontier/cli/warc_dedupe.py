@@ -83,10 +83,6 @@ class Running:
         str,
         typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
     ] = ""
-    memory: Annotated[
-        str,
-        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
-    ] = "1GB"
 
     def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
         """The work in *directory*.
@@ -99,6 +95,26 @@ class Running:
 
         mode = mode_of_environment()
         return Work(directory, self._processes(), mode, self._master(), progress)
+
+    def _processes(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def _master(self) -> str:
+        if self.engine not in {"duckdb", "spark"}:
+            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
+        if (self.engine == "spark") is not bool(self.master):
+            raise ConfigurationError("--engine spark and --master URL go together")
+        return self.master
+
+
+@dataclass(frozen=True, slots=True)
+class Planning(Running):
+    """How a query over all manifests is run."""
+
+    memory: Annotated[
+        str,
+        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
+    ] = "1GB"
 
     def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
         """What makes the engine of a plan, given the directory to sort in.
@@ -113,16 +129,6 @@ class Running:
         if master := self._master():
             return partial(spark_engine, master)
         return partial(duckdb_engine, memory=self.memory, threads=self._processes())
-
-    def _processes(self) -> int:
-        return self.workers or len(os.sched_getaffinity(0))
-
-    def _master(self) -> str:
-        if self.engine not in {"duckdb", "spark"}:
-            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
-        if (self.engine == "spark") is not bool(self.master):
-            raise ConfigurationError("--engine spark and --master URL go together")
-        return self.master
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +372,7 @@ def manifest(
     given: Files,
     out: Out,
     output: Output,
-    running: Running,
+    running: Planning,
     reading: Reading,
     sample: Annotated[
         str, typer.Option(metavar="N%", help="Only of so many of the files.")
@@ -374,12 +380,23 @@ def manifest(
     form: Annotated[
         Form, typer.Option("--format", help="Write manifest.warcsum, too.")
     ] = Form.PARQUET,
+    parts: Annotated[
+        int,
+        typer.Option(
+            "--split",
+            metavar="N",
+            min=0,
+            help="And N parts of it, by digests: manifest.warcsum.1 and so on.",
+        ),
+    ] = 0,
 ) -> None:
     """Note each record of WARC files, with its payload's digest, as Parquet.
 
     Run it again to go on after a kill, or with more files: what is noted of a file that
     has not changed is kept.
     """
+    if parts and form is not Form.WARCSUM:
+        raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
     options, found = reading.options(), files_given(given)
     paths = _sampled(found, sample)
@@ -390,7 +407,7 @@ def manifest(
     for fault in facts.pop("faults"):
         trouble.file(fault)
     if form is Form.WARCSUM:
-        _write_warcsum(paths, out)
+        _write_warcsum(paths, out, running, parts)
     output.result(facts | troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
@@ -398,15 +415,20 @@ def manifest(
 def plan(
     directory: Directory,
     output: Output,
-    running: Running,
+    running: Planning,
     which: Which,
     indexed: Indexed,
+    form: Annotated[
+        Form, typer.Option("--format", help="Write plan.warcsum, too.")
+    ] = Form.PARQUET,
 ) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = Trouble()
     from frontier.postcrawl.plan import PLAN_FILES
 
     facts = _plan(directory, running, which, trouble, indexed)
+    if form is Form.WARCSUM:
+        _write_planned(directory, running)
     lines = _planned(facts)
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
@@ -456,8 +478,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
     What is written is read again, and compared with the old file.
     """
-    from frontier.postcrawl.convert import Converted, name_of
-    from frontier.postcrawl.many_files import Failure, converted, outs_of
+    from frontier.postcrawl.convert import name_of
+    from frontier.postcrawl.many_files import converted, outs_of
 
     trouble, paths = Trouble(), files_given(given)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
@@ -465,17 +487,9 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
         raise ConfigurationError("two of the files would get one name")
     if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
         raise ConfigurationError("a file would be written over; name another directory")
-    facts = {"written": 0, "records": 0, "bytes_before": 0, "bytes_after": 0}
     with Bar("converting", paths) as progress:
         work = running.work(out, progress)
-        for _, outcome in converted(paths, outs, work):
-            if isinstance(outcome, Failure):
-                trouble.file(outcome.reason)
-            elif isinstance(outcome, Converted):
-                facts["written"] += 1
-                facts["records"] += outcome.records
-                facts["bytes_before"] += outcome.bytes_before
-                facts["bytes_after"] += outcome.bytes_after
+        facts = collected(converted(paths, outs, work), trouble, "records")
     line = (
         f"{facts['written']:,} files written, with {facts['records']:,} records: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
@@ -488,7 +502,7 @@ def dedupe(
     given: Files,
     out: Out,
     output: Output,
-    running: Running,
+    running: Planning,
     which: Which,
     indexed: Indexed,
 ) -> None:
@@ -648,7 +662,7 @@ def manifests_of(
 
 def _plan(
     directory: Path,
-    running: Running,
+    running: Planning,
     which: Which,
     trouble: Trouble,
     indexed: Indexed,
@@ -698,22 +712,22 @@ def _apply(
 
 
 def collected(
-    outcomes: Iterator[tuple[Path, object]], trouble: Trouble
+    outcomes: Iterator[tuple[Path, object]], trouble: Trouble, counted: str = "replaced"
 ) -> dict[str, Any]:
-    """What *outcomes*, of files that were written again, come to."""
+    """What *outcomes*, of files that were written, come to, with their *counted*."""
+    from frontier.postcrawl.convert import Converted
     from frontier.postcrawl.many_files import Failure
     from frontier.postcrawl.rewriting import Rewritten
 
-    facts = {"written": 0, "replaced": 0, "bytes_before": 0, "bytes_after": 0}
+    facts = {"written": 0, counted: 0, "bytes_before": 0, "bytes_after": 0}
     for _, outcome in outcomes:
         if isinstance(outcome, Failure):
             trouble.file(outcome.reason)
-        elif isinstance(outcome, Rewritten):
+        elif isinstance(outcome, Rewritten | Converted):
             facts["written"] += 1
-            facts["replaced"] += outcome.replaced
-            facts["bytes_before"] += outcome.bytes_before
-            facts["bytes_after"] += outcome.bytes_after
-            for reason in outcome.kept:
+            for name in (counted, "bytes_before", "bytes_after"):
+                facts[name] += getattr(outcome, name)
+            for reason in getattr(outcome, "kept", ()):
                 trouble.record(reason)
     return facts
 
@@ -841,19 +855,38 @@ def _sampled(paths: list[Path], share: str) -> list[Path]:
     return sampled(paths, percent / 100)
 
 
-def _write_warcsum(paths: Sequence[Path], out: Path) -> None:
+def _write_warcsum(
+    paths: Sequence[Path], out: Path, running: Planning, parts: int
+) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
-    from frontier.postcrawl.warcsum import write_manifest
+    from frontier.postcrawl.warcsum import MANIFEST, split, write_manifest
 
-    places = [place_of(path, out) for path in paths]
-    skipped = write_manifest(
-        [place for place in places if place.exists()],
-        out / "manifest.warcsum",
-        mode_of_environment(),
-    )
+    places = [place for path in paths if (place := place_of(path, out)).exists()]
+    mode = mode_of_environment()
+    skipped = write_manifest(places, out / MANIFEST, mode)
+    if parts:
+        with running.planned_by()(out) as engine:
+            made = split(engine, places, out / MANIFEST, parts, mode)
+        say(f"{made:,} parts: no digest is in two of them")
     if skipped:
         say(f"{skipped:,} records without a digest are not in manifest.warcsum")
+
+
+def _write_planned(directory: Path, running: Planning) -> None:
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.manifest import place_of
+    from frontier.postcrawl.plan import files_of
+    from frontier.postcrawl.remote_files import path_of
+    from frontier.postcrawl.warcsum import write_plan
+
+    places = [place_of(path_of(file), directory) for file in files_of(directory)]
+    if not places:
+        return
+    with running.planned_by()(directory) as engine:
+        left = write_plan(engine, places, directory, mode_of_environment())
+    if left:
+        say(f"{left:,} unresolved records are not in plan.warcsum")
 
 
 class Bar:

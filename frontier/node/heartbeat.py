@@ -150,9 +150,10 @@ class Heartbeat:
                     async with asyncio.timeout(pause):
                         await self._hurried.wait()
                 self._hurried.clear()
-        finally:
-            if self._following is not None:
+        except BaseException:
+            if self._following is not None:  # else `stop` waits for it
                 self._following.cancel()
+            raise
 
     async def renew(self) -> None:
         """Renew the leases until cancelled."""
@@ -195,7 +196,10 @@ class Heartbeat:
         async with self._beating:
             following = self._following
         if following is not None:
-            await asyncio.wait({following})
+            try:
+                await asyncio.wait({following})
+            finally:
+                following.cancel()  # of one that is done this does nothing
             with contextlib.suppress(StoreUnavailable):
                 self._followed()
 

@@ -18,24 +18,31 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frontier.errors import ConfigurationError
+from frontier.postcrawl.manifest import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    import pyarrow as pa
 
 MEMORY = "1GB"
 """The limit of DuckDB's memory."""
 FETCHED = 10_000
 """Rows that are fetched at a time."""
+PER_ROW = 250
+"""Bytes of memory for each row of a manifest with which a plan is sorted at once."""
+_FLUSHED = 20_000
+"""Rows of a part that wait in memory, for each thread."""
+_SORTED = "\nORDER BY file, record_offset"
 PER_TASK = 16
 """Files of one job for each of Spark's tasks: what they return is in memory."""
 
@@ -54,6 +61,12 @@ class Engine(Protocol):
 
     def write(self, text: str, place: Path) -> None:
         """Write what *text* asks for to *place*, in its order."""
+
+    def write_by_file(self, text: str, place: Path) -> None:
+        """Write what *text* asks for of ``manifest`` to *place*.
+
+        It has the columns *file* and *record_offset*, and is sorted by these.
+        """
 
 
 @contextmanager
@@ -77,15 +90,30 @@ def duckdb_engine(
         raise ConfigurationError(f"--memory {memory!r}: {error}") from None
     with connection:
         try:
-            yield _DuckDb(connection)
+            yield _DuckDb(connection, scratch)
         except duckdb.OutOfMemoryException as error:
             first = str(error).partition("\n")[0]
             raise ConfigurationError(f"--memory {memory}: {first}") from None
 
 
+@contextmanager
+def duckdb_of_manifests(directory: Path) -> Iterator[Engine]:
+    """DuckDB with all manifests in *directory* as ``manifest``; it sorts there, too.
+
+    In a directory of its own: several processes may do so.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="duckdb-", dir=directory) as scratch,
+        duckdb_engine(Path(scratch)) as engine,
+    ):
+        engine.view("manifest", sorted(directory.glob(f"*{SUFFIX}")))
+        yield engine
+
+
 class _DuckDb:
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
         self._connection = connection
+        self._parts = scratch / "duckdb-parts"
 
     def view(self, name: str, places: Sequence[Path]) -> None:
         self._connection.unregister(name)
@@ -103,6 +131,69 @@ class _DuckDb:
     def write(self, text: str, place: Path) -> None:
         found = self._connection.sql(text)
         found.write_parquet(os.fspath(place), compression="zstd")
+
+    def write_by_file(self, text: str, place: Path) -> None:
+        """In parts, each of some files, if all are too many to be sorted at once.
+
+        DuckDB sorts on disk, but to merge what it has sorted takes memory that grows
+        with the rows: of 10,000,000 it had not enough in 256 MB.
+        """
+        parts = self._parts_of_files()
+        if parts["part"][-1].as_py() == 0:
+            self.write(f"{text}{_SORTED}", place)
+            return
+        shutil.rmtree(self._parts, ignore_errors=True)  # of a run that was killed
+        try:
+            self._connection.register("parts", parts)
+            self._connection.execute(
+                f"SET partitioned_write_flush_threshold={_FLUSHED}"
+            )
+            self._connection.execute(
+                f"COPY (SELECT found.*, part FROM ({text}) found "  # noqa: S608 - ours
+                "JOIN parts ON found.file = parts.file) TO "
+                f"{_quoted(self._parts)} (FORMAT parquet, PARTITION_BY (part))"
+            )
+            self._sort(text, place)
+        finally:
+            shutil.rmtree(self._parts, ignore_errors=True)
+
+    def _parts_of_files(self) -> pa.Table:
+        """Files, and the part of each: as many rows as a quarter of the memory holds.
+
+        All are in part 0 if they can be sorted at once.
+        """
+        limit = _bytes(self._connection.sql("SELECT current_setting('memory_limit')"))
+        counts = "SELECT file, count(*) FROM manifest GROUP BY file ORDER BY file"
+        found = self._connection.execute(counts).fetchall()
+        files = [file for file, _ in found]
+        before = list(accumulate((count for _, count in found), initial=0))
+        each = limit // PER_ROW
+        numbers = [0 if before[-1] <= each else rows // (each // 4) for rows in before]
+        columns = [files or [None], numbers[: len(files)] or [0]]
+        return pa.table(columns, names=["file", "part"])
+
+    def _sort(self, text: str, place: Path) -> None:
+        schema = self._connection.sql(f"{text} LIMIT 0").to_arrow_table().schema
+        with pq.ParquetWriter(place, schema, compression="zstd") as writer:
+            made = self._parts.glob("part=*")
+            for part in sorted(made, key=lambda path: int(path.name[5:])):
+                files = sorted(os.fspath(each) for each in part.iterdir())
+                rows = self._connection.read_parquet(files, hive_partitioning=False)
+                rows = rows.order("file, record_offset")
+                for batch in rows.to_arrow_reader(_FLUSHED):
+                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+
+
+def _bytes(setting: duckdb.DuckDBPyRelation) -> int:
+    """A limit of memory, as DuckDB says it: ``244.1 MiB``."""
+    ((said,),) = setting.fetchall()
+    number, _, unit = said.partition(" ")
+    power = ("bytes", "KiB", "MiB", "GiB", "TiB").index(unit)
+    return int(float(number) * 1024**power)
+
+
+def _quoted(path: Path) -> str:
+    return "'" + os.fspath(path).replace("'", "''") + "'"
 
 
 @contextmanager
@@ -134,6 +225,9 @@ class _Spark:
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
         for row in self._session.sql(text).toLocalIterator():
             yield tuple(row)
+
+    def write_by_file(self, text: str, place: Path) -> None:
+        self.write(f"{text}{_SORTED}", place)
 
     def write(self, text: str, place: Path) -> None:
         shutil.rmtree(self._parts, ignore_errors=True)  # of a run that was killed

@@ -246,7 +246,8 @@ def _outcomes(
             yield one[0], _caught(step, one)
         return
     left = iter(given)
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # imports once, not each
+    context.set_forkserver_preload([__name__])
     with ProcessPoolExecutor(min(workers, len(given)), context) as pool:
         running: dict[Future[object], Path] = {}
         while True:

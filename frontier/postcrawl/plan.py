@@ -152,7 +152,6 @@ SELECT file, record_offset, record_length, record_id, url, date, payload_length,
 FROM ranked
 WHERE copy > 1 AND NOT is_referred AND NOT original_is_ambiguous
   AND NOT (url = original_url AND captured_s = original_s)
-ORDER BY file, record_offset
 """
 """Standard SQL, for every engine. Of equal payloads the earliest is the original; of
 those to which a revisit refers, one of them."""
@@ -168,6 +167,8 @@ _FIRST = "SELECT * FROM of_files ORDER BY record_bytes DESC, file"
 PLAN = "plan.parquet"
 PLAN_FILES = "plan-files.parquet"
 COMPARED = "compared.parquet"
+TEXTS = ("compared.warcsum", "plan.warcsum")
+"""Stages 2 and 3 of WARCsum (`frontier.postcrawl.warcsum`)."""
 SUMMARY = "plan.json"
 WEAK = ("md5", "sha1")
 """Algorithms of which different payloads with one digest can be made."""
@@ -334,7 +335,7 @@ class Planner:
         plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
         if not places:
             raise NoManifest(str(self._directory))
-        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES)
+        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES, *TEXTS)
         for name in of_another:
             (self._directory / name).unlink(missing_ok=True)
         whole = [place for place in places if self._is_whole(place, plan, say)]
@@ -401,13 +402,17 @@ class Planner:
             engine.table("compared", byte_comparison.SCHEMA.empty_table())
             if choice.compare is Compare.ALWAYS or set(plan.algorithms) & set(WEAK):
                 self._compare(engine, policy, choice, plan, say)
-            self._write(engine, text_of(QUERY, policy, choice), PLAN, "plan")
+            with creating_whole(self._directory / PLAN, self._mode) as scratch:
+                engine.write_by_file(text_of(QUERY, policy, choice), scratch)
+            engine.view("plan", [self._directory / PLAN])
             counts = (
                 "SELECT count(*), CAST(coalesce(sum(payload_length), 0) AS BIGINT) "
                 "FROM plan"
             )
             ((plan.copies, plan.copied_bytes),) = engine.rows(counts)
-            self._write(engine, FILES, PLAN_FILES, "of_files")
+            with creating_whole(self._directory / PLAN_FILES, self._mode) as scratch:
+                engine.write(FILES, scratch)
+            engine.view("of_files", [self._directory / PLAN_FILES])
             found = engine.rows("SELECT count(*) FROM of_files")
             ((plan.files_with_copies,),) = found
             first = (
@@ -438,12 +443,6 @@ class Planner:
                 writer.write_table(pa.table(columns, byte_comparison.SCHEMA))
         scratch.replace(place)
         engine.view("compared", [place])
-
-    def _write(self, engine: Engine, text: str, name: str, view: str) -> None:
-        """Write what *text* asks for as the file *name*, which is a *view* then."""
-        with creating_whole(self._directory / name, self._mode) as scratch:
-            engine.write(text, scratch)
-        engine.view(view, [self._directory / name])
 
 
 def left_because(manifest: Manifest) -> list[str]:

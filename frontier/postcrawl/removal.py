@@ -17,21 +17,22 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-import duckdb
+import pyarrow as pa
 
 from frontier.dedupe.digest import PayloadDigest
 from frontier.errors import BadWarc, ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import made_of
-from frontier.postcrawl.manifest import SUFFIX, payload_of, to_second
+from frontier.postcrawl.engines import duckdb_of_manifests
+from frontier.postcrawl.manifest import payload_of, to_second
 from frontier.postcrawl.payload import hashing, parsed
 from frontier.postcrawl.rewriting import Job, record_at, rewrite
 from frontier.warc.records import NAMESPACE, target_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from frontier.postcrawl.rewriting import Rewritten
@@ -60,7 +61,6 @@ ORDER BY file, record_offset
 """
 _CAPTURES = frozenset({"response", "resource"})
 _LINE = 1 << 16
-_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,22 +157,18 @@ def find(directory: Path, wanted: Wanted) -> Found:
     The manifests have rows of all records. The result is held in memory.
     """
     found = Found()
-    with duckdb.connect() as engine:
-        places = sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
-        engine.read_parquet(places).create_view("manifest")
+    with duckdb_of_manifests(directory) as engine:
         for name, column, values in (
             ("urls", "url", wanted.urls),
             ("ids", "record_id", wanted.ids),
         ):
-            engine.execute(f"CREATE TABLE {name} ({column} VARCHAR)")
-            if values:
-                rows = [[value] for value in sorted(values)]
-                engine.executemany(f"INSERT INTO {name} VALUES (?)", rows)  # noqa: S608
-        found.leaving = [Leaving(*row) for row in _rows(engine, LEAVING)]
+            schema = pa.schema([(column, pa.string())])
+            engine.table(name, pa.table([sorted(values)], schema))
+        found.leaving = [Leaving(*row) for row in engine.rows(LEAVING)]
         captures = [one for one in found.leaving if one.kind in _CAPTURES]
         found.originals = frozenset(one.at for one in captures)
         digests = _Digests(captures)
-        for file, offset, record_id, url, *of, claimed in _rows(engine, DEPENDENT):
+        for file, offset, record_id, url, *of, claimed in engine.rows(DEPENDENT):
             if wanted.takes(url, record_id):
                 continue
             if all(of):
@@ -288,9 +284,3 @@ def tombstone(one: Leaving, reason: str) -> Record:
         ("Content-Type", "application/warc-fields"),
     ]
     return made_of(identifier, lines, block.encode())
-
-
-def _rows(engine: duckdb.DuckDBPyConnection, text: str) -> Iterator[tuple[Any, ...]]:
-    found = engine.execute(text)
-    while some := found.fetchmany(_ROWS):
-        yield from some

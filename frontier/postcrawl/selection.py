@@ -18,18 +18,18 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-import duckdb
+import pyarrow as pa
 
 from frontier.cdx.lines import parse
 from frontier.errors import ConfigurationError
 from frontier.files import FILE_MODE, open_input
-from frontier.postcrawl.manifest import SUFFIX
+from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.rewriting import Job, rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from frontier.postcrawl.rewriting import Rewritten
@@ -43,9 +43,12 @@ FROM manifest r LEFT JOIN manifest o
 WHERE r.type = 'revisit'
 ORDER BY r.file, r.record_offset, o.date
 """
+RECORDS = """
+SELECT record_offset, record_length, type, url, date
+FROM manifest JOIN wanted ON manifest.file = wanted.file ORDER BY record_offset
+"""
 _LINE = 1 << 20
 """Longest line of an index, in bytes."""
-_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,8 @@ def needed(directory: Path, selection: Selection) -> Needed:
     It is held in memory: about 300 bytes for each original.
     """
     originals, missing = set(), []
-    with duckdb.connect() as engine:
-        engine.read_parquet(_places(directory)).create_view("manifest")
-        for file, offset, url, date, *of, name, second in _rows(engine, NEEDED):
+    with duckdb_of_manifests(directory) as engine:
+        for file, offset, url, date, *of, name, second in engine.rows(NEEDED):
             if not selection.takes(url, date):
                 continue
             if name is not None:
@@ -175,14 +177,10 @@ def extract(
     """
 
     def left() -> Iterator[_Left]:
-        with duckdb.connect() as engine:
-            engine.read_parquet(_places(directory)).create_view("manifest")
-            text = (
-                "SELECT record_offset, record_length, type, url, date FROM manifest "
-                "WHERE file = ? ORDER BY record_offset"
-            )
-            name = os.fspath(path.absolute())
-            for offset, length, kind, url, date in _rows(engine, text, name):
+        name = os.fspath(path.absolute())
+        with duckdb_of_manifests(directory) as engine:
+            engine.table("wanted", pa.table({"file": [name]}))
+            for offset, length, kind, url, date in engine.rows(RECORDS):
                 is_wanted = selection.takes(url, date) or (url, date) in originals
                 if kind != "warcinfo" and not is_wanted:
                     yield _Left(name, offset, length)
@@ -190,15 +188,3 @@ def extract(
     wanted = f"extract {selection.fact()} {Selection(captures=originals).fact()}"
     job = Job(path, out, directory, left(), lambda _, __: None, wanted)
     return rewrite(job, progress, mode)
-
-
-def _places(directory: Path) -> Sequence[str]:
-    return sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
-
-
-def _rows(
-    engine: duckdb.DuckDBPyConnection, text: str, *values: str
-) -> Iterable[tuple[Any, ...]]:
-    found = engine.execute(text, list(values))
-    while some := found.fetchmany(_ROWS):
-        yield from some

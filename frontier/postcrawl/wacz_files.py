@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MAX_PACKAGE = 64 << 20
 """Bytes of a ``datapackage.json`` that is read."""
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _PAGES = "pages/"
 _LINE = 1 << 24
 """Longest line of a list of pages, which may have a page's text, in bytes."""
@@ -78,7 +79,7 @@ def unpack(
                     for info in archive.infolist()
                     if _is_warc(info.filename)
                 }
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        except _DAMAGED as error:
             raise BadWacz(str(path), f"not a sound zip file: {error}") from None
         except ValueError as error:
             raise BadWacz(str(path), str(error)) from None
@@ -147,8 +148,10 @@ def repack(
             _Packing(unpacked, archive, new, has_left, say).make()
         _require_readable(scratch, path)
         scratch.replace(path)
-    except BaseException:
+    except BaseException as error:
         scratch.unlink(missing_ok=True)
+        if isinstance(error, _DAMAGED):
+            raise BadWacz(str(path), f"not a sound zip file: {error}") from None
         raise
     sync_directory(path.parent)
 
@@ -235,6 +238,8 @@ class _Packing:
         if layout.PACKAGE in names:
             with self._archive.open(layout.PACKAGE) as source:
                 package = json.loads(source.read(MAX_PACKAGE))
+        if not isinstance(package, dict):
+            raise BadWacz(str(self._unpacked.path), f"{layout.PACKAGE} is no object")
         package["resources"] = self._pack.resources
         data = json.dumps(package, indent=2).encode()
         self._pack.add(layout.PACKAGE, [data])

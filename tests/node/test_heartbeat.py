@@ -396,6 +396,29 @@ async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
     assert await a.items(0) == [b"0" + url for url in urls(5)]
 
 
+async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
+    parts, monkeypatch
+):
+    a = parts("a")
+    monkeypatch.setattr(type(a.outage_retry), "alone", False)
+    a.heartbeat._beat = 0.01
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def hand_over(_):
+        asked.set()
+        await answered.wait()
+
+    monkeypatch.setattr(a.heartbeat, "_hand_over", hand_over)
+    running = asyncio.ensure_future(a.heartbeat.run())
+    await asked.wait()
+    stopping = asyncio.ensure_future(a.heartbeat.stop())
+    await running
+    answered.set()
+    await stopping
+
+    assert len(a.leases.held) == 0, "nothing is taken any more"
+
+
 async def test_a_renewal_does_not_bring_a_released_lease_back(parts, monkeypatch):
     a = parts("a")
     await settle(a)

@@ -95,6 +95,31 @@ def test_duckdb_sorts_on_disk_above_its_limit_of_memory(tmp_path):
     assert pq.read_metadata(tmp_path / "sorted.parquet").num_rows == 1_000_000
 
 
+def test_duckdb_sorts_a_plan_by_parts_of_files_in_little_memory(tmp_path):
+    rows = "SELECT 'file ' || i % 50 AS file, i AS record_offset, sha256(i::TEXT) AS d"
+    text = f"{rows} FROM range(300_000) t(i)"
+    with duckdb_engine(tmp_path, "1GB", 1) as engine:
+        engine.write(text, tmp_path / "manifest.parquet")
+    written = []
+    for memory in ("1GB", "48MB"):
+        with duckdb_engine(tmp_path, memory, 1) as engine:
+            engine.view("manifest", [tmp_path / "manifest.parquet"])
+            of = "SELECT * FROM manifest WHERE record_offset % 3 > 0"
+            engine.write_by_file(of, tmp_path / memory)
+            engine.write_by_file(f"{of} AND FALSE", tmp_path / "none")
+        written.append(pq.read_table(tmp_path / memory))
+
+    at_once, by_parts = written
+    assert at_once.to_pydict() == by_parts.to_pydict()
+    assert at_once.num_rows == 200_000
+    assert at_once == at_once.sort_by(
+        [("file", "ascending"), ("record_offset", "ascending")]
+    )
+    assert pq.read_table(tmp_path / "none").schema == by_parts.schema
+    assert pq.read_metadata(tmp_path / "48MB").num_row_groups > 1
+    assert not (tmp_path / "duckdb-parts").exists()
+
+
 def test_what_is_no_size_of_memory_is_refused(tmp_path):
     with (
         pytest.raises(ConfigurationError, match="--memory 'much'"),

@@ -78,6 +78,25 @@ def test_a_strong_digest_is_not_compared(before, reads, tmp_path):
     assert (done["copies"], reads) == (3, [])
 
 
+@pytest.mark.parametrize(
+    ("contents", "numbers"),
+    [(64, ["1 1", "1 2", "2 1", "2 2", "3 1"]), (1, ["1 1", "1 2"])],
+    ids=["all", "unresolved"],
+)
+def test_the_text_of_warcsum_has_contents_and_copy_numbers(
+    colliding, tmp_path, monkeypatch, contents, numbers
+):
+    monkeypatch.setattr(byte_comparison, "CONTENTS", contents)
+    code = ExitCode.OK if contents == 64 else ExitCode.INCOMPLETE
+    words = ["--format", "warcsum"]
+    planned(colliding, tmp_path, *words, algorithm="md5", code=code)
+
+    found = (tmp_path / "plan.warcsum").read_text().splitlines()
+    assert [" ".join(text.split(" ")[6:8]) for text in found] == numbers
+    found = (tmp_path / "compared.warcsum").read_text().splitlines()
+    assert [text.split(" ")[6] for text in found] == [n[0] for n in numbers]
+
+
 def test_what_cannot_be_compared_is_unresolved(colliding, tmp_path, monkeypatch):
     """The second and third record cannot be read when the plan is made."""
     read = byte_comparison.record_at

@@ -138,6 +138,23 @@ def test_nothing_leaves_while_a_wacz_cannot_be_read(package):
     assert {path.name: path.read_bytes() for path in package.iterdir()} == was
 
 
+@pytest.mark.parametrize("name", ["logs/crawl.log", "datapackage.json"])
+def test_a_wacz_that_cannot_be_made_again_stays_and_is_named(package, name):
+    wacz = package / "one.wacz"
+    with zipfile.ZipFile(wacz) as archive:
+        info = archive.getinfo(name)
+    data = bytearray(wacz.read_bytes())
+    data[info.header_offset + 30 + len(name) + 3] ^= 0xFF
+    wacz.write_bytes(data)
+
+    done = run("remove", package, "--url", TARGET, "--yes", code=ExitCode.INCOMPLETE)
+
+    assert [one["type"] for one in done["records"]] == ["revisit"]
+    assert "one.wacz: not a sound zip file" in str(done["files_left"])
+    assert wacz.read_bytes() == data
+    assert list(package.glob("*.open")) == []
+
+
 @pytest.mark.chaos
 def test_killed_anywhere_and_run_again_a_wacz_ends_the_same(package, tmp_path):
     undisturbed = tmp_path / "undisturbed"
