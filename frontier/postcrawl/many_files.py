@@ -144,7 +144,9 @@ def verified(
                 for fault in outcome.faults:
                     failed(fault)
                 places[side].append(place_of(path, directory))
-    return compare(places["before"], places["after"], places["originals"])
+    return compare(
+        places["before"], places["after"], places["originals"], work.directory
+    )
 
 
 def converted(

@@ -26,14 +26,14 @@ from itertools import groupby
 from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
 from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE
 from frontier.postcrawl.apply import REPLACES, made_of
-from frontier.postcrawl.manifest import SUFFIX, payload_of
+from frontier.postcrawl.engines import duckdb_of_manifests
+from frontier.postcrawl.manifest import payload_of
 from frontier.postcrawl.payload import hashing, parsed, spelled
 from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.remote_originals import RemoteOriginals, Servers
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.model import Body
+    from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.rewriting import Rewritten
     from frontier.postcrawl.selection import Selection
     from frontier.warc.reader import Found
@@ -64,12 +65,13 @@ SELECT r.file, r.record_offset, r.record_length, r.record_id,
   o.file, o.record_offset, o.record_id
 FROM manifest r LEFT JOIN originals o
   ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
-WHERE r.type = 'revisit' AND r.file = ?
+WHERE r.type = 'revisit' AND r.file = (SELECT file FROM asked)
 ORDER BY r.record_offset, o.date <> r.refers_to_date, o.file, o.record_offset
 """
 CLAIMED = """
 SELECT DISTINCT claimed_digest FROM manifest
-WHERE type = 'revisit' AND file = ? AND claimed_digest IS NOT NULL
+WHERE type = 'revisit' AND file = (SELECT file FROM asked)
+  AND claimed_digest IS NOT NULL
   AND (refers_to_url IS NULL OR refers_to_date IS NULL)
 """
 """What the revisits of a file have that name no capture (WARC 1.0, and before)."""
@@ -140,16 +142,10 @@ def revisits_of(
 
     Originals are looked for in all files that have a manifest in *directory*.
     """
-    places = sorted(str(place) for place in directory.glob(f"*{SUFFIX}"))
-    with duckdb.connect() as engine:
-        engine.read_parquet(places).create_view("manifest")
-        unnamed = _by_digest(engine, file)
-        found = engine.execute(QUERY, [file])
-        rows = (
-            _Row(*row)
-            for some in iter(lambda: found.fetchmany(10_000), [])
-            for row in some
-        )
+    with duckdb_of_manifests(directory) as engine:
+        engine.table("asked", pa.table({"file": [file]}))
+        unnamed = _by_digest(engine)
+        rows = (_Row(*row) for row in engine.rows(QUERY))
         for _, group in groupby(rows, key=attrgetter("record_offset")):
             some_of_it = list(group)
             one = some_of_it[0]
@@ -157,15 +153,13 @@ def revisits_of(
                 yield _revisit(some_of_it, unnamed.get(one.claimed_digest, ()))
 
 
-def _by_digest(
-    engine: duckdb.DuckDBPyConnection, file: str
-) -> dict[str | None, list[tuple[str, int, str]]]:
-    """The captures that revisits of *file* mean which name none, by what these claim.
+def _by_digest(engine: Engine) -> dict[str | None, list[tuple[str, int, str]]]:
+    """The captures that the file's revisits mean which name none, by what these claim.
 
     Each is read before it is used, so that it only has to be likely here.
     """
     rows = []
-    for (claimed,) in engine.execute(CLAIMED, [file]).fetchall():
+    for (claimed,) in list(engine.rows(CLAIMED)):
         if (digest := parsed(claimed)) is not None:
             base32 = base64.b32encode(digest.value).decode().lower().rstrip("=")
             named = spelled(digest.algorithm, digest.value)
@@ -174,8 +168,8 @@ def _by_digest(
     if rows:
         names = ("claimed", "value", "named")
         columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-        engine.register("spelled", pa.table(columns))
-        for claimed, *place in engine.execute(BY_DIGEST).fetchall():
+        engine.table("spelled", pa.table(columns))
+        for claimed, *place in engine.rows(BY_DIGEST):
             found.setdefault(claimed, []).append((place[0], place[1], place[2]))
     return found
 

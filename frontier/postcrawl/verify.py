@@ -14,18 +14,19 @@ is the one that was there.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import duckdb
+from frontier.postcrawl.engines import duckdb_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 QUERY = """
-WITH pairs AS (
+WITH before AS (SELECT *, parse_filename(file) AS name FROM records_before),
+after AS (SELECT *, parse_filename(file) AS name FROM records_after),
+pairs AS (
   SELECT b.name, b.record_offset AS offset_before, a.record_offset AS offset_after,
     b.type AS type_before, a.type AS type_after, b.url, b.date,
     b.payload_length, b.body_digest, a.refers_to_url, a.refers_to_date,
@@ -92,8 +93,8 @@ class Verified:
 def compare(
     before: Sequence[Path],
     after: Sequence[Path],
-    originals: Sequence[Path] = (),
-    memory: str = "1GB",
+    originals: Sequence[Path],
+    scratch: Path,
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
@@ -101,15 +102,12 @@ def compare(
     file of one side is that of the other with its name.
     """
     done = Verified()
-    with duckdb.connect(config={"memory_limit": memory}) as engine:
-        sides = {"before": before, "after": after, "captures": [*after, *originals]}
-        for name, places in sides.items():
-            rows = engine.read_parquet([os.fspath(place) for place in places])
-            rows.project("*, parse_filename(file) AS name").create_view(name)
-        found = engine.execute(QUERY)
-        while some := found.fetchmany(10_000):
-            for row in some:
-                _note(done, *row)
+    with duckdb_engine(scratch) as engine:
+        engine.view("records_before", before)
+        engine.view("records_after", after)
+        engine.view("captures", [*after, *originals])
+        for row in engine.rows(QUERY):
+            _note(done, *row)
     return done
 
 
