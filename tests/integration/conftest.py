@@ -101,8 +101,10 @@ class Held(SiteServer):
     was about to be answered may still be.
     """
 
-    def __init__(self, *args, until=None, **options):
+    def __init__(self, *args, until=None, spared=(), **options):
         super().__init__(*args, **options)
+        self.spared = spared
+        """Targets that are answered all the same."""
         self.until = until
         """Whether it answers no more, by the nodes and targets that were answered, and
         by the node that asks; `None` is never."""
@@ -110,12 +112,14 @@ class Held(SiteServer):
         self.late = 0.0
         """Seconds by which its times may be wrong: for so long it stood still at most,
         as the machine was busy."""
-        self._asking = ContextVar("asking", default=None)
+        self._asking = ContextVar("asking", default=(None, None))
 
     @property
     def delay(self):
-        is_held = self.until and self.until(self.answered, self._asking.get())
-        return HELD if is_held else self._delay
+        node, target = self._asking.get()
+        if target in self.spared or not self.until:
+            return self._delay
+        return HELD if self.until(self.answered, node) else self._delay
 
     @delay.setter
     def delay(self, seconds):
@@ -137,7 +141,7 @@ class Held(SiteServer):
 
     async def _answer(self, host, request, reader, writer):
         node = request.headers.get("x-frontier-node")
-        self._asking.set(node)
+        self._asking.set((node, request.target))
         whole = await super()._answer(host, request, reader, writer)
         self.answered.append((node, request.target))
         return whole
@@ -395,7 +399,7 @@ def serve(tmp_path):
         def start(log="requests.jsonl", port=0, nodes=(), least=2, **options):
             delays = {
                 name: options.pop(name)
-                for name in ("delay", "host_delays", "until")
+                for name in ("delay", "host_delays", "until", "spared")
                 if name in options
             }
             options.setdefault("slow_seconds", 0.2)
