@@ -305,10 +305,11 @@ class Heartbeat:
         self._inbox.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
-        if partitions - self._inbox.busy_partitions() and self._before_release:
+        done = partitions - self._inbox.busy_partitions()
+        if done and self._before_release is not None:
             await self._before_release()
-        # Only now: what was asked for before may have come meanwhile, and been started.
-        await self._leases.release(partitions - self._inbox.busy_partitions())
+        # What was asked for before may have come meanwhile, and been started.
+        await self._leases.release(done - self._inbox.busy_partitions())
 
     async def _take_over(
         self, acquired: Iterable[Acquired], staying: Iterable[int] = ()

@@ -55,6 +55,7 @@ class AimedTrial(Trial):
         self._outcome.plan = aimed.lines()
         self._tail = Tail(frozenset(), {})
         self._struck = 0.0
+        self._died = ""
         self._in_time = True
         """Whether the node went on while it still had what it pushed before."""
 
@@ -75,6 +76,7 @@ class AimedTrial(Trial):
             self._struck = time.time()
             node = self._named(name)
             if self._aimed.dies:
+                self._died = name
                 node.kill()
             else:
                 node.freeze()
@@ -180,7 +182,12 @@ class AimedTrial(Trial):
         ]
         # Nodes keep for `KEPT` seconds what they pushed, and log an error beyond.
         if not (self._aimed.safe and self._in_time):
-            lost = [fault for fault in outcome.faults if fault[0] == Wrong.LOST]
+            lost = [
+                (wrong, what)
+                for wrong, what in outcome.faults
+                if wrong == Wrong.LOST
+                or (wrong == Wrong.UNARCHIVED and self._is_forgotten(what, facts.log))
+            ]
             early = "pages were not fetched"
             outcome.expected_losses = len(lost)
             outcome.faults = [
@@ -188,3 +195,8 @@ class AimedTrial(Trial):
                 for fault in outcome.faults
                 if fault not in lost and early not in fault[1]
             ]
+
+    def _is_forgotten(self, url: str, log: RequestLog) -> bool:
+        """Whether the store forgot *url*, and only who died then had fetched it."""
+        nodes = {entry.node for entry in log.entries if entry.url == url}
+        return url in self._tail.urls and nodes == {self._died}
