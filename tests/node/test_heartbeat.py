@@ -118,6 +118,30 @@ async def test_a_partition_with_a_request_that_came_at_the_last_moment_is_not_gi
     assert [taken.lease.partition for taken in await b.leases.acquire([0])] == [0]
 
 
+async def test_a_partition_whose_request_ends_during_the_flush_waits_for_the_next(
+    parts, start, new_push
+):
+    a = parts("a", partitions=2)
+    start(a.outbox.run())
+    await settle(a)
+    await a.push(0, new_push(b"x", "x.example"))
+    await a.inbox.load_queues([0])
+    await a.inbox._reserve(a.inbox._choose())
+    reservation = a.inbox.take()
+
+    async def ended():
+        """What it has sent is noted by this flush or the next; nobody knows."""
+        if reservation.key in a.inbox.open:
+            a.acks.complete(reservation)
+            await a.acks.drain()
+
+    a.heartbeat._before_release = ended
+    await a.heartbeat._hand_over({0, 1})
+    assert sorted(a.leases.held) == [0]
+    await a.heartbeat._hand_over({0})
+    assert a.leases.held == {}
+
+
 async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, until):
     a, b = parts("a", partitions=8, cap=1), parts("b", partitions=8)
     start(a.outbox.run(), a.inbox.run())
