@@ -208,7 +208,8 @@ class Scheduler(BaseScheduler):
                 self._request_stats.counts["frontier/seen/recent"] += 1
                 self._request_stats.filtered(request)
                 return False
-        if self._traps and mode == TEST and not again and self._is_trapped(request):
+        is_link = mode == TEST and not again
+        if is_link and self._traps.are_set and self._is_trapped(request):
             return False
         try:
             item = self._item(request)
