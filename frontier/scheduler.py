@@ -19,7 +19,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections import Counter
@@ -59,6 +58,7 @@ from frontier.requests.stored_request import (
 from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
 from frontier.seen.recent import Recent
+from frontier.session.launch import spare_imports
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import session_of
 from frontier.urls.fingerprint import seen_hash
@@ -76,9 +76,7 @@ if TYPE_CHECKING:
     from frontier.seeds.redis_feed import StartFeed
     from frontier.urls.partition import QueueAddress
 
-# Scrapy imports this last of all that a node needs. What is here by now stays, as
-# `frontier.addon` says: it is not looked through once more before the first page.
-gc.freeze()
+spare_imports()  # Scrapy imports this last of all that a node needs
 
 logger = logging.getLogger(__name__)
 

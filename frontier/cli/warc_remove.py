@@ -192,7 +192,7 @@ class _Removal:
     ) -> None:
         if index.collection is None:
             return
-        from frontier.collection.remove_captures import Captures, remove_captures
+        from frontier.collection.purge import Captures, remove_captures
         from frontier.store.keys import collection_keys
 
         single = frozenset(one.at for one in leaving)
