@@ -19,7 +19,6 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections import Counter
@@ -60,6 +59,7 @@ from frontier.requests.stored_request import (
 from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
 from frontier.seen.recent import Recent
+from frontier.session.launch import spare_imports
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import session_of
 from frontier.urls.fingerprint import seen_hash
@@ -77,9 +77,7 @@ if TYPE_CHECKING:
     from frontier.seeds.redis_feed import StartFeed
     from frontier.urls.partition import QueueAddress
 
-# Scrapy imports this last of all that a node needs. What is here by now stays, as
-# `frontier.addon` says: it is not looked through once more before the first page.
-gc.freeze()
+spare_imports()  # Scrapy imports this last of all that a node needs
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +209,8 @@ class Scheduler(BaseScheduler):
                 self._request_stats.counts["frontier/seen/recent"] += 1
                 self._request_stats.filtered(request)
                 return False
-        if self._traps and mode == TEST and not again and self._is_trapped(request):
+        is_link = mode == TEST and not again
+        if is_link and self._traps.are_set and self._is_trapped(request):
             return False
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = self._fingerprints.of_get(request.url)

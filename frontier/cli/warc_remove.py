@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.wacz_files import Unpacked
 
 
+COMMAND = "frontier warc remove"
 STALE = (
     "The CDXJ beside each file, and each WACZ that was given, is made again. Other "
     "WACZ files of these files, copies that were uploaded, and other tools' indexes "
@@ -81,15 +81,16 @@ def remove(
     """
     from frontier.postcrawl.remote_files import RemotePath
     from frontier.postcrawl.removal import wanted_of
+    from frontier.postcrawl.working_directory import beside, temporary
 
     trouble = Trouble()
     wanted = wanted_of(url or (), record or (), lists or (), reason)
     paths = files_given(given, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("from files elsewhere nothing can be removed")
-    with tempfile.TemporaryDirectory(prefix="frontier-remove-") as scratch:
-        waczs, warcs = unpacked_of(paths, Path(scratch) / "waczs", trouble)
-        removal = _Removal(warcs, waczs, Path(scratch), running, wanted, trouble)
+    with beside(paths[0], COMMAND) if yes else temporary("remove") as scratch:
+        waczs, warcs = unpacked_of(paths, scratch / "waczs", trouble)
+        removal = _Removal(warcs, waczs, scratch, running, wanted, trouble)
         facts = removal.run(index, yes=yes)
     what = "removed" if yes else "to remove, with --yes"
     lines = [f"{one['file']} at byte {one['offset']:,}: a {one['type']} of {one['url']}"
@@ -191,7 +192,7 @@ class _Removal:
     ) -> None:
         if index.collection is None:
             return
-        from frontier.collection.remove_captures import Captures, remove_captures
+        from frontier.collection.purge import Captures, remove_captures
         from frontier.store.keys import collection_keys
 
         single = frozenset(one.at for one in leaving)
