@@ -142,3 +142,15 @@ def test_a_layout_that_cannot_be_read_is_made_of_what_is_there(damaged):
     assert damaged.repair().exit_code in {ExitCode.OK, ExitCode.INCOMPLETE}
 
     assert damaged.db("HGET", damaged.part.seen, "buckets") != b"abc"
+
+
+def test_a_seen_set_of_another_type_is_removed_and_the_other_keys_stay(damaged):
+    damaged.db("HSET", damaged.part.seen, "buckets", 1, "count", 3, "era", 0)
+    damaged.db("SET", damaged.part.bucket(0, 0), "abc")
+    done = damaged.repair(ready="abc")
+
+    (removed,) = json.loads(done.stdout)["removed"]
+    assert removed[0] == "0:set:0:0"
+    assert removed[1].endswith("its URLs are new again, and may be fetched twice")
+    assert damaged.db("EXISTS", damaged.part.bucket(0, 0)) == 0
+    assert damaged.scan().ready == 1
