@@ -36,7 +36,11 @@ if oldest then
   if mark > 0 then front = redis.call('LPOP', KEYS[3], mark) end
 end
 if #ARGV > 7 then redis.call('LPUSH', KEYS[3], unpack(ARGV, 8)) end
-for i = #front, 1, -1 do redis.call('LPUSH', KEYS[3], front[i]) end
+for first = #front, 1, -1000 do -- in one command, as many as Lua's stack takes
+  local some = {}
+  for i = first, math.max(1, first - 999), -1 do some[#some + 1] = front[i] end
+  redis.call('LPUSH', KEYS[3], unpack(some))
+end
 if blocks == 1 or (not oldest and #ARGV > 7) then
   redis.call('LREM', KEYS[3], 1, '*')
 end
