@@ -20,13 +20,9 @@
 
 local oldest = ARGV[2] == 'LPOP'
 local blocks = redis.call('LLEN', KEYS[4])
-if blocks == 0 or blocks ~= tonumber(ARGV[3]) then
-  return 0 -- the call came twice
-end
+if blocks == 0 or blocks ~= tonumber(ARGV[3]) then return 0 end -- the call came twice
 local block = redis.call('LINDEX', KEYS[4], oldest and 0 or -1)
-if redis.sha1hex(block) ~= ARGV[4] then
-  return 0
-end
+if redis.sha1hex(block) ~= ARGV[4] then return 0 end
 
 -- First in front of everything, then what is to stay before them again, and the
 -- mark last: the list is at no time empty.
