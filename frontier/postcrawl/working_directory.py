@@ -123,7 +123,7 @@ def _locked(directory: Path, command: str, mode: int) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if is_at(path, descriptor):
                 said = f"{command}, process {os.getpid()} on {socket.gethostname()}"
-                with suppress(OSError):  # a full disk is told by who has to write
+                with suppress(OSError):  # a full disk: who has to write says so
                     os.truncate(descriptor, 0)
                     os.write(descriptor, said.encode())
                 return descriptor
