@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -35,16 +36,22 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from isal import igzip, isal_zlib
 
+from frontier.cdx.lines import INDEXED, REVISIT
+from frontier.cdx.methods import paired
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.dedupe.cdx_server import pool_for
-from frontier.errors import SourceBroken
+from frontier.dedupe.digest import ALGORITHM, parse
+from frontier.errors import BadWarc, SourceBroken
 from frontier.files import open_input, read_input, require_ratio
-from frontier.warc.warc_to_cdx import cdx_lines
+from frontier.wacz.layout import CDX
+from frontier.warc.reader import GZIP, block_of, payload_digest, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from frontier.cdx.methods import Asked
+    from frontier.warc.reader import Found
 
 TIMEOUT = 30.0
 """Seconds without any bytes."""
@@ -251,8 +258,6 @@ def _fail_or_pause(url: str, error: Exception, left: int) -> None:
 
 BLOCK = 1 << 18
 """Bytes that are read at once."""
-GZIP = b"\x1f\x8b"
-INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 MAX_INDEXES = 1_000
 """Index files of one WACZ; py-wacz and Browsertrix write one or two."""
 _BROKEN: tuple[type[Exception], ...] = (
@@ -318,7 +323,7 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
                 member
                 for member in archive.infolist()
                 if member.filename.startswith("indexes/")
-                and member.filename.endswith(INDEXES)
+                and member.filename.endswith(CDX)
             ]
             if len(members) > MAX_INDEXES:
                 raise SourceBroken(name, f"it has {len(members):,} indexes")
@@ -408,7 +413,7 @@ def opened(
     """The lines of *source*, while this lasts.
 
     *digest* is the algorithm that those of a WARC file are to be of, if any; see
-    `frontier.warc.warc_to_cdx`. To read one takes long: *bar* shows how far it is.
+    `cdx_lines`. To read one takes long: *bar* shows how far it is.
 
     With *verify* the hash of a local file must be what its manifest says; with
     *hashed* it is computed in any case. One from the network is not read whole,
@@ -494,3 +499,85 @@ def _sha256(file: IO[bytes]) -> str:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def cdx_lines(
+    file: IO[bytes],
+    name: str,
+    digest: str = "",
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[bytes]:
+    """A CDXJ line for each response, revisit and resource record of *file*.
+
+    With what an index of payload digests needs: url, mime (that of revisits),
+    digest, and length, the compressed length of the record. The key is ``-``. What
+    was not asked with GET has a method, too; its request is a neighbour.
+
+    The digest of a record that has none is computed, by `ALGORITHM`. With *digest*,
+    an algorithm, so is that of a record that has one of another. A revisit has no
+    payload to compute it from, and one that was cut would have another.
+
+    *progress* is called with the bytes that were read.
+
+    Raises:
+        ImportError: *digest* needs a package that is not installed.
+        SourceBroken: The file is cut off, damaged, a bomb, or has no records.
+    """
+    found = None
+    try:
+        for found, how in paired(records_in(file, name, check=require_ratio)):
+            progress(found.offset + found.length)
+            if found.kind in INDEXED:
+                yield _line(file, found, how, digest)
+    except BadWarc as error:
+        reason = f"{error.reason} at byte {error.offset:,}"
+        raise SourceBroken(name, reason) from None
+    except (OSError, ValueError) as error:
+        raise SourceBroken(name, f"not a readable WARC: {error}") from error
+    if found is None:
+        raise SourceBroken(name, "there is no WARC record in it")
+
+
+def _line(file: IO[bytes], found: Found, how: Asked, digest: str) -> bytes:
+    headers = found.headers
+    facts: dict[str, str | int] = {"url": headers.get("warc-target-uri").strip("<>")}
+    given = facts["digest"] = headers.get("warc-payload-digest")
+    if found.kind == "revisit":
+        facts["mime"] = REVISIT
+    elif not _will_do(given, digest):
+        facts["digest"] = _computed(file, found, digest or ALGORITHM) or given
+    if how.method:
+        facts["method"] = how.method
+    facts["length"] = found.length
+    return f"- {_digits(headers.get('warc-date'))} {json.dumps(facts)}\n".encode()
+
+
+def _digits(date: str) -> str:
+    """The digits of a WARC-Date, as precise as it is where an index can have it so.
+
+    An index has 14, 17 or 20 of them; a revisit is to name the date as it is.
+    """
+    whole, _, fraction = date.rstrip("Z").partition(".")
+    return re.sub(r"[-T:]", "", whole) + (fraction if len(fraction) in {3, 6} else "")
+
+
+def _will_do(given: str, wanted: str) -> bool:
+    """Whether the digest that a record has is taken."""
+    if not wanted:
+        return bool(given)
+    try:
+        return parse(given).algorithm == wanted
+    except ValueError:
+        return False
+
+
+def _computed(file: IO[bytes], found: Found, algorithm: str) -> str:
+    """The digest of the record's payload; empty if it is not known."""
+    headers = found.headers
+    if headers.get("warc-truncated"):
+        return ""
+    try:
+        block = block_of(file, found)
+        return payload_digest(block, algorithm, http=found.is_http)
+    except ValueError:
+        return ""

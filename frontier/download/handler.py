@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import StopDownload
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
+from twisted.web.client import RequestGenerationFailed
 
 from frontier.download.addresses import Checked, CheckedAgent, refusing
 from frontier.download.body_spool import Spool, SpoolDirectory, excerpt_of
@@ -191,19 +192,28 @@ class _Pool:
 
     def getConnection(self, key: Any, endpoint: Any) -> Deferred[_Wired]:  # noqa: N802
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
-        return made.addCallback(_Wired, self._guard, self._part)
+        again = partial(self.getConnection, key, endpoint)
+        return made.addCallback(_Wired, self._guard, self._part, again)
 
 
 class _Wired:
     """A connection that has *part* with the one request that it is given.
 
-    That is where to put what comes: the wire, the spool, and how much of it.
+    That is where to put what comes: the wire, the spool, and how much of it. *again*
+    makes another one.
     """
 
-    def __init__(self, connection: Any, guard: Guard, part: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        guard: Guard,
+        part: dict[str, Any],
+        again: Callable[[], Deferred[_Wired]],
+    ) -> None:
         self._connection = connection
         self._guard = guard
         self._part = part
+        self._again = again
 
     def request(self, request: Any) -> Deferred[IResponse]:
         waits = self._guard()
@@ -213,9 +223,20 @@ class _Wired:
         return ready.addCallbacks(lambda _: self._send(request), self._give_up)
 
     def _send(self, request: Any) -> Deferred[IResponse]:
-        vars(request).update(self._part)
+        vars(request).update(self._part, guard=self._guard)
         answer: Deferred[IResponse] = self._connection.request(request)
-        return answer
+        return answer.addErrback(self._send_later, request)
+
+    def _send_later(self, failure: Failure, request: Any) -> Any:
+        """Send *request* on another connection, if its lease ended on this one."""
+        if not isinstance(failure.value, RequestGenerationFailed):
+            return failure
+        ended = failure.value.reasons[0].value
+        if not isinstance(ended, _LeaseEnded):
+            return failure
+        waits = asyncio.ensure_future(ended.waits)
+        ready = Deferred.fromFuture(waits).addCallback(lambda _: self._again())
+        return ready.addCallback(lambda wired: wired.request(request))
 
     def _give_up(self, failure: Failure) -> Failure:
         """Close the connection, which nobody will have given back to the pool."""
@@ -223,17 +244,34 @@ class _Wired:
         return failure
 
 
-class _Tee:
-    """A transport that notes the head of the request as it is written."""
+class _LeaseEnded(Exception):
+    """The lease of a request ended while it was made ready; nothing was written."""
 
-    def __init__(self, transport: Any, wire: RawExchange) -> None:
+    def __init__(self, waits: Coroutine[Any, Any, None]) -> None:
+        self.waits = waits
+        """Ends when the lease is current again."""
+        super().__init__()
+
+
+class _Tee:
+    """A transport that notes the head of the request as it is written.
+
+    And the last look at its lease: a node may have been stopped while it put the
+    request into words.
+    """
+
+    def __init__(self, transport: Any, wire: RawExchange, guard: Guard) -> None:
         self._transport = transport
         self._wire = wire
+        self._guard = guard
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def writeSequence(self, lines: list[bytes]) -> None:  # noqa: N802 (Twisted's name)
+        waits = self._guard()
+        if waits is not None:
+            raise _LeaseEnded(waits)
         self._wire.started = time.time()
         self._wire.request_head = b"".join(lines)  # Twisted writes all of it at once
         self._transport.writeSequence(lines)
@@ -250,8 +288,9 @@ class _Protocol(LenientProtocol):
     def request(self, request: Any) -> Deferred[IResponse]:
         wire: RawExchange = request.wire
         wire.restart()  # a connection that was closed meanwhile is tried again
-        write_to = request.writeTo
-        request.writeTo = lambda transport: write_to(_Tee(transport, wire))
+        write_to = type(request).writeTo
+        tee = partial(_Tee, wire=wire, guard=request.guard)
+        request.writeTo = lambda transport: write_to(request, tee(transport))
         answer = super().request(request)
         parser: Any = self._parser
         parser.__class__ = Parser

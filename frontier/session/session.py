@@ -1,7 +1,13 @@
 """What the components of one Scrapy process share: its node and its state.
 
 Scrapy builds the scheduler, the middlewares and the extension on their own;
-they meet here, in the one `Session` of their crawler.
+they meet here, in the one `Session` of their crawler. What is known of each request
+is in one weak map (`RequestStates`). What always holds of that:
+
+1.  The state of a request goes when the request does. So nothing in a `RequestState`
+    may hold its request for good: a response, which comes to name its request, is
+    taken out once it is used.
+2.  To ask of a request of which nothing is known changes nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ import functools
 import logging
 import os
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -33,7 +40,6 @@ from frontier.scrapy_internals import (
 )
 from frontier.session.launch import fail_program, launched, run_of
 from frontier.session.limits import Charged, Counted, limits_of
-from frontier.session.request_state import RequestStates
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import QueueAddresses
@@ -42,6 +48,7 @@ from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Request, Spider
@@ -49,7 +56,12 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
+    from frontier.dedupe.url_history import LastCapture
+    from frontier.download.capture import RawExchange
+    from frontier.model import Stored
     from frontier.node.context import Owner
+    from frontier.queue.claims import Claim, Lineage
+    from frontier.queue.reserve import Reservation
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +116,63 @@ ARCHIVE_SECONDS = {
 
 _Component = TypeVar("_Component")
 _sessions: WeakKeyDictionary[Crawler, Session] = WeakKeyDictionary()
+
+
+@dataclass(slots=True)
+class RequestState:
+    """What the components of one process know of one request."""
+
+    is_start: bool = False
+    """Whether `Spider.start` made it."""
+    is_retested: bool = False
+    """Whether it is tested once more, for another process had claimed it."""
+    reservation: Reservation | None = None
+    """What it stands on, if it came from the store."""
+    claim: Claim | None = None
+    """What was queued for it, if it cannot be stored and was started."""
+    lineage: Lineage | None = None
+    """What leads to it, if it cannot be stored."""
+    put_back: bool = False
+    """Whether this node, as it closes, does not send it any more."""
+    names_slot: bool = False
+    """Whether its ``meta`` named a download slot before Scrapy did."""
+    sent: float | None = None
+    """When it was sent, in seconds since the Unix epoch."""
+    asked_with: LastCapture | None = None
+    """The capture on whose change it was made conditional."""
+    wire: RawExchange | None = None
+    """What crosses the wire for it; see `frontier.download.handler`."""
+    answer: Response | None = None
+    """What the download handler gave for it, until the archive has taken that."""
+    stored: Future[Stored] | None = None
+    """Where its exchange is being written."""
+    unread: str | None = None
+    """Why its page is not read to the end (`frontier.download.pages`)."""
+
+
+_NOTHING = RequestState()
+
+
+class RequestStates:
+    """The states of the requests of one process."""
+
+    def __init__(self) -> None:
+        self._states: WeakKeyDictionary[Request, RequestState] = WeakKeyDictionary()
+
+    def of(self, request: Request) -> RequestState:
+        """The state of *request*, to be changed."""
+        state = self._states.get(request)
+        if state is None:
+            state = self._states[request] = RequestState()
+        return state
+
+    def known(self, request: Request) -> RequestState:
+        """What is known of *request*, only to be read."""
+        return self._states.get(request, _NOTHING)
+
+    def reservation(self, request: Request) -> Reservation | None:
+        """What *request* stands on, if it came from the store."""
+        return self._states.get(request, _NOTHING).reservation
 
 
 class SendGuard(Protocol):

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from frontier.testing.resource import Resource
-    from frontier.testing.site import Site
+    from frontier.testing.site import Resource, Site
 
 
 @dataclass(frozen=True, slots=True)

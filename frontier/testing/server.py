@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, LogWriter
-from frontier.testing.resource import CHUNK_BYTES, Resource, failure
+from frontier.testing.site import CHUNK_BYTES, Resource, failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

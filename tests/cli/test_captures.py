@@ -13,11 +13,11 @@ import pytest
 
 from frontier.cli import main
 from frontier.cli.output import ExitCode
+from frontier.collection.open_source import cdx_lines
 from frontier.dedupe.digest import digest_of, sha256_hex
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.records import MAX_HEAD
-from frontier.warc.warc_to_cdx import cdx_lines
 from tests.warc.samples import NOON, an_exchange
 
 HEAD = b"HTTP/1.1 %d x\r\nContent-Type: %b\r\n%b\r\n"

@@ -9,9 +9,11 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.internet import tcp
 from twisted.internet.defer import succeed
 from twisted.internet.protocol import Protocol
+from twisted.web.client import Request
+from twisted.web.http_headers import Headers
 
 from frontier.download.capture import RawExchange
-from frontier.download.handler import _Tee, _Wired
+from frontier.download.handler import _Factory, _Pool, _Tee, _Wired
 
 
 class Connection:
@@ -36,7 +38,8 @@ def connection():
 
 def sent(connection, guard):
     request = SimpleNamespace()
-    answer = _Wired(connection, guard, {"wire": RawExchange()}).request(request)
+    part = {"wire": RawExchange()}
+    answer = _Wired(connection, guard, part, again=None).request(request)
     return request, answer.asFuture(asyncio.get_running_loop())
 
 
@@ -71,19 +74,79 @@ async def test_a_request_whose_lease_is_lost_is_not_written(connection):
     assert connection.aborted
 
 
-STANDING = SimpleNamespace(addWriter=print, removeWriter=print, removeReader=print)
+STANDING = SimpleNamespace(
+    addReader=print, addWriter=print, removeWriter=print, removeReader=print
+)
 """A reactor that does not turn."""
 
 
-def test_a_request_leaves_before_a_callback_can_hold_it_back():
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
-    transport = tcp.Connection(ours, Protocol(), reactor=STANDING)
-    transport.connected = 1
+class Socket:
+    """A connection of ours to somebody who is looked at here."""
+
+    def __init__(self, protocol):
+        self.ours, self.theirs = socket.socketpair()
+        self.theirs.setblocking(False)
+        self.transport = tcp.Connection(self.ours, protocol, reactor=STANDING)
+        self.transport.connected = 1
+        self.protocol = protocol
+
+    @property
+    def came(self):
+        try:
+            return self.theirs.recv(100)
+        except BlockingIOError:
+            return b""
+
+    def close(self):
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.fixture
+def connected():
+    made = []
+
+    def one(protocol):
+        made.append(Socket(protocol))
+        return made[-1]
+
+    yield one
+    for each in made:
+        each.close()
+
+
+def test_a_request_leaves_before_a_callback_can_hold_it_back(connected):
+    it = connected(Protocol())
     wire = RawExchange()
+    tee = _Tee(it.transport, wire, guard=lambda: None)
 
-    _Tee(transport, wire).writeSequence([b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n"])
+    tee.writeSequence([b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n"])
 
-    assert theirs.recv(100) == wire.request_head == b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
-    ours.close()
-    theirs.close()
+    assert it.came == wire.request_head == b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+async def test_a_request_whose_lease_ends_as_it_is_written_is_sent_later(connected):
+    both = [connected(_Factory(print, None).buildProtocol(None)) for _ in range(2)]
+    for each in both:
+        each.transport.abortConnection = each.ours.close
+        each.transport.getPeer = each.transport.setTcpNoDelay = lambda *_: None
+        each.protocol.makeConnection(each.transport)
+    unused = iter(both)
+    real = SimpleNamespace(
+        getConnection=lambda *_: succeed(next(unused).protocol), persistent=True
+    )
+    back = asyncio.Event()
+    looks = iter([None, back.wait(), None, None])
+    part = {"wire": RawExchange(), "spool": None, "maxsize": 0}
+    request = Request(b"GET", b"/", Headers({b"host": [b"h"]}), None)
+
+    pool = _Pool(real, lambda: next(looks), part)
+    pool.getConnection("key", "endpoint").addCallback(lambda it: it.request(request))
+    first, second = both
+    assert first.came == b""
+    assert first.ours.fileno() == -1
+
+    back.set()
+    while not (came := second.came):
+        await asyncio.sleep(0)
+    assert came.startswith(b"GET / HTTP/1.1\r\n")

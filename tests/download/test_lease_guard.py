@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
 from frontier.download.politeness import LeaseGuard
-from frontier.session.request_state import RequestStates
+from frontier.session.session import RequestStates
 
 DELAY = 0.2
 

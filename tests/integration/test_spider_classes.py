@@ -22,9 +22,8 @@ from conftest import DEADLINE, Cluster, has_shares, home_of, owned, until
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.testing.oracle import RequestLog
-from frontier.testing.resource import failure, html, ok
 from frontier.testing.server import SiteServer
-from frontier.testing.site import Site
+from frontier.testing.site import Site, failure, html, ok
 
 HOSTS = 16
 """So many that two nodes have some each, but for one time in 30,000."""

@@ -21,7 +21,7 @@ from frontier.requests.discovery import (
     noting_of,
 )
 from frontier.requests.stored_request import Recorder, from_record
-from frontier.session.request_state import RequestStates
+from frontier.session.session import RequestStates
 
 PAGE = "http://a.example/page"
 SEED = "http://a.example/"
