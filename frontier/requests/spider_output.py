@@ -25,9 +25,9 @@ What always holds:
     request.
 5.  And while it runs, step by step, the watchdog can see that it does: from the call
     until it waits for something, while its output is handed on, and in pipelines.
-6.  What is told of an item, and what is logged of a handler that fails, is what Scrapy
-    tells and logs. But a handler that is no coroutine is called at once, and not in a
-    task of its own, unless there is one beside it that is.
+6.  The signals of an item, and the log's line of a handler that fails, are Scrapy's.
+    But a handler that is no coroutine is called at once, and not in a task of its own,
+    unless there is one beside it that is.
 """
 
 from __future__ import annotations
