@@ -5,15 +5,17 @@ import pytest
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CannotForget, KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_config
 from frontier.seen.intset import Space
 from frontier.seen.seen_set import (
+    PartitionState,
     forget,
     forget_call,
     forgotten,
     layout_call,
     layout_of,
     look,
+    lost,
     stored_crawl,
 )
 from frontier.settings.config import Config
@@ -159,3 +161,11 @@ def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
         )
     assert caught.value.layout.buckets == Space().wanted(2_000)
     assert layout_of(store.call(layout_call(keys))).count == 2_000
+
+
+def test_a_native_filter_loses_from_the_first_dropped_set_on():
+    tiers = SeenConfig(True, True, 500, 0.01, native=True)
+    layout = SeenLayout(blooms=1, last=700, era=1)
+    state = PartitionState(layout, 200, given_up=200, old=None, copied=0, set_bytes=0)
+
+    assert lost(tiers, state) == pytest.approx(0.01 * (700 - 200))

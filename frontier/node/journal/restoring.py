@@ -345,7 +345,6 @@ class Restoring:
             )
             for journal in found:
                 await self._restore(journal)
-            await self._outbox.flush()
             await self._journaled()
             for one in left:
                 await asyncio.to_thread(one.close)
