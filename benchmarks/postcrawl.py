@@ -5,7 +5,8 @@ repeats half of what the first has. ``bare_loop`` reads it with FastWARC and tak
 SHA-256 of each response's payload, and does nothing else; ``warcio`` does so with
 warcio. ``read`` inflates and hashes, once each, the records that ``apply`` has to
 compare. Those run in one thread, and count CPU time. ``plan_*`` has rows that no file
-has, under a limit of memory, each in a process of its own.
+has (`benchmarks.manifest_rows`), under a limit of memory, each in a process of its own.
+With ``--full`` there is one of 10^8 rows, too, and what a petabyte takes is computed.
 """
 
 from __future__ import annotations
@@ -13,30 +14,22 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import resource
-import subprocess
-import sys
 import tempfile
 import time
-from dataclasses import asdict
-from functools import partial
-from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from isal import isal_zlib
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from benchmarks.harness import Figures, Report, alternate, environment
+from benchmarks.manifest_rows import petabyte, planned, say
 from frontier.dedupe.revisit_policy import Policy
 from frontier.model import Exchange
 from frontier.postcrawl import manifest
 from frontier.postcrawl.apply import apply
-from frontier.postcrawl.engines import MEMORY, duckdb_engine
+from frontier.postcrawl.engines import MEMORY
 from frontier.postcrawl.many_files import Work, manifests
 from frontier.postcrawl.plan import Choice, Planner, copies_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
@@ -52,25 +45,26 @@ PER_CRAWL = 2
 """Files of a crawl."""
 WHOLE, QUICK = 10_500, 500
 """Captures of a crawl: 500 MB of files, and 24 MB."""
-ROWS = 100_000, 1_000_000
-"""Rows of a manifest that is planned in little memory; without ``--quick`` also ten
-times as many."""
+ROWS = 100_000, 1_000_000, 10_000_000
+"""Rows of a manifest that is planned in little memory: with ``--quick`` the first two
+of them."""
+MOST_ROWS = 100_000_000
+"""With ``--full``; in as much memory as ``frontier warc plan`` has by default."""
 PACED = 1_000_000
 """Rows of one that is planned in as much as ``frontier warc plan`` has by default."""
 SMALL, SMALL_QUICK = "256MB", "64MB"
 """Memory of those plans: about what 1,000,000 rows take. With ``--quick`` as little as
 DuckDB plans these in; 100,000 take 25 MB of it."""
 _GZIP = 31
-_FILES = 16
-"""Files of which the rows are said to be."""
 
 
 def run(server: Server, options: Options) -> Report:
     """Measure all; the server is not used."""
     rounds = 3 if options.quick else 5
     figures = Figures()
-    rows = ROWS if options.quick else (*ROWS, ROWS[-1] * 10)
+    rows = ROWS[:2] if options.quick else ROWS
     small = SMALL_QUICK if options.quick else SMALL
+    tell = _silent if options.quick else say
     with tempfile.TemporaryDirectory(prefix="frontier-bench-") as name:
         root = Path(name)
         warcs = _collection(root / "before", QUICK if options.quick else WHOLE)
@@ -84,8 +78,10 @@ def run(server: Server, options: Options) -> Report:
         for competitor, metrics in alternate(rounds, _with_workers(many)):
             figures.add(competitor, metrics)
         for count in rows:
-            figures.add(f"plan_{count}", _planned(count, small))
-        figures.add("plan", _planned(PACED, MEMORY))
+            figures.add(f"plan_{count}", planned(count, small, tell))
+        figures.add("plan", planned(PACED, MEMORY))
+        if options.full:
+            figures.add(f"plan_{MOST_ROWS}", planned(MOST_ROWS, MEMORY, tell))
     pace, cpu = "mb_per_cpu_s", "cpu_s"
     peaks = [figures.value(f"plan_{count}", "peak_rss_mib") for count in rows[-2:]]
     ratios = {
@@ -99,9 +95,17 @@ def run(server: Server, options: Options) -> Report:
         ),
         "payloads_lost": float(lost),
     }
+    if options.full:
+        seen = dict(figures.results()[f"plan_{MOST_ROWS}"])
+        seen |= {name: figures.value(name, pace) for name in ("manifest", "apply")}
+        ratios |= petabyte(seen)
     about = environment(server.info()) | {"bytes": size, "plan_memory": small}
     notes = ["warcsum (C) is on no registry: its figure is not measured here"]
     return Report("postcrawl", about, figures.results(), ratios, notes)
+
+
+def _silent(line: str) -> None:
+    """Tell nothing: a quick run has nothing to wait for."""
 
 
 def _reading(warcs: Sequence[Path]) -> dict[str, Callable[[], dict[str, float]]]:
@@ -239,82 +243,6 @@ def _with_workers(
     return {"workers_1": lambda: pace(1), "workers_2": lambda: pace(2)}
 
 
-def _planned(count: int, memory: str) -> dict[str, float]:
-    """Pace and peak of a plan of *count* rows, in a process of its own."""
-    with tempfile.TemporaryDirectory() as name:
-        write_rows(Path(name), count)
-        words = [sys.executable, "-m", "benchmarks.postcrawl", name, memory]
-        done = subprocess.run(words, check=True, stdout=subprocess.PIPE)
-    facts: dict[str, float] = loads(done.stdout)
-    return {
-        "rows_per_s": count / facts["seconds"],
-        "us_per_row": facts["cpu"] / count * 1e6,
-        "peak_rss_mib": facts["peak_rss_mib"],
-        "copies": facts["copies"],
-    }
-
-
-def write_rows(directory: Path, count: int) -> None:
-    """Write manifests of *count* captures of which four of ten are copies.
-
-    As of a collection of several crawls: URLs of 60 characters, 40,000 hosts, payloads
-    of which most are there once and some very often.
-    """
-    each = count // _FILES
-    for number in range(_FILES):
-        path = directory / f"{number:04}.warc.gz"
-        path.write_bytes(b"%d" % number)  # what a manifest is of has to be there
-        made = manifest.manifest_of(path, manifest.Options())
-        made.records, first = each, number * each
-        place = manifest.place_of(path, directory)
-        with (
-            duckdb.connect(config={"memory_limit": "1GB", "threads": 2}) as engine,
-            pq.ParquetWriter(place, manifest.SCHEMA, **manifest.PARQUET) as writer,
-        ):
-            text = ROWS_QUERY.format(count=count)
-            found = engine.sql(text, params=[os.fspath(path), first, first + each])
-            for batch in found.to_arrow_reader(100_000):
-                writer.write_table(_whole(batch))
-            about = dumps(asdict(made)).encode()
-            writer.add_key_value_metadata({manifest._KEY: about})
-
-
-ROWS_QUERY = """
-WITH drawn AS (
-  SELECT i, CASE WHEN hash(i) % 10 < 4 THEN hash(i * 7) % CAST({count} * 0.05 AS BIGINT)
-    ELSE i + {count} END AS payload
-  FROM range(?2, ?3) t(i)
-)
-SELECT *, CAST('0x' || substr(payload_digest, 8, 15) AS BIGINT) AS payload_key,
-  CAST(captured_us // 1000000 * 4294967296 + hash(url) % 4294967296 AS BIGINT)
-    AS name_key
-FROM (
-SELECT ?1 AS file, i - ?2 AS seq, (i - ?2) * 9000 AS record_offset,
-  9000 AS record_length, 'response' AS type,
-  '<urn:uuid:' || CAST(uuid() AS VARCHAR) || '>' AS record_id,
-  'https://www.' || (hash(i * 3) % 40000) || '.example/section/article-' || i || '.html'
-    AS url,
-  strftime(make_timestamp(1700000000000000 + i * 100000), '%Y-%m-%dT%H:%M:%SZ') AS date,
-  (1700000000000000 + i * 100000) // 1000000 * 1000000 AS captured_us,
-  CASE WHEN payload % 3 = 0 THEN 'image/jpeg' ELSE 'text/html' END AS mime,
-  200 AS status, 'GET' AS method, 20000 + payload % 1000 AS payload_length,
-  'sha256:' || sha256(CAST(payload AS VARCHAR)) AS payload_digest,
-  'sha256:' || sha256(CAST(payload AS VARCHAR)) AS body_digest
-FROM drawn)
-"""
-
-
-def _whole(batch: pa.RecordBatch) -> pa.Table:
-    """*batch* with the columns of a manifest; those that it has not are null."""
-    columns = [
-        batch.column(field.name).cast(field.type)
-        if field.name in batch.schema.names
-        else pa.nulls(len(batch), field.type)
-        for field in manifest.SCHEMA
-    ]
-    return pa.Table.from_arrays(columns, schema=manifest.SCHEMA)
-
-
 def _collection(directory: Path, per_crawl: int) -> list[Path]:
     """Two crawls with revisits off, the second a year later: half is as it was."""
     rng = random.Random(16)
@@ -356,21 +284,3 @@ def _payload(rng: random.Random, words: Sequence[str]) -> tuple[str, bytes]:
         return "image/png", rng.randbytes(int(rng.triangular(2_000, 100_000, 20_000)))
     text = " ".join(rng.choices(words, k=4_300))
     return "text/html", f"<html><title>Page</title><p>{text}".encode()
-
-
-def _plan(directory: Path, memory: str) -> None:
-    """Plan, and print what it took: in a process that does nothing else."""
-    engine = partial(duckdb_engine, memory=memory)
-    cpu, start = time.process_time(), time.perf_counter()
-    plan = Planner(directory, engine=engine).make(Policy(), Choice())
-    facts = {
-        "seconds": time.perf_counter() - start,
-        "cpu": time.process_time() - cpu,
-        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "copies": float(plan.copies),
-    }
-    sys.stdout.write(dumps(facts) + "\n")
-
-
-if __name__ == "__main__":
-    _plan(Path(sys.argv[1]), sys.argv[2])

@@ -8,7 +8,6 @@ looks at pages with has no frontier at all.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 from typing import TYPE_CHECKING
@@ -29,9 +28,9 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
-# What Python, Scrapy and the project have imported until here stays for as long as the
-# process. To look for garbage in it again and again takes a tenth of the start.
-gc.freeze()
+from frontier.session.launch import developing, heed_environment, spare_imports
+
+spare_imports()  # what Python, Scrapy and the project have imported until here
 
 from frontier.download.cookies import CookiesMiddleware
 from frontier.download.robots import RobotsTxtMiddleware
@@ -44,7 +43,6 @@ from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
 from frontier.scrapy_internals import leave_out
 from frontier.seeds.redis_feed import release
-from frontier.session.launch import developing, heed_environment
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import one_message, session_of
 from frontier.settings.config import Config

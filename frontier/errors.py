@@ -34,6 +34,7 @@ FrontierError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
+    ├── DirectoryInUse      another command works in it
     ├── NoManifest          there is no manifest, or no plan, to go by
     ├── StaleManifest       a file is not the one that its manifest is of
     ├── Unwritable          other records cannot be put into a file of its format
@@ -402,6 +403,15 @@ class BadWarc(ArchiveError):
         self.file = file
         self.offset = offset
         self.reason = reason
+
+
+class DirectoryInUse(ArchiveError):
+    """Another process works in a directory in which only one can."""
+
+    def __init__(self, directory: str, user: str) -> None:
+        super().__init__(f"{directory} is in use by {user}")
+        self.directory = directory
+        self.user = user
 
 
 class NoManifest(ArchiveError):

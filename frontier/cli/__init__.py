@@ -25,10 +25,6 @@ from frontier.errors import FrontierError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What is imported until here stays for as long as the process: nobody looks for garbage
-# in it again and again.
-gc.freeze()
-
 NOUNS = ("crawl", "node", "store", "seen", "collection", "warc", "wacz", "canon")
 """Each is a module here, whose ``app`` has the commands, in the order of the help."""
 
@@ -98,6 +94,7 @@ def main() -> None:
 
     So is one of the system about a file. What a stream cannot encode is escaped.
     """
+    gc.freeze()  # what is imported stays: nobody looks for garbage in it any more
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding != "utf-8":
             stream.reconfigure(errors="backslashreplace")

@@ -23,6 +23,7 @@ from frontier.errors import (
     ConfigurationError,
     CrawlClosed,
     CrawlOpen,
+    DirectoryInUse,
     FileTaken,
     FrontierError,
     FrontierRemoved,
@@ -54,7 +55,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     """The store does not have what was asked for."""
     IN_USE = 5
-    """It was not stopped or removed, because it is in use."""
+    """It was not stopped, removed or worked on, because it is in use."""
     INCOMPLETE = 6
     """Some of what was given could not be used, or partitions of the crawl are set
     aside; the rest was."""
@@ -77,7 +78,8 @@ def exit_code_of(error: FrontierError) -> ExitCode:
     gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved
     if isinstance(error, gone | UnknownCollection):
         return ExitCode.NOT_FOUND
-    if isinstance(error, NodeLives | CollectionInUse | CommitBegun | CrawlOpen):
+    in_use = NodeLives | CollectionInUse | CommitBegun | CrawlOpen | DirectoryInUse
+    if isinstance(error, in_use):
         return ExitCode.IN_USE
     return ExitCode.CRAWL_FAILED
 

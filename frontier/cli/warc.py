@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -261,9 +260,10 @@ def stats(
     """Show which captures have the payload of an earlier one, from manifests alone."""
     require_extra()
     from frontier.postcrawl.duplication import duplication
+    from frontier.postcrawl.working_directory import temporary
 
-    with tempfile.TemporaryDirectory(prefix="frontier-stats-") as scratch:
-        found = duplication(directory, Path(scratch), running.planned_by())
+    with temporary("stats") as scratch:
+        found = duplication(directory, scratch, running.planned_by())
     if plot is not None:
         _draw_stats(plot, found)
     output.result(found.facts(), _stats_report(found))

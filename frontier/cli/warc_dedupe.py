@@ -285,6 +285,24 @@ def _one_of(kind: type[E], option: str, name: str) -> E:
         raise ConfigurationError(f"{option} {name!r}: one of {names}") from None
 
 
+def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> None:
+    """Have no other command work on the manifests in *directory* until this one ends.
+
+    Raises:
+        DirectoryInUse: One does.
+        NoManifest: There are to be some, and there are none.
+    """
+    from frontier.errors import NoManifest
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.manifest import SUFFIX
+    from frontier.postcrawl.working_directory import held
+
+    if is_made and not any(directory.glob(f"*{SUFFIX}")):
+        raise NoManifest(str(directory))
+    command = f"frontier warc {context.info_name}"
+    context.with_resource(held(directory, command, mode_of_environment()))
+
+
 class Form(StrEnum):
     """What manifests are written as."""
 
@@ -369,6 +387,7 @@ class Trouble:
 
 
 def manifest(
+    context: typer.Context,
     given: Files,
     out: Out,
     output: Output,
@@ -399,6 +418,7 @@ def manifest(
         raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
     options, found = reading.options(), files_given(given)
+    hold(context, out)
     paths = _sampled(found, sample)
     facts = manifests_of(paths, out, running, options, trouble)
     facts["not_sampled"] = len(found) - len(paths)
@@ -413,6 +433,7 @@ def manifest(
 
 
 def plan(
+    context: typer.Context,
     directory: Directory,
     output: Output,
     running: Planning,
@@ -426,6 +447,7 @@ def plan(
     trouble = Trouble()
     from frontier.postcrawl.plan import PLAN_FILES
 
+    hold(context, directory, is_made=True)
     facts = _plan(directory, running, which, trouble, indexed)
     if form is Form.WARCSUM:
         _write_planned(directory, running)
@@ -443,6 +465,7 @@ def plan(
 
 
 def apply(
+    context: typer.Context,
     directory: Directory,
     output: Output,
     running: Running,
@@ -463,6 +486,7 @@ def apply(
     if [out is not None, in_place, dry_run].count(True) != 1:
         raise ConfigurationError("say --out DIR, --in-place or --dry-run")
     trouble = Trouble()
+    hold(context, directory, is_made=True)
     facts = _apply(directory, out, running, trouble, dry=dry_run)
     line = _rewritten(facts, "revisits")
     if dry_run:
@@ -499,6 +523,7 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
 
 def dedupe(
+    context: typer.Context,
     given: Files,
     out: Out,
     output: Output,
@@ -511,6 +536,7 @@ def dedupe(
 
     trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
+    hold(context, directory)
     facts = manifests_of(paths, directory, running, None, trouble)
     facts |= _plan(directory, running, which, trouble, indexed)
     facts |= _apply(directory, out, running, trouble)
@@ -531,18 +557,17 @@ def verify(
     Reads all files of both. A record is what it was, or a revisit of the same bytes,
     which AFTER has, or --originals.
     """
-    import tempfile
-
     from frontier.postcrawl.many_files import verified
+    from frontier.postcrawl.working_directory import temporary
 
     trouble = Trouble()
     sides = [files_given([before]), files_given([after])]
     with (
-        tempfile.TemporaryDirectory(prefix="frontier-verify-") as scratch,
+        temporary("verify") as scratch,
         Bar("comparing", [*sides[0], *sides[1]]) as progress,
     ):
-        further = originals_of(originals, Path(scratch), trouble)
-        work = running.work(Path(scratch), progress)
+        further = originals_of(originals, scratch, trouble)
+        work = running.work(scratch, progress)
         done = verified(sides[0], sides[1], work, trouble.file, further)
     line = (
         f"{done.records:,} records: {done.identical + done.anew:,} as before, "
@@ -558,6 +583,7 @@ def verify(
 
 
 def restore(
+    context: typer.Context,
     given: Files,
     out: Out,
     output: Output,
@@ -604,6 +630,8 @@ def restore(
     trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
     selection = Selection(url_prefix, listed(cdx) if cdx else None)
     servers = _servers(originals, replay)
+    outs_of(paths, out)  # nothing is begun that cannot be done
+    hold(context, directory)
     beside = [each for each in originals or () if each not in servers.addresses]
     further = originals_of(beside, directory, trouble)
     if with_originals and servers.addresses:

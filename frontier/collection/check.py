@@ -46,10 +46,6 @@ class Fault(StrEnum):
     SHADOWS = "keys that a purge has left"
 
 
-REPAIRED = frozenset(Fault) - {Fault.UNREADABLE, Fault.PLACE}
-"""Faults that have one right answer."""
-
-
 @dataclass(slots=True)
 class Findings:
     """What a check has found."""

@@ -70,7 +70,7 @@ class EndOfCrawl:
         on_end: Callable[[dict[int, bytes]], None],
         rank: Callable[[], int] = lambda: 0,
         last_look: Callable[[], Awaitable[bool]] | None = None,
-        say_idle: Callable[[], Awaitable[None]] | None = None,
+        say_idle: Callable[[], Awaitable[None]],
     ) -> None:
         self._outage_retry = context.outage_retry
         self._keys = context.keys
@@ -103,7 +103,7 @@ class EndOfCrawl:
             if not self._idle():
                 pushed, idle_since, idle = None, now, False
                 continue
-            if not idle and self._say_idle is not None:
+            if not idle:
                 with contextlib.suppress(StoreUnavailable):  # the next beat says it
                     await self._say_idle()
             idle = True

@@ -17,6 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from frontier.postcrawl.remote_files import RemotePath
+from frontier.postcrawl.working_directory import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,6 +68,9 @@ def _below(
         for name in names:
             if (where / name).is_symlink():
                 say(f"{where / name} is a link to a directory; left out")
+        if BESIDE in names:
+            say(f"{where / BESIDE} is of a removal that runs or was killed; left out")
+            names.remove(BESIDE)
         for name in sorted(files):
             if _is_taken(where / name, endings, others, say):
                 yield where / name

@@ -208,7 +208,7 @@ def grow_plan(
     tiers: SeenConfig,
     layout: SeenLayout,
     total: int,
-    urls: int = 0,
+    urls: int,
     *,
     begins: bool = False,
 ) -> Plan:
@@ -241,7 +241,7 @@ def grow_call(
     keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, total: int
 ) -> Call:
     """The call that gives a partition's set *total* buckets; see `grown`."""
-    (call,) = joined([grow_plan(keys, tiers, layout, total)], alone=False)
+    (call,) = joined([grow_plan(keys, tiers, layout, total, urls=0)], alone=False)
     return call
 
 

@@ -173,7 +173,7 @@ class SeenMemoryLimit:
     async def _begin(self, keys: PartitionKeys, layout: SeenLayout) -> SeenLayout:
         """Have another Bloom generation in a partition, unless it has grown already."""
         buckets = layout.buckets or self._tiers.space.groups
-        plan = grow_plan(keys, self._tiers, layout, buckets, begins=True)
+        plan = grow_plan(keys, self._tiers, layout, buckets, urls=0, begins=True)
         (call,) = joined([plan], alone=False)
         (reply,) = await self._outage_retry.retry([call])
         return grown(reply)

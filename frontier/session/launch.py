@@ -24,11 +24,14 @@ What always holds:
 4.  A `CrawlerProcess` whose crawl cannot begin, or cannot go on, ends with an exit
     code that is not 0. ``scrapy crawl`` sees to that itself; a program that only
     calls ``start()`` would not.
+5.  A program that imports this package, or has a `CrawlerRunner`, keeps its search for
+    garbage as it is (`spare_imports`).
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import hashlib
 import json
 import logging
@@ -165,13 +168,28 @@ def fail_program() -> None:
     Nothing is done where a command runs, or where there is but a `CrawlerRunner`, of
     which the program has the Deferred, or the task.
     """
-    started = any(
-        isinstance(owner, CrawlerProcess | AsyncCrawlerProcess)
-        for owner in _owners("crawl", "start")
-    )
-    if started and _command() is None:
+    if _has_process("crawl", "start") and _command() is None:
         atexit.unregister(_exit)
         atexit.register(_exit)
+
+
+def spare_imports() -> None:
+    """Leave what is imported by now out of the search for garbage, for good.
+
+    It stays for as long as the process, and to look through it again and again takes a
+    tenth of a start. But only a process that Scrapy has for itself is ours to change:
+    that of a command, or of a `CrawlerProcess`.
+    """
+    if _command() is not None or _has_process("__init__", "crawl", "start"):
+        gc.freeze()
+
+
+def _has_process(*methods: str) -> bool:
+    """Whether one of *methods* of a `CrawlerProcess` runs."""
+    return any(
+        isinstance(owner, CrawlerProcess | AsyncCrawlerProcess)
+        for owner in _owners(*methods)
+    )
 
 
 def _command() -> ScrapyCommand | None:

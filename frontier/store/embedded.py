@@ -150,11 +150,6 @@ class EmbeddedStore:
         return StoreStatus(True, int(facts["process_id"]), files.socket)
 
 
-def locate(directory: Path) -> Path | None:
-    """The socket on which the store in *directory* answers, if it runs."""
-    return EmbeddedStore.status(directory).socket
-
-
 @dataclass(frozen=True, slots=True)
 class _ServerFiles:
     """Where everything of one store is."""

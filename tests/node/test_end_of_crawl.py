@@ -81,6 +81,23 @@ async def test_a_node_that_is_busy_no_more_says_so_itself(parts, start, db, craw
     assert node.ending.ended_here
 
 
+async def test_a_node_says_that_it_is_idle_each_time_it_becomes_so_and_once(
+    idle_node, db, crawl, until
+):
+    db("HSET", crawl.partition(0).reserved, 1, b"%d\n0:a.example\n0url" % (10**14))
+    node = await idle_node()
+    idle, said = node.is_idle, []
+    node.is_idle = lambda: idle() and node.looks != 4
+
+    async def say_idle():
+        said.append(node.looks)
+
+    node.ending._say_idle = say_idle
+    await until(lambda: node.looks > 6, "some looks")
+
+    assert said == [1, 5]
+
+
 async def test_no_second_look_by_a_node_that_got_something_to_do(
     idle_node, db, crawl, until
 ):

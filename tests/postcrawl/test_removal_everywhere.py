@@ -12,6 +12,7 @@ from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import spelled
 from frontier.errors import CollectionInUse
 from frontier.postcrawl.payload import parsed
+from frontier.postcrawl.working_directory import BESIDE
 from frontier.store.client import Call
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create
@@ -70,6 +71,7 @@ def test_a_capture_leaves_a_wacz_and_its_index_and_pages(package, before, tmp_pa
     assert PAGE not in everything(tmp_path / "out")
     assert PAGE in everything(package)  # of http://b.example/
     assert list(package.glob("*.open")) == []
+    assert not (package / BESIDE).exists()
 
 
 def test_a_revisit_in_a_wacz_is_restored_before_its_original_leaves(before, tmp_path):
@@ -167,6 +169,7 @@ def test_killed_anywhere_and_run_again_a_wacz_ends_the_same(package, tmp_path):
     )
 
     assert kills >= 1
+    assert not (package / BESIDE).exists()
     for name in ("one.wacz", "two.warc.gz", "two.cdxj"):
         assert (package / name).read_bytes() == (undisturbed / name).read_bytes(), name
 

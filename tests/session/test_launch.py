@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import scrapy
 
@@ -50,3 +53,30 @@ def test_what_scrapyd_calls_a_job_is_no_part_of_the_seeds():
 
     assert start_id(one) == start_id(other) == run_of(one, "")[1]
     assert start_id(Site(seeds="http://a.example/")) != start_id(one)
+
+
+def test_a_program_that_imports_the_package_keeps_its_search_for_garbage():
+    code = (
+        "import gc, frontier.addon, frontier.scheduler, frontier.cli;"
+        "print(gc.get_freeze_count())"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True)
+
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_a_process_that_scrapy_has_for_itself_leaves_its_imports_out_of_it():
+    code = (
+        "import gc\n"
+        "from scrapy.crawler import CrawlerProcess\n"
+        "class Process(CrawlerProcess):\n"
+        "    def crawl(self):\n"
+        "        import frontier.addon\n"
+        "Process({'LOG_ENABLED': False}).crawl()\n"
+        "print(gc.get_freeze_count() > 0)"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True)
+
+    assert done.stdout == "True\n", done.stderr

@@ -23,7 +23,7 @@ import warm
 
 from frontier.errors import StoreUnavailable
 from frontier.store import embedded
-from frontier.store.embedded import EmbeddedStore, StoreStatus, locate
+from frontier.store.embedded import EmbeddedStore, StoreStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,11 +179,11 @@ def starts(home: Path) -> int:
 
 def test_the_first_user_starts_a_server_and_the_last_one_stops_it(home: Path) -> None:
     store = EmbeddedStore.join(home)
-    assert locate(home) == store.socket
+    assert EmbeddedStore.status(home).socket == store.socket
     assert not server_is_gone(home)
     store.leave()
     assert server_is_gone(home)
-    assert locate(home) is None
+    assert EmbeddedStore.status(home).socket is None
     assert not store.socket.exists()
 
 
@@ -230,7 +230,7 @@ def test_leaving_twice_is_leaving_once(home: Path) -> None:
     first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
     first.leave()
     first.leave()
-    assert locate(home) == second.socket
+    assert EmbeddedStore.status(home).socket == second.socket
     second.leave()
     assert server_is_gone(home)
 
@@ -368,7 +368,7 @@ def test_a_server_without_users_is_taken_over_and_stopped(
     ones = {run_id(one.join()) for one in nodes}
     for one in nodes:
         one.kill()
-    assert locate(home) is not None
+    assert EmbeddedStore.status(home).socket is not None
     store = EmbeddedStore.join(home)
     assert {run_id(store.url)} == ones
     store.leave()
@@ -415,7 +415,7 @@ def test_a_killed_server_loses_nothing_that_was_flushed(home: Path) -> None:
     assert run_id(after.url) != one
     assert get(before.url, "k") == b"v"
     after.leave()
-    assert locate(home) is not None  # the first user's still, though restarted
+    assert EmbeddedStore.status(home).running  # the first user's, though restarted
     before.leave()
     assert server_is_gone(home)
 
@@ -509,7 +509,7 @@ def test_a_long_directory_has_its_socket_in_a_short_one(
     one, other = node(directory=long), node(directory=long)
     url = one.join()
     assert other.join() == url
-    socket = locate(long)
+    socket = EmbeddedStore.status(long).socket
     assert socket is not None
     assert len(os.fsencode(socket)) < 104
     assert socket.parent.stat().st_mode & 0o777 == 0o700
@@ -546,7 +546,7 @@ def test_a_planted_link_is_not_followed(
 
 def test_status_says_what_answers_and_makes_nothing(home: Path) -> None:
     assert EmbeddedStore.status(home) == STOPPED
-    assert locate(home) is None
+    assert EmbeddedStore.status(home).socket is None
     assert not home.exists()
     store = EmbeddedStore.join(home)
     status = EmbeddedStore.status(home)
@@ -616,7 +616,7 @@ def test_a_fork_can_neither_leave_nor_keep_the_store(home: Path) -> None:
     process.start()
     assert tried.wait(PATIENCE)
     last.leave()
-    assert locate(home) is not None  # *first* has not left
+    assert EmbeddedStore.status(home).running  # *first* has not left
     last = EmbeddedStore.join(home)
     first.leave()
     last.leave()
@@ -653,7 +653,7 @@ def test_a_removed_directory_harms_no_later_store(
     after = EmbeddedStore.join(home)
     before.leave()
     assert "was removed while it was in use" in caplog.text
-    assert locate(home) == after.socket
+    assert EmbeddedStore.status(home).socket == after.socket
     after.leave()
     assert server_is_gone(home)
     assert not server_is_gone(tmp_path / "away")  # the fixture kills it

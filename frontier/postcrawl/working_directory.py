@@ -1,0 +1,170 @@
+"""The directory that a command works in: one command at a time, nothing left of a kill.
+
+What always holds:
+
+1.  A directory is held with `fcntl.flock` on a file in it, which ends with the process
+    however that ends. The file says who has it, for the message of who is refused.
+2.  What a killed command has left is removed by the next one that works there, once it
+    holds the directory; so is what is in no directory of anybody's, as `temporary` has
+    it. What a living one has is not touched.
+
+Manifests are worked on where they are. What `frontier warc remove` takes out of WACZ
+files is beside the files that are given, where their room is and the next run finds it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frontier.errors import DirectoryInUse
+from frontier.files import is_at, make_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOCK = ".lock"
+BESIDE = ".frontier-remove"
+"""The name of a directory beside files that captures are removed from."""
+_SORTED = "duckdb*"
+"""What DuckDB has on disk in a directory of manifests while it runs."""
+_OWN = 0o600
+_SAID = 200
+"""Bytes that a lock says at most."""
+
+
+@contextmanager
+def held(directory: Path, command: str, mode: int) -> Iterator[None]:
+    """Hold *directory*, of manifests, which is made if it is not there.
+
+    Raises:
+        DirectoryInUse: Another process has it.
+        OSError: It cannot be made, or not be written to.
+    """
+    make_directory(directory, mode)
+    descriptor = _locked(directory, command, mode)
+    try:
+        for left in directory.glob(_SORTED):
+            _remove(left)
+        yield
+    finally:
+        _free(descriptor)
+
+
+@contextmanager
+def beside(path: Path, command: str) -> Iterator[Path]:
+    """A directory beside *path*, empty, that only its owner may read; it is removed.
+
+    Raises:
+        DirectoryInUse: Another process works there.
+        OSError: It cannot be made.
+    """
+    directory = path.absolute().parent / BESIDE
+    descriptor = _made_and_locked(directory, command)
+    try:
+        _clear(directory)
+        yield directory
+    finally:
+        _clear(directory)
+        (directory / LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # another command has just begun there
+            directory.rmdir()
+        _free(descriptor)
+
+
+@contextmanager
+def temporary(name: str) -> Iterator[Path]:
+    """A directory for temporary files, ``frontier-NAME-...``; it is removed.
+
+    Those of the same name and user are removed, too, whose process was killed.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    prefix = f"frontier-{name}-"
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        _remove_left(left)
+    with tempfile.TemporaryDirectory(prefix=prefix) as made:
+        directory = Path(made)
+        descriptor = _locked(directory, name, _OWN)
+        try:
+            yield directory
+        finally:
+            _free(descriptor)
+
+
+def _made_and_locked(directory: Path, command: str) -> int:
+    while True:
+        with suppress(FileExistsError):
+            directory.mkdir(0o700)
+        with suppress(FileNotFoundError):  # who had it was just removing it
+            return _locked(directory, command, _OWN)
+
+
+def _locked(directory: Path, command: str, mode: int) -> int:
+    """The descriptor of the locked file in *directory*.
+
+    Raises:
+        DirectoryInUse: Another process has locked it.
+        OSError: There is no such directory, or it cannot be written to.
+    """
+    path = directory / LOCK
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        descriptor = os.open(path, flags, mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_at(path, descriptor):
+                said = f"{command}, process {os.getpid()} on {socket.gethostname()}"
+                os.truncate(descriptor, 0)
+                os.write(descriptor, said.encode())
+                return descriptor
+        except BlockingIOError:
+            said = os.pread(descriptor, _SAID, 0).decode("utf-8", "replace")
+            os.close(descriptor)
+            raise DirectoryInUse(str(directory), said) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # of another, who has removed it
+
+
+def _free(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may have a copy
+    os.close(descriptor)
+
+
+def _clear(directory: Path) -> None:
+    """Remove all but the lock."""
+    for each in directory.iterdir():
+        if each.name != LOCK:
+            _remove(each)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _remove_left(directory: Path) -> None:
+    """Remove *directory*, if it is ours and no process has it."""
+    try:
+        found = directory.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return
+        if not (directory / LOCK).exists():
+            return  # it is just being made
+        descriptor = _locked(directory, "", _OWN)
+    except (DirectoryInUse, OSError):
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    _free(descriptor)

@@ -1,0 +1,187 @@
+"""One command at a time in a directory, and nothing left of one that was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from frontier.errors import DirectoryInUse, NoManifest
+from frontier.postcrawl.working_directory import BESIDE, beside, held, temporary
+from tests.postcrawl.test_dedupe import run, state
+
+
+@pytest.fixture
+def planned(before, tmp_path):
+    manifests = tmp_path / "manifests"
+    run("manifest", before, "-o", manifests)
+    run("plan", manifests)
+    return manifests
+
+
+@pytest.mark.parametrize("command", ["manifest", "plan", "apply", "dedupe", "restore"])
+def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
+    out = tmp_path / "out"
+    words, directory = {
+        "manifest": ([before, "-o", planned], planned),
+        "plan": ([planned], planned),
+        "apply": ([planned, "-o", out], planned),
+        "dedupe": ([before, "-o", out], out / "manifests"),
+        "restore": ([before, "-o", out], out / "manifests"),
+    }[command]
+    was = {path.name: path.read_bytes() for path in planned.iterdir()}
+    with held(directory, "frontier warc plan", 0o640):
+        done = CliRunner().invoke(app, ["warc", command, *map(str, words)])
+
+    assert isinstance(done.exception, DirectoryInUse), done.output
+    assert done.exception.user.startswith(f"frontier warc plan, process {os.getpid()} ")
+    assert {p.name: p.read_bytes() for p in planned.iterdir() if p.name in was} == was
+    assert not list(out.glob("*.warc.gz"))
+    # It has ended: the next one goes on.
+    run(command, *words)
+
+
+def test_the_command_line_says_who_has_it_and_ends_with_5(planned):
+    words = [sys.executable, "-m", "frontier", "warc", "plan", planned]
+    with held(planned, "frontier warc apply", 0o640):
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+
+    assert done.returncode == ExitCode.IN_USE
+    (line,) = done.stderr.splitlines()
+    assert f"{planned} is in use by frontier warc apply, process {os.getpid()}" in line
+
+
+def test_what_has_no_manifests_gets_no_lock(before):
+    was = set(before.iterdir())
+    done = CliRunner().invoke(app, ["warc", "plan", str(before)])
+
+    assert isinstance(done.exception, NoManifest)
+    assert set(before.iterdir()) == was
+
+
+def test_what_a_killed_sort_left_is_removed(planned):
+    for name in ("duckdb-parts", "duckdb-abc"):
+        (planned / name).mkdir()
+        (planned / name / "part").write_bytes(b"rows")
+    (planned / "duckdb_temp_storage-0.tmp").write_bytes(b"rows")
+
+    run("plan", planned)
+
+    assert not list(planned.glob("duckdb*"))
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from frontier.postcrawl.working_directory import beside, temporary
+what = beside(Path(sys.argv[2]), "one") if sys.argv[1] == "beside" else temporary("try")
+with what as directory:
+    (directory / "taken").write_text("out")
+    print(directory, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that works in a directory, and the directory; beside *path*."""
+    made = []
+
+    def start(how, path):
+        words = [sys.executable, "-c", HOLDING, how, str(path)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        made.append(subprocess.Popen(words, **pipes))
+        return made[-1], Path(made[-1].stdout.readline().strip())
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+def test_beside_files_what_a_killed_command_left_is_removed(before, holder):
+    path = before / "one.warc.gz"
+    process, directory = holder("beside", path)
+    assert directory == before / BESIDE
+    assert directory.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(DirectoryInUse, match=f"by one, process {process.pid} on"):
+        beside(path, "two").__enter__()
+    assert (directory / "taken").exists()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    with beside(path, "two") as again:
+        assert [each.name for each in again.iterdir()] == [".lock"]
+    assert not directory.exists()
+
+
+def test_temporary_files_of_a_killed_command_are_removed_and_no_others(
+    holder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    killed, left = holder("temporary", tmp_path)
+    living, kept = holder("temporary", tmp_path)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    others = tmp_path / "frontier-try-of-somebody"
+    others.mkdir()
+    (tmp_path / "frontier-try-link").symlink_to(others)
+
+    with temporary("try") as directory:
+        assert not left.exists()
+        assert (kept / "taken").exists()
+    assert living.poll() is None
+    assert sorted(tmp_path.iterdir()) == sorted(
+        [kept, others, tmp_path / "frontier-try-link"]
+    )
+    assert not directory.exists()
+
+
+def test_many_at_once_have_it_one_after_the_other(before):
+    """Who ends removes it while others come."""
+    inside, found, barrier = [], [], threading.Barrier(4)
+
+    def work():
+        barrier.wait()
+        for _ in range(50):
+            try:
+                with beside(before / "one.warc.gz", "one"):
+                    inside.append(1)
+                    found.append(len(inside))
+                    inside.pop()
+            except DirectoryInUse:
+                continue
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(found) == {1}
+
+
+def test_files_that_a_killed_removal_took_out_are_no_files_of_the_collection(
+    before, tmp_path
+):
+    left = before / BESIDE / "waczs" / "one.wacz.abc" / "archive"
+    left.mkdir(parents=True)
+    (left / "one.warc.gz").write_bytes((before / "one.warc.gz").read_bytes())
+    was = state(before)
+
+    words = ["warc", "manifest", before, "-o", tmp_path / "m", "--workers=1"]
+    done = CliRunner().invoke(app, list(map(str, words)))
+
+    assert done.stdout.startswith("2 files: 6 records")
+    assert f"{before / BESIDE} is of a removal" in done.stderr
+    words = ["remove", before, "--url", "http://b.example/new", "--yes"]
+    assert len(run(*words)["records"]) == 1
+    assert not (before / BESIDE).exists()
+    assert state(before).keys() == was.keys() | {"two.cdxj"}
