@@ -147,7 +147,7 @@ def write_rows(
         place = manifest.place_of(path, directory)
         with (
             duckdb.connect(config={"memory_limit": "1GB", "threads": 2}) as engine,
-            pq.ParquetWriter(place, manifest.SCHEMA, **manifest.PARQUET) as writer,
+            pq.ParquetWriter(place, manifest.SCHEMA, compression="zstd") as writer,
         ):
             text = ROWS_QUERY.format(count=count)
             found = engine.sql(text, params=[os.fspath(path), first, first + each])

@@ -52,9 +52,9 @@ MOST_ROWS = 100_000_000
 """With ``--full``; in as much memory as ``frontier warc plan`` has by default."""
 PACED = 1_000_000
 """Rows of one that is planned in as much as ``frontier warc plan`` has by default."""
-SMALL, SMALL_QUICK = "256MB", "64MB"
-"""Memory of those plans: about what 1,000,000 rows take. With ``--quick`` as little as
-DuckDB plans these in; 100,000 take 25 MB of it."""
+SMALL, SMALL_QUICK = "256MB", "128MB"
+"""Memory of those plans. 1,000,000 rows take 250 MB at once, so that also with
+``--quick`` the larger plan is made on disk; 100,000 take 25 MB."""
 _GZIP = 31
 
 

@@ -98,12 +98,6 @@ what the record claims. *index_type*, *title* and *request_body* are for a CDXJ 
 *mime*, the title of a page, and what a form was sent with. What has one payload digest
 has one *payload_key*, and what has one URL and second one *name_key*; others may have
 them, too. A query groups by those first: they are an eighth as long."""
-PARQUET: dict[str, Any] = {
-    "compression": "zstd",
-    "use_dictionary": ["file", "type", "mime", "status", "method"],
-}
-"""How it is written. The other columns have hardly a value twice: with dictionaries, to
-write them takes a fifth longer, and they are larger."""
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
@@ -294,7 +288,7 @@ def _write(
     file: IO[bytes],
     progress: Callable[[int], None],
 ) -> None:
-    with pq.ParquetWriter(file, SCHEMA, **PARQUET) as writer:
+    with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         waiting: list[tuple[Any, ...]] = []
         for row in _rows(path, options, made):
             made.records += 1
