@@ -267,4 +267,5 @@ def _caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
     except FrontierError as error:  # goes to another process as text
         return Failure(str(error))
     except OSError as error:
-        return Failure(f"{error.filename or one[0]}: {error.strerror or error}")
+        named = list(dict.fromkeys([str(one[0]), str(error.filename or one[0])]))
+        return Failure(f"{': '.join(named)}: {error.strerror or error}")
