@@ -40,7 +40,7 @@ MEMORY = "1GB"
 PER_THREAD = 125_000_000
 """Bytes of memory for each of DuckDB's threads, of which it has as many as CPUs: each
 takes memory that it does not give back, and 16 ran out of 256 MB with 1,000,000 rows,
-where one plans as many in 64 MB."""
+where one plans three times as many in 128 MB."""
 FETCHED = 10_000
 """Rows that are fetched at a time."""
 PER_ROW = 250
