@@ -29,7 +29,7 @@ from frontier.postcrawl.remote_files import RemotePath, path_of
 from frontier.postcrawl.removal import remove
 from frontier.postcrawl.restore import NO_SERVERS, restore
 from frontier.postcrawl.selection import ALL, extract
-from frontier.postcrawl.verify import compare
+from frontier.postcrawl.verify import compare, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.remote_originals import Servers
     from frontier.postcrawl.removal import Leaving
     from frontier.postcrawl.selection import Selection
-    from frontier.postcrawl.verify import Verified
+    from frontier.postcrawl.verify import Side, Verified
 
 AHEAD = 4
 """Files that wait for each process: a petabyte has too many to submit at once."""
@@ -121,8 +121,8 @@ def removed(
 
 
 def verified(
-    before: Sequence[Path],
-    after: Sequence[Path],
+    before: Side,
+    after: Side,
     work: Work,
     failed: Callable[[str], None],
     originals: Sequence[Path] = (),
@@ -133,7 +133,7 @@ def verified(
     cannot be read, or not to its end.
     """
     places: dict[str, list[Path]] = {"before": [], "after": [], "originals": []}
-    given = zip(places, (before, after, originals), strict=True)
+    given = zip(places, (before.paths, after.paths, originals), strict=True)
     for side, paths in given:
         directory = work.directory / side
         of_side = replace(work, directory=directory)
@@ -145,7 +145,11 @@ def verified(
                     failed(fault)
                 places[side].append(place_of(path, directory))
     return compare(
-        places["before"], places["after"], places["originals"], work.directory
+        places["before"],
+        places["after"],
+        places["originals"],
+        names_of(before, after),
+        work.directory,
     )
 
 

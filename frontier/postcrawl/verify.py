@@ -14,8 +14,12 @@ is the one that was there.
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from frontier.postcrawl.engines import duckdb_engine
 
@@ -24,8 +28,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUERY = """
-WITH before AS (SELECT *, parse_filename(file) AS name FROM records_before),
-after AS (SELECT *, parse_filename(file) AS name FROM records_after),
+WITH before AS (
+  SELECT records_before.*, name FROM records_before JOIN names USING (file)
+  WHERE side = 'before'
+), after AS (
+  SELECT records_after.*, name FROM records_after JOIN names USING (file)
+  WHERE side = 'after'
+),
 pairs AS (
   SELECT b.name, b.record_offset AS offset_before, a.record_offset AS offset_after,
     b.type AS type_before, a.type AS type_after, b.url, b.date,
@@ -66,6 +75,7 @@ LEFT JOIN (SELECT DISTINCT url, left(date, 19) AS second FROM before
   ON pairs.refers_to_url = was.url AND left(pairs.refers_to_date, 19) = was.second
 """
 """Records are matched by their place in their file: none is left out or added."""
+_NAMES = pa.schema([(name, pa.string()) for name in ("side", "file", "name")])
 NAMED = 100
 """Faults that are named; all are counted."""
 
@@ -90,21 +100,60 @@ class Verified:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The files of BEFORE or of AFTER."""
+
+    root: Path
+    """What was given: a file, or the directory that they are below."""
+    paths: Sequence[Path]
+
+    def below(self, path: Path) -> str:
+        """The name of *path* below the root."""
+        where = os.fspath(path.absolute())
+        below = where.removeprefix(os.fspath(self.root.absolute())).lstrip("/")
+        return below if below and below != where.lstrip("/") else path.name
+
+
+def names_of(before: Side, after: Side) -> pa.Table:
+    """Which file of one side is which of the other: those of one *name*.
+
+    It is the name without directories, since what was given may be more or less of a
+    path; with them, if a side has several of that name.
+    """
+    sides = {"before": before, "after": after}
+    counts = [Counter(path.name for path in side.paths) for side in sides.values()]
+    found = [
+        {
+            "side": name,
+            "file": os.fspath(path.absolute()),
+            "name": path.name
+            if max(count[path.name] for count in counts) < 2
+            else side.below(path),
+        }
+        for name, side in sides.items()
+        for path in side.paths
+    ]
+    return pa.Table.from_pylist(found, _NAMES)
+
+
 def compare(
     before: Sequence[Path],
     after: Sequence[Path],
     originals: Sequence[Path],
+    names: pa.Table,
     scratch: Path,
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
-    Revisits may be of captures in *originals*, too, which are compared with nothing. A
-    file of one side is that of the other with its name.
+    Revisits may be of captures in *originals*, too, which are compared with nothing.
+    *names* is that of `names_of`.
     """
     done = Verified()
     with duckdb_engine(scratch) as engine:
         engine.view("records_before", before)
         engine.view("records_after", after)
+        engine.table("names", names)
         engine.view("captures", [*after, *originals])
         for row in engine.rows(QUERY):
             _note(done, *row)
