@@ -507,8 +507,13 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
     trouble, paths = Trouble(), files_given(given)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
-    if len(set(outs)) < len(outs):
-        raise ConfigurationError("two of the files would get one name")
+    of: dict[Path, Path] = {}
+    for made, path in zip(outs, paths, strict=True):
+        if of.setdefault(made, path) != path:
+            raise ConfigurationError(
+                f"{of[made]} and {path} would both become {made.name}; convert them "
+                "into two directories"
+            )
     if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
         raise ConfigurationError("a file would be written over; name another directory")
     with Bar("converting", paths) as progress:

@@ -78,7 +78,7 @@ def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
     if begin.startswith(GZIP):
         raise BadWarc(name, offset, "gzip, which a .warc is not,")
     if not begin.startswith(b"WARC/"):
-        raise BadWarc(name, offset, "no WARC record")
+        raise BadWarc(name, offset, _ARC if _is_arc(begin) else "no WARC record")
     _require_crlf(name, offset, begin)
     if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
@@ -452,7 +452,8 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
     if not start.startswith(b"WARC/"):
-        raise BadWarc(name, offset, "a gzip member that is not a WARC record")
+        reason = _ARC if _is_arc(start) else "a gzip member that is not a WARC record"
+        raise BadWarc(name, offset, reason)
     _require_crlf(name, offset, start)
     end = start.find(_END)
     top = start[: max(0, end)]
@@ -464,6 +465,13 @@ def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
     end += len(_END)
     return Found(offset, 0, headers, start[end : end + int(said)]), end
+
+
+_ARC = "an ARC file (frontier warc convert makes it WARC)"
+
+
+def _is_arc(begin: bytes) -> bool:
+    return begin.startswith(b"filedesc:")
 
 
 def _require_crlf(name: str, offset: int, begin: bytes) -> None:
@@ -489,7 +497,7 @@ def _found(
         has = total - top - min(form.ends)
         reason = f"a record that says {size} bytes, and has {has}"
         if start[top + size + 4 :].startswith(b"WARC/"):
-            reason = "records share a gzip member (try warcio recompress OLD NEW)"
+            reason = "records share a gzip member (try frontier warc convert)"
         raise BadWarc(name, offset, reason)
     return Found(offset, length, found.headers, found.block)
 

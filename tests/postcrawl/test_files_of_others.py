@@ -8,7 +8,9 @@ import gzip
 from uuid import UUID
 
 import pytest
+from typer.testing import CliRunner
 
+from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.postcrawl.manifest import Options, rows
 from frontier.warc.reader import Head
@@ -162,3 +164,61 @@ def test_headers_with_bare_line_feeds_are_told(tmp_path, name):
     done = run("manifest", path, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
 
     assert "header lines without CRLF" in done["files_left"][0]
+
+
+def test_a_file_that_is_there_packed_and_not_has_two_indexes(tmp_path):
+    before, out = tmp_path / "before", tmp_path / "out"
+    written(before, "x.warc", response("http://a.example/1", 1), *_own(20))
+    written(before, "x.warc.gz", response("http://a.example/2", 2), *_own(30))
+    run("dedupe", before, "-o", out)
+
+    for name in ("x.warc", "x.warc.gz"):
+        lines = (out / f"{name}.cdxj").read_text().splitlines()
+        assert len(lines) == 3
+        assert all(f'"filename": "{name}"' in line for line in lines)
+    assert not (out / "x.cdxj").exists()
+
+
+def test_two_files_that_would_get_one_name_are_named(tmp_path):
+    before = tmp_path / "before"
+    paths = [
+        written(before, name, response("http://a.example/", 1))
+        for name in ("x.warc", "x.warc.gz")
+    ]
+    words = ["warc", "convert", str(before), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+
+    assert all(str(path) in str(done.exception) for path in paths)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_answer_to_a_condition_is_told_as_what_it_is(tmp_path):
+    """Heritrix writes the profile of WARC 1.0."""
+    before = tmp_path / "before"
+    written(
+        before,
+        "one.warc.gz",
+        response("http://a.example/", 1),
+        record(
+            "http://a.example/",
+            2,
+            b"HTTP/1.1 304 Not Modified\r\n\r\n",
+            kind="revisit",
+            WARC_Profile="http://netpreserve.org/warc/1.0/revisit/server-not-modified",
+            WARC_Refers_To_Target_URI="http://a.example/",
+            WARC_Refers_To_Date=date(1),
+        ),
+    )
+    done = run("restore", before, "-o", tmp_path / "out", code=ExitCode.INCOMPLETE)
+
+    assert "it is of a 304" in done["records_left"][0]
+
+
+def test_list_says_what_reads_an_arc(tmp_path):
+    path = written(
+        tmp_path, "x.arc", b"filedesc://x.arc 0.0.0.0 20200101000000 a/b 0\n"
+    )
+    done = CliRunner().invoke(app, ["warc", "list", str(path)])
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    assert "an ARC file (frontier warc convert makes it WARC)" in done.stderr
