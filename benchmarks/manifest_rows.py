@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from json import dumps, loads
@@ -42,6 +43,8 @@ PER_FILE = 100_000
 """Rows of a file, of more than `LEAST_FILES`: 3 GB of captures."""
 ROOM = 400
 """Bytes of disk for each row, with half as much again as was seen."""
+LOOK = 2.0
+"""Seconds between two looks at the disk: a directory of 2,000 files takes CPU time."""
 EACH = 60.0
 """Seconds between two lines that tell how far it is."""
 CAPTURE = 30_000
@@ -105,7 +108,8 @@ def _watched(
             if now - told >= EACH:
                 told = now
                 say(f"planning for {now - start:,.0f} s: {taken / 1e9:,.1f} GB of disk")
-            time.sleep(0.2)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK)
         said = process.stdout.read() if process.stdout else b""
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, words)

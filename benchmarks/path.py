@@ -111,7 +111,7 @@ class Pushing(Scheduler):
 class SeenOnly(Pushing):
     """A scheduler that makes no records of requests, as none is queued."""
 
-    def _item(self, request: Request) -> bytes:  # noqa: ARG002 (the same for all)
+    def _item(self, request: Request, queue: str) -> bytes:  # noqa: ARG002
         return b""
 
 

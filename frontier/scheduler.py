@@ -34,6 +34,7 @@ from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.queue.claims import claim_of
 from frontier.queue.item import Codec
+from frontier.queue.priority import queue_name
 from frontier.queue.push import (
     ARE_SEEN,
     CLAIMED,
@@ -208,24 +209,27 @@ class Scheduler(BaseScheduler):
                 self._request_stats.counts["frontier/seen/recent"] += 1
                 self._request_stats.filtered(request)
                 return False
-        if self._traps and mode == TEST and not again and self._is_trapped(request):
+        is_link = mode == TEST and not again
+        if is_link and self._traps.are_set and self._is_trapped(request):
             return False
-        try:
-            item = self._item(request)
-        except NotSerializable as error:
-            if self._recent is not None:  # it is not seen for good
-                self._recent.discard(key)
-            self._local_requests.keep(request, mode, self._delivered, error)
-            return True
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = self._fingerprints.of_get(request.url)
         fingerprint = fingerprint or self._fingerprints.of(request)
         address = self._queue_addresses.of(request.url, fingerprint)
+        queue = "" if address is None else self._queue(request, address)
+        try:
+            item = self._item(request, queue)
+        except NotSerializable as error:
+            if self._recent is not None:  # it is not seen for good
+                self._recent.discard(key)
+            facts = (request, fingerprint, mode)
+            self._local_requests.keep(*facts, self._delivered, error)
+            return True
         if address is None:
             later = self._push_later(request, fingerprint, item, mode)
             self._node.outbox.expect(later)
         else:
-            self._push(request, fingerprint, item, mode, address)
+            self._push(request, fingerprint, item, mode, address.partition, queue)
         return True
 
     def _key(self, request: Request) -> Any:
@@ -279,7 +283,7 @@ class Scheduler(BaseScheduler):
         Raises:
             CodecError: It makes no request.
         """
-        record = self._codec.decode(reservation.item)
+        record = self._codec.decode(reservation.item, reservation.queue)
         claim = claim_of(record, self._config.partitions)
         if claim is None:
             return from_record(record, self._spider, self._recorder.allowed)
@@ -405,11 +409,19 @@ class Scheduler(BaseScheduler):
 
     # Inside.
 
-    def _item(self, request: Request) -> bytes:
+    def _queue(self, request: Request, address: QueueAddress) -> str:
+        queue_key = address.queue_key
+        if slot := request.meta.get(DOWNLOAD_SLOT):
+            queue_key = self._queue_addresses.queue_key_of_slot(
+                address, request.url, slot
+            )
+        return queue_name(queue_key, request.priority)
+
+    def _item(self, request: Request, queue: str) -> bytes:
         steering = self._recorder.allowed.steering(request.meta)
         if steering and self._was_set_here(request, steering):
             request = _without(request, steering)
-        return self._codec.encode(self._recorder.record(request))
+        return self._codec.encode(self._recorder.record(request), queue)
 
     def _was_set_here(self, request: Request, names: frozenset[str]) -> bool:
         """Whether a middleware has set *names*, after the store gave what it is from.
@@ -448,23 +460,19 @@ class Scheduler(BaseScheduler):
         fingerprint: bytes,
         item: bytes,
         mode: str,
-        address: QueueAddress,
+        partition: int,
+        queue: str,
     ) -> None:
         if mode == ONCE:
             if self._config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
-                self._node.outbox.put(address.partition, only_mark)
+                self._node.outbox.put(partition, only_mark)
             mode = TEST
             fingerprint = self._modes.start_fingerprint(fingerprint)
-        queue_key = address.queue_key
-        if slot := request.meta.get(DOWNLOAD_SLOT):
-            queue_key = self._queue_addresses.queue_key_of_slot(
-                address, request.url, slot
-            )
         self._node.push(
             fingerprint=fingerprint,
-            queue_key=queue_key,
-            partition=address.partition,
+            queue=queue,
+            partition=partition,
             priority=request.priority,
             item=item,
             mode=mode,
@@ -479,7 +487,8 @@ class Scheduler(BaseScheduler):
         while address is None:
             await self._node.addresses.find(host_of(request.url))
             address = self._queue_addresses.of(request.url, fingerprint)
-        self._push(request, fingerprint, item, mode, address)
+        queue = self._queue(request, address)
+        self._push(request, fingerprint, item, mode, address.partition, queue)
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""

@@ -51,6 +51,7 @@ from scrapy.downloadermiddlewares.robotstxt import (
 )
 from scrapy.exceptions import CloseSpider
 from scrapy.extensions.feedexport import FeedExporter
+from scrapy.utils import defer
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
@@ -112,6 +113,7 @@ __all__ = [
     "crawl_delay",
     "download",
     "end_with_error",
+    "ensure_awaitable",
     "handler_for",
     "in_progress",
     "is_closing",
@@ -125,6 +127,7 @@ __all__ = [
     "stand_before_spider",
     "started",
     "takes_no_spider",
+    "tell_of_items_by",
     "tell_of_start_middlewares",
     "tell_robots_parsed",
     "wake_engine",
@@ -201,6 +204,9 @@ DownloadFailedError = _exception("DownloadFailedError", ResponseFailed)
 DownloadTimeoutError = _exception("DownloadTimeoutError", txerror.TimeoutError)
 UnsupportedURLSchemeError = _exception("UnsupportedURLSchemeError", SchemeNotSupported)
 _ResponseDataLossError = getattr(exceptions, "ResponseDataLossError", None)
+
+ensure_awaitable: Any = getattr(defer, "ensure_awaitable", None)
+"""Scrapy's, which warns of a Deferred; ``None`` before 2.14."""
 
 try:  # 2.15
     from scrapy.utils._download_handlers import (
@@ -750,6 +756,13 @@ def stand_before_pipelines(
         return awaited(before(*args, **named))
 
     setattr(scraper, name, begin if inspect.iscoroutinefunction(before) else start)
+
+
+def tell_of_items_by(crawler: Crawler, signals: Callable[[Any], Any]) -> None:
+    """Have what *signals* makes of Scrapy's tell what came of an item."""
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    scraper.signals = signals(scraper.signals)
 
 
 def spider_middlewares(crawler: Crawler) -> Sequence[Any]:

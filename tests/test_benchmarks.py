@@ -12,6 +12,7 @@ import redis
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.growth import Workload, grow, steps
 from benchmarks.harness import Figures, Report, alternate
+from benchmarks.manifest_rows import petabyte, planned, require_room
 from benchmarks.proxy import delayed
 from benchmarks.server import private_server
 
@@ -311,3 +312,39 @@ def test_a_server_is_stopped_when_its_block_fails():
     with pytest.raises(ProcessLookupError):
         os.kill(found["process"], 0)
     assert not found["socket"].exists()
+
+
+def test_what_a_petabyte_takes_follows_from_what_was_measured():
+    found = petabyte(
+        {
+            "manifest": 100.0,
+            "apply": 200.0,
+            "us_per_row": 3.0,
+            "manifest_bytes_per_row": 120.0,
+            "disk_bytes_per_row": 180.0,
+        }
+    )
+
+    rows = 1e15 / 30_000
+    assert found == {
+        "petabyte_rows": rows,
+        "petabyte_manifest_core_hours": pytest.approx(1e15 / 1e8 / 3600),
+        "petabyte_manifests_tb": pytest.approx(rows * 120 / 1e12),
+        "petabyte_plan_core_hours": pytest.approx(rows * 3e-6 / 3600),
+        "petabyte_plan_disk_tb": pytest.approx(rows * 180 / 1e12),
+        "petabyte_apply_core_hours": pytest.approx(1e15 / 2e8 / 3600),
+    }
+
+
+def test_rows_are_not_begun_that_the_disk_has_no_room_for(tmp_path):
+    with pytest.raises(OSError, match="1,000,000,000,000 rows take up to 400,000 GB"):
+        require_room(tmp_path, 10**12)
+
+
+def test_the_plan_of_rows_of_no_file_tells_its_memory_and_disk():
+    facts = planned(20_000, "256MB")
+
+    assert 0.3 < facts["copies"] / 20_000 < 0.4
+    assert facts["peak_rss_mib"] > 10
+    for each in ("manifest_bytes_per_row", "plan_bytes_per_copy"):
+        assert 40 < facts[each] < 400

@@ -138,6 +138,19 @@ class Process:
         with contextlib.closing(client):
             return client.execute_command(*command)
 
+    def copy(self, key: str) -> None:
+        """Return when a replica has all that was written before, *key* with it.
+
+        `WAIT` waits for what its own connection wrote, so this writes another key of
+        the same slot.
+        """
+        client: Any = redis.Redis(port=self.port, socket_timeout=60)
+        client.set_retry(None)
+        with contextlib.closing(client):
+            client.set(f"{{{key}}}copied", "")
+            while not client.wait(1, 5000):
+                pass
+
     @property
     def runs(self) -> bool:
         """Whether it was started and has not ended."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import BadWarc, RulesBroken
 from frontier.urls.canon.rulesets import NAMED, of_json
-from frontier.warc.reader import BLOCK, Head, records
+from frontier.warc.reader import BLOCK, GZIP, Head, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +34,6 @@ _VALUE = re.compile(
 )
 _BEFORE = frozenset({"warcinfo", "metadata"})
 """Kinds of record that may come before the first capture."""
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def declared_in(name: str, stream: IO[bytes]) -> Declared:
 def _head(name: str, blocks: Iterator[bytes]) -> Iterator[tuple[str, bytes]]:
     """Kind and block of the first records."""
     first = next(blocks, b"")
-    if first.startswith(_GZIP):
+    if first.startswith(GZIP):
         for found in records(name, chain([first], blocks), _BEFORE):
             yield found.kind, found.block
     elif first.startswith(b"WARC/"):

@@ -38,9 +38,11 @@ def draw_saved_bytes(
         axes.barh(places, [saved for _, (saved, _) in most], label=label)
         axes.set_yticks(places, names)
         axes.invert_yaxis()
-        axes.set(title=title, xlabel="payload bytes")
+        axes.set_title(title, loc="left")
+        axes.set_xlabel("payload bytes")
         axes.xaxis.set_major_formatter(tick)
-        axes.legend(loc="lower right")
+        axes.locator_params(axis="x", nbins=6)  # more do not fit beside each other
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False)
     _save(figure, path)
 
 

@@ -542,9 +542,10 @@ def dedupe(
     trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
-    facts = manifests_of(paths, directory, running, None, trouble)
+    bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
+    facts = manifests_of(paths, directory, running, None, trouble, bar)
     facts |= _plan(directory, running, which, trouble, indexed)
-    facts |= _apply(directory, out, running, trouble)
+    facts |= _apply(directory, out, running, trouble, bar=bar)
     lines = [*_planned(facts), _rewritten(facts, "revisits")]
     output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
@@ -563,8 +564,6 @@ def verify(
     which AFTER has, or --originals.
     """
     from frontier.postcrawl.many_files import verified
-    from frontier.postcrawl.remote_files import path_of
-    from frontier.postcrawl.verify import Side
     from frontier.postcrawl.working_directory import temporary
 
     trouble = Trouble()
@@ -573,14 +572,13 @@ def verify(
         below = {path.resolve() for path in made}
         paths = [path for path in paths if path.resolve() not in below]
         require_files(paths)
-    sides = Side(path_of(before), paths), Side(path_of(after), made)
     with (
         temporary("verify") as scratch,
         Bar("comparing", [*paths, *made]) as progress,
     ):
         further = originals_of(originals, scratch, trouble)
         work = running.work(scratch, progress)
-        done = verified(*sides, work, trouble.file, further)
+        done = verified(paths, made, work, trouble.file, further)
     line = (
         f"{done.records:,} records: {done.identical + done.anew:,} as before, "
         f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
@@ -681,6 +679,7 @@ def manifests_of(
     running: Running,
     options: Any,
     trouble: Trouble,
+    bar: Bar | None = None,
 ) -> dict[str, Any]:
     """Make the manifests of *paths* in *out*; what they come to."""
     from frontier.postcrawl.manifest import Manifest, Options
@@ -688,7 +687,7 @@ def manifests_of(
 
     files = records = size = 0
     faults: list[str] = []
-    with Bar("reading", paths) as progress:
+    with bar or Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
             if isinstance(outcome, Failure):
@@ -740,6 +739,7 @@ def _apply(
     trouble: Trouble,
     *,
     dry: bool = False,
+    bar: Bar | None = None,
 ) -> dict[str, Any]:
     from frontier.postcrawl.many_files import applied, outs_of
     from frontier.postcrawl.plan import files_of
@@ -747,7 +747,7 @@ def _apply(
 
     paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
-    with Bar("comparing" if dry else "writing", paths) as progress:
+    with bar or Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
         return collected(applied(paths, outs, work, dry=dry), trouble)
 
@@ -940,9 +940,12 @@ def _write_planned(directory: Path, running: Planning) -> None:
 
 
 class Bar:
-    """A bar of the bytes of *paths*, on a terminal."""
+    """A bar of the bytes of *paths*, on a terminal; of all, if it has several *parts*.
 
-    def __init__(self, what: str, paths: Sequence[Path]) -> None:
+    Each part is what the bar is entered for, one after the other.
+    """
+
+    def __init__(self, what: str, paths: Sequence[Path], parts: int = 1) -> None:
         console = messages()
         columns = (
             TextColumn("{task.description}"),
@@ -954,12 +957,15 @@ class Bar:
         self._bar = Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
         )
-        total = sum(path.stat().st_size for path in paths if path.exists())
-        self._task = self._bar.add_task(what, total=total)
+        self._size = sum(path.stat().st_size for path in paths if path.exists())
+        self._task = self._bar.add_task(what, total=self._size * parts)
+        self._before = -self._size
 
     def __enter__(self) -> Callable[[int], None]:
         self._bar.start()
-        return lambda done: self._bar.update(self._task, completed=done)
+        self._before += self._size
+        before = self._before
+        return lambda done: self._bar.update(self._task, completed=before + done)
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()

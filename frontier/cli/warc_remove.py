@@ -52,26 +52,45 @@ class FromIndex(StoreOptions):
     ] = None
 
 
-def remove(
-    given: Files,
-    output: Output,
-    running: Running,
-    index: FromIndex,
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Which captures leave, and why."""
+
     url: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="All captures of it.")
-    ] = None,
+    ] = None
     record: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
-    ] = None,
+    ] = None
     lists: Annotated[
         list[Path] | None,
         typer.Option(
             "--list", metavar="FILE", help="URLs and record ids, one on each line."
         ),
-    ] = None,
+    ] = None
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Told in place of each record.")
-    ] = "",
+    ] = ""
+
+    def wanted(self) -> Wanted:
+        """All that they name.
+
+        Raises:
+            ConfigurationError: That is nothing, or the reason has several lines.
+            OSError: A list cannot be read.
+        """
+        from frontier.postcrawl.removal import wanted_of
+
+        lists = self.lists or ()
+        return wanted_of(self.url or (), self.record or (), lists, self.reason)
+
+
+def remove(
+    given: Files,
+    output: Output,
+    leave: Leave,
+    running: Running,
+    index: FromIndex,
     yes: Yes = False,
 ) -> None:
     """Remove captures from WARC and WACZ files and their indexes, as after a takedown.
@@ -80,11 +99,9 @@ def remove(
     --yes to do it. If it was stopped, run it again.
     """
     from frontier.postcrawl.remote_files import RemotePath
-    from frontier.postcrawl.removal import wanted_of
     from frontier.postcrawl.working_directory import beside, temporary
 
-    trouble = Trouble()
-    wanted = wanted_of(url or (), record or (), lists or (), reason)
+    trouble, wanted = Trouble(), leave.wanted()
     paths = files_given(given, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("from files elsewhere nothing can be removed")
@@ -93,20 +110,24 @@ def remove(
         removal = _Removal(warcs, waczs, scratch, running, wanted, trouble)
         facts = removal.run(index, yes=yes)
     what = "removed" if yes else "to remove, with --yes"
-    lines = [f"{one['file']} at byte {one['offset']:,}: a {one['type']} of {one['url']}"
-             for one in facts["records"]]  # fmt: skip
-    lines.append(
-        f"{len(facts['records']):,} records {what}; {facts['dependent']:,} revisits of "
-        f"them become responses"
-    )
-    if facts["index_entries"] is not None:
-        lines.append(f"{facts['index_entries']:,} entries of the collection's index")
-    output.result(facts | troubles(trouble), map(Text, lines))
+    output.result(facts | troubles(trouble), map(Text, _lines(facts, what)))
     if yes and facts["records"]:
         say(STALE)
         if index.collection is None:
             say("A collection's index in Redis has them still: name it (--collection).")
     trouble.exit()
+
+
+def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:
+    for one in facts["records"]:
+        where = f"{one['file']} at byte {one['offset']:,}"
+        yield f"{where}: a {one['type']} of {one['url']}"
+    yield (
+        f"{len(facts['records']):,} records {what}; {facts['dependent']:,} revisits of "
+        f"them become responses"
+    )
+    if facts["index_entries"] is not None:
+        yield f"{facts['index_entries']:,} entries of the collection's index"
 
 
 @dataclass(slots=True)

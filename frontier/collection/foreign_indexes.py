@@ -14,6 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from frontier.cdx.lines import REVISIT
 from frontier.dedupe import digest as digests
 from frontier.store.client import Call
 from frontier.store.scripts import COLLECTION_MATCH
@@ -136,7 +137,6 @@ MAX_LINE = 1 << 20
 MAX_SIZE = 10**12
 """Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
 what is conserved are sums of these."""
-REVISIT = "warc/revisit"
 _SIZE = re.compile(r"[0-9]{1,15}")
 _SIZE_COLUMN = {7: 6, 9: 0, 11: 8}
 """By how many columns a line has; 0 for none."""

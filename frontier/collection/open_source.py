@@ -36,7 +36,7 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from isal import igzip, isal_zlib
 
-from frontier.cdx.lines import REVISIT
+from frontier.cdx.lines import INDEXED, REVISIT
 from frontier.cdx.methods import paired
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
@@ -44,7 +44,8 @@ from frontier.dedupe.cdx_server import pool_for
 from frontier.dedupe.digest import ALGORITHM, parse
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import open_input, read_input, require_ratio
-from frontier.warc.reader import block_of, payload_digest, records_in
+from frontier.wacz.layout import CDX
+from frontier.warc.reader import GZIP, block_of, payload_digest, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,8 +258,6 @@ def _fail_or_pause(url: str, error: Exception, left: int) -> None:
 
 BLOCK = 1 << 18
 """Bytes that are read at once."""
-GZIP = b"\x1f\x8b"
-INDEXES = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 MAX_INDEXES = 1_000
 """Index files of one WACZ; py-wacz and Browsertrix write one or two."""
 _BROKEN: tuple[type[Exception], ...] = (
@@ -324,7 +323,7 @@ def indexes_of(wacz: IO[bytes], name: str) -> Texts:
                 member
                 for member in archive.infolist()
                 if member.filename.startswith("indexes/")
-                and member.filename.endswith(INDEXES)
+                and member.filename.endswith(CDX)
             ]
             if len(members) > MAX_INDEXES:
                 raise SourceBroken(name, f"it has {len(members):,} indexes")
@@ -502,9 +501,6 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-_KINDS = frozenset({"response", "revisit", "resource"})
-
-
 def cdx_lines(
     file: IO[bytes],
     name: str,
@@ -531,7 +527,7 @@ def cdx_lines(
     try:
         for found, how in paired(records_in(file, name, check=require_ratio)):
             progress(found.offset + found.length)
-            if found.kind in _KINDS:
+            if found.kind in INDEXED:
                 yield _line(file, found, how, digest)
     except BadWarc as error:
         reason = f"{error.reason} at byte {error.offset:,}"

@@ -36,6 +36,7 @@ from frontier.cdx.methods import GET, Asked
 from frontier.collection.open_source import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
 from frontier.files import creating, mode_of_environment, open_input
+from frontier.wacz.layout import ARCHIVE, SUFFIX, WARCS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,8 +51,6 @@ STEP = 10_000
 SCRATCH_KB = 16_384
 MAX_META = 1 << 20
 _CDX = b" CDX"
-_WACZ = ".wacz"
-_WARC = (".warc", ".warc.gz")
 _STAMP = re.compile(rb"[0-9]{1,17}")
 
 
@@ -93,7 +92,7 @@ def rules_of_files(
     found: list[Declared] = []
     for path in paths:
         try:
-            if path.name.endswith(_WACZ):
+            if path.name.endswith(SUFFIX):
                 found += _in_wacz(path)
             else:
                 with open_input(path) as stream:
@@ -109,7 +108,7 @@ def _in_wacz(path: Path) -> Iterator[Declared]:
     try:
         with open_input(path) as file, zipfile.ZipFile(file) as archive:
             for name in archive.namelist():
-                if name.startswith("archive/") and name.endswith(_WARC):
+                if name.startswith(ARCHIVE) and name.endswith(WARCS):
                     with archive.open(name) as stream:
                         yield declared_in(f"{path}: {name}", stream)
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
@@ -270,7 +269,7 @@ def _opened(path: Path) -> Texts:
         file = open_input(path)
     except OSError as error:
         raise SourceBroken(str(path), error.strerror or str(error)) from None
-    if path.name.endswith(_WACZ):
+    if path.name.endswith(SUFFIX):
         with file:
             return indexes_of(file, str(path))
     return Texts([(str(path), file)])

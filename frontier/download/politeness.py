@@ -129,7 +129,7 @@ class LeaseGuard:
         state = self._session.requests.of(request)
         state.sent = time.time()
         browser = self._session.browser
-        if browser is None:
+        if browser is None or not request.meta.get("playwright"):
             response = await self._send_checked(request)
         else:
             async with browser.recorded(request):

@@ -281,7 +281,7 @@ class Node:
         self,
         *,
         fingerprint: bytes,
-        queue_key: str,
+        queue: str,
         partition: int,
         priority: int,
         item: bytes,
@@ -289,7 +289,6 @@ class Node:
         tag: Any,
     ) -> None:
         """Have a URL tested and queued; never waits."""
-        queue = f"{priority}:{queue_key}"
         push = Push(mode, seen_hash(fingerprint), queue, priority, item, tag)
         self.outbox.put(partition, push)
 

@@ -131,7 +131,8 @@ class Recovery:
         Raises:
             CodecError: It is none, or is to be given up.
         """
-        claim = claim_of(decode(reservation.item), self._partitions)
+        record = decode(reservation.item, reservation.queue)
+        claim = claim_of(record, self._partitions)
         if claim is None:
             raise CodecError("a request in the queue of a process")
         if not claim.can_be_made:

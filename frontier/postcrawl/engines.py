@@ -15,6 +15,7 @@ installed.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -40,6 +41,7 @@ FETCHED = 10_000
 """Rows that are fetched at a time."""
 PER_ROW = 250
 """Bytes of memory for each row of a manifest with which a plan is sorted at once."""
+_NO_ROOM = "there is no room to sort or to write"
 _FLUSHED = 20_000
 """Rows of a part that wait in memory, for each thread."""
 _SORTED = "\nORDER BY file, record_offset"
@@ -77,6 +79,7 @@ def duckdb_engine(
 
     Raises:
         ConfigurationError: *memory* is no size, or too small for a query.
+        OSError: A file cannot be read or written.
     """
     config: dict[str, Any] = {
         "memory_limit": memory,
@@ -93,7 +96,14 @@ def duckdb_engine(
             yield _DuckDb(connection, scratch)
         except duckdb.OutOfMemoryException as error:
             first = str(error).partition("\n")[0]
+            if "max_temp_directory_size" in first:  # DuckDB's share of the disk's room
+                raise OSError(errno.ENOSPC, _NO_ROOM, os.fspath(scratch)) from None
             raise ConfigurationError(f"--memory {memory}: {first}") from None
+        except duckdb.IOException as error:
+            full = os.strerror(errno.ENOSPC)
+            code = errno.ENOSPC if full in str(error) else errno.EIO
+            said = _NO_ROOM if code == errno.ENOSPC else str(error)[:500]
+            raise OSError(code, said, os.fspath(scratch)) from None
 
 
 @contextmanager

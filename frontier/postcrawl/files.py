@@ -17,7 +17,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from frontier.postcrawl.remote_files import RemotePath
-from frontier.postcrawl.working_directory import BESIDE
+from frontier.postcrawl.working_directory import BESIDE, LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ WACZ = ".wacz"
 FROM_WACZ = ".from-wacz"
 """How names of WARC files end that were taken out of a WACZ only to be read."""
 _OPEN = ".open"
-_OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ)
+_OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ, LOCK)
 """What is made of WARC files and stands beside them: not worth telling."""
 
 

@@ -148,9 +148,13 @@ class Known:
 def creating_whole(place: Path, mode: int) -> Iterator[Path]:
     """A name to write to, of what is called *place* when it is on disk."""
     scratch = place.with_name(place.name + OPEN)
-    yield scratch
-    with scratch.open("rb") as file:
-        now = os.fstat(file.fileno()).st_mode
-        os.fchmod(file.fileno(), now & mode)  # engines know no mode
-        os.fsync(file.fileno())
-    scratch.replace(place)
+    try:
+        yield scratch
+        with scratch.open("rb") as file:
+            now = os.fstat(file.fileno()).st_mode
+            os.fchmod(file.fileno(), now & mode)  # engines know no mode
+            os.fsync(file.fileno())
+        scratch.replace(place)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise

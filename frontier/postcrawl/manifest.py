@@ -14,10 +14,12 @@ What always holds:
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -107,6 +109,8 @@ SEGMENT = "segment"
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of what is written, never of what is read."""
 OPEN = ".open"
 ROWS = 20_000
 """Rows that are written at a time."""
@@ -220,12 +224,29 @@ def publish(place: Path, data: bytes, mode: int = FILE_MODE) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    scratch = place.with_name(place.name + OPEN)
-    with open(scratch, "wb", opener=creating(mode)) as file:
+    with published(place, mode) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(place)
+
+
+@contextmanager
+def published(place: Path, mode: int) -> Iterator[IO[bytes]]:
+    """A file that gets the name *place* when all of it is on disk, or is not there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    scratch = place.with_name(place.name + OPEN)
+    try:
+        with open(scratch, "wb", opener=creating(mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(place)
+    except BaseException as error:
+        scratch.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL and not error.filename:
+            error.filename = os.fspath(place)
+        raise
     sync_directory(place.parent)
 
 
@@ -277,13 +298,8 @@ def make(
     if stored is not None and stored.is_of(made) and stored.options == options:
         progress(made.size)
         return stored
-    scratch = place.with_name(place.name + OPEN)
-    with open(scratch, "wb", opener=creating(mode)) as file:
+    with published(place, mode) as file:
         _write(path, made, options, file, progress)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(place)
-    sync_directory(directory)
     return made
 
 

@@ -29,7 +29,7 @@ from frontier.postcrawl.remote_files import RemotePath, path_of
 from frontier.postcrawl.removal import remove
 from frontier.postcrawl.restore import NO_SERVERS, restore
 from frontier.postcrawl.selection import ALL, extract
-from frontier.postcrawl.verify import compare, names_of
+from frontier.postcrawl.verify import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.remote_originals import Servers
     from frontier.postcrawl.removal import Leaving
     from frontier.postcrawl.selection import Selection
-    from frontier.postcrawl.verify import Side, Verified
+    from frontier.postcrawl.verify import Verified
 
 AHEAD = 4
 """Files that wait for each process: a petabyte has too many to submit at once."""
@@ -121,8 +121,8 @@ def removed(
 
 
 def verified(
-    before: Side,
-    after: Side,
+    before: Sequence[Path],
+    after: Sequence[Path],
     work: Work,
     failed: Callable[[str], None],
     originals: Sequence[Path] = (),
@@ -133,7 +133,7 @@ def verified(
     cannot be read, or not to its end.
     """
     places: dict[str, list[Path]] = {"before": [], "after": [], "originals": []}
-    given = zip(places, (before.paths, after.paths, originals), strict=True)
+    given = zip(places, (before, after, originals), strict=True)
     for side, paths in given:
         directory = work.directory / side
         of_side = replace(work, directory=directory)
@@ -145,11 +145,7 @@ def verified(
                     failed(fault)
                 places[side].append(place_of(path, directory))
     return compare(
-        places["before"],
-        places["after"],
-        places["originals"],
-        names_of(before, after),
-        work.directory,
+        places["before"], places["after"], places["originals"], work.directory
     )
 
 
@@ -271,4 +267,5 @@ def _caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
     except FrontierError as error:  # goes to another process as text
         return Failure(str(error))
     except OSError as error:
-        return Failure(f"{error.filename or one[0]}: {error.strerror or error}")
+        named = list(dict.fromkeys([str(one[0]), str(error.filename or one[0])]))
+        return Failure(f"{': '.join(named)}: {error.strerror or error}")

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frontier.errors import NoManifest, StaleManifest
-from frontier.files import FILE_MODE, creating
+from frontier.files import FILE_MODE
 from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.engines import duckdb_engine
 from frontier.postcrawl.indexed_originals import (
@@ -40,9 +40,9 @@ from frontier.postcrawl.indexed_originals import (
     creating_whole,
 )
 from frontier.postcrawl.manifest import (
-    OPEN,
     SUFFIX,
     publish,
+    published,
     require_current,
     stored_manifest,
 )
@@ -432,16 +432,14 @@ class Planner:
         found = engine.rows(text_of(CANDIDATES, policy, choice))
         candidates = (byte_comparison.Candidate(*row) for row in found)
         place = self._directory / COMPARED
-        scratch = place.with_name(place.name + OPEN)
         compared = byte_comparison.compare(candidates, plan.compared, say)
         with (
-            open(scratch, "wb", opener=creating(self._mode)) as file,
+            published(place, self._mode) as file,
             pq.ParquetWriter(file, byte_comparison.SCHEMA) as writer,
         ):
             while some := list(islice(compared, 10_000)):
                 columns = [list(column) for column in zip(*some, strict=True)]
                 writer.write_table(pa.table(columns, byte_comparison.SCHEMA))
-        scratch.replace(place)
         engine.view("compared", [place])
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from frontier.files import (
     require_ratio,
     sync_directory,
 )
-from frontier.postcrawl.manifest import OPEN, identity, to_second
+from frontier.postcrawl.manifest import OPEN, identity, published, to_second
 from frontier.postcrawl.remote_files import open_file
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import readable
@@ -109,15 +108,8 @@ def _take(
     if place.exists() and place.stat().st_size == info.file_size:
         return place
     make_directory(place.parent, mode)
-    scratch = place.with_name(place.name + OPEN)
-    with (
-        archive.open(info) as source,
-        open(scratch, "wb", opener=creating(mode)) as target,
-    ):
+    with archive.open(info) as source, published(place, mode) as target:
         target.writelines(layout.blocks(source.read))
-        target.flush()
-        os.fsync(target.fileno())
-    scratch.replace(place)
     return place
 
 

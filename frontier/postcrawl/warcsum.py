@@ -14,14 +14,13 @@ order of the files, the others in that of the digests.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from frontier.files import FILE_MODE, creating, sync_directory
+from frontier.files import FILE_MODE
 from frontier.postcrawl.byte_comparison import SCHEMA, UNRESOLVED
-from frontier.postcrawl.manifest import OPEN
+from frontier.postcrawl.manifest import published
 from frontier.postcrawl.plan import COMPARED, PLAN, TEXTS
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def write_manifest(places: Iterable[Path], out: Path, mode: int = FILE_MODE) -> 
     for old in out.parent.glob(f"{out.name}.*"):  # what `split` has made of another
         if old.suffix[1:].isdigit():
             old.unlink()
-    with _published(out, mode) as file:
+    with published(out, mode) as file:
         for row in _responses(places):
             if row["payload_digest"] is None:
                 skipped += 1
@@ -99,7 +98,7 @@ def split(
     while row is not None:
         number += 1
         digest = row[-1]
-        with _published(out.with_name(f"{out.name}.{number}"), mode) as file:
+        with published(out.with_name(f"{out.name}.{number}"), mode) as file:
             while row is not None:
                 is_full = written * count >= size * number
                 if is_full and row[-1] != digest:
@@ -130,8 +129,8 @@ def write_plan(
         engine.table("compared", SCHEMA.empty_table())
     unresolved = 0
     with (
-        _published(directory / TEXTS[0], mode) as resolved,
-        _published(directory / TEXTS[1], mode) as copies,
+        published(directory / TEXTS[0], mode) as resolved,
+        published(directory / TEXTS[1], mode) as copies,
     ):
         for row in engine.rows(_PLANNED):
             extension, copy, *of = row[6:]
@@ -143,18 +142,6 @@ def write_plan(
             resolved.write(f"{text} {extension}\n".encode())
             copies.write(f"{text} {extension} {copy} {url} {date}\n".encode())
     return unresolved
-
-
-@contextmanager
-def _published(out: Path, mode: int) -> Iterator[IO[bytes]]:
-    """A file that gets the name *out* when all of it is on disk."""
-    scratch = out.with_name(out.name + OPEN)
-    with open(scratch, "wb", opener=creating(mode)) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(out)
-    sync_directory(out.parent)
 
 
 def line(row: dict[str, Any]) -> str:

@@ -123,8 +123,9 @@ def _locked(directory: Path, command: str, mode: int) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if is_at(path, descriptor):
                 said = f"{command}, process {os.getpid()} on {socket.gethostname()}"
-                os.truncate(descriptor, 0)
-                os.write(descriptor, said.encode())
+                with suppress(OSError):  # a full disk: who has to write says so
+                    os.truncate(descriptor, 0)
+                    os.write(descriptor, said.encode())
                 return descriptor
         except BlockingIOError:
             said = os.pread(descriptor, _SAID, 0).decode("utf-8", "replace")

@@ -127,5 +127,5 @@ def _check(claim: Claim, partitions: int) -> None:
         if not isinstance(queue, str) or not isinstance(item, bytes):
             raise TypeError("an origin is invalid")
         split_name(queue)
-        if not item[:1].isdigit() or NAME in decode(item):
+        if not item[:1].isdigit() or NAME in decode(item, queue):
             raise ValueError("an origin is not a request")

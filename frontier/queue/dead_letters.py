@@ -81,7 +81,7 @@ def letter(partition: int, value: bytes) -> Letter:
     queue = name.decode("utf-8", "replace")
     try:
         split_name(queue)
-        url, tries = str(decode(item)["url"]), deliveries(item)
+        url, tries = str(decode(item, queue)["url"]), deliveries(item)
     except (CodecError, ValueError):
         url, tries = "", 0
     return Letter(partition, value, reason, queue, url, tries)

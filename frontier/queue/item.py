@@ -2,7 +2,10 @@
 
 An item is one digit (how often it was delivered without an ack), one version
 byte, and a msgpack map of what differs from a plain GET request; the names of what
-all requests have are their places in `NAMES`. What comes back is data:
+all requests have are their places in `NAMES`. Most URLs begin with ``https://`` or
+``http://`` and the key of their queue, a host: such an item has the rest of the URL,
+and a version of its own. It is read with the name of the queue that it is in. What
+comes back is data:
 
 1.  Values of the types in `_PACKERS` have the type that they had; subclasses of
     text, bytes and numbers have become what they are subclasses of. Any other
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 VERSION = 2
 OLDER = 1
 """The version before; it has names instead of places, and can be read as well."""
+SHORT = {3: "https://", 4: "http://"}
+"""Versions of items whose URLs lack this and the queue key behind it."""
 NAMES = (
     "url",
     "callback",
@@ -64,10 +69,12 @@ MAX_DEPTH = 32
 that some hundreds of them would end the process."""
 
 _HEAD = b"0" + bytes([VERSION])
+_SHORT_HEADS = [(text, b"0" + bytes([version])) for version, text in SHORT.items()]
 _PLACES: dict[Any, Any] = {name: place for place, name in enumerate(NAMES)}
 _NAMED: dict[Any, Any] = dict(enumerate(NAMES))
 _place = _PLACES.get
-_HEADERS, _META = _PLACES["headers"], _PLACES["meta"]
+_URL, _HEADERS, _META = _PLACES["url"], _PLACES["headers"], _PLACES["meta"]
+_VERSIONS = frozenset((OLDER, VERSION, *SHORT))
 _MAY_HOLD = frozenset(
     _PLACES[name] for name in ("cookies", "flags", "cb_kwargs", "_class")
 )
@@ -114,14 +121,19 @@ class Codec:
             default=partial(self._pack_other, depth=0), strict_types=True
         ).pack
 
-    def encode(self, record: Mapping[str, Any], *, most: int = MAX_BYTES) -> bytes:
+    def encode(
+        self, record: Mapping[str, Any], queue: str = "", *, most: int = MAX_BYTES
+    ) -> bytes:
         """The item of *record*, a request as a mapping with a ``url``, of *most* bytes.
+
+        It is for *queue* alone, a `queue_name`; for each, if that is not given.
 
         Raises:
             NotSerializable: A value is not data, or all together are too large.
         """
         try:
             placed = {_place(name, name): value for name, value in record.items()}
+            head, placed[_URL] = _shortened(placed.get(_URL), queue)
             body: bytes = self._pack_record(placed)
             # msgpack takes a bytearray for bytes, and does not ask.
             if len(placed) > 1 and _may_hold_buffers(placed):
@@ -131,16 +143,17 @@ class Codec:
         if len(body) > most:
             reason = f"takes {len(body):,} bytes; at most {most:,} can be stored"
             raise NotSerializable(_short(record), "the request", reason)
-        return _HEAD + body
+        return head + body
 
-    def decode(self, item: bytes) -> dict[str, Any]:
-        """The record of *item*.
+    def decode(self, item: bytes, queue: str = "") -> dict[str, Any]:
+        """The record of *item*, which is in *queue*.
 
         Raises:
-            CodecError: It is not what `encode` of this version writes, or has
-                an instance of a class that is not allowed.
+            CodecError: It is not what `encode` of this version writes, or is for a
+                queue and none is given, or has an instance of a class that is not
+                allowed.
         """
-        if len(item) < 3 or item[1] not in (VERSION, OLDER):
+        if len(item) < 3 or item[1] not in _VERSIONS:
             raise CodecError("an item of another version, or not an item")
         try:
             record = msgpack.unpackb(
@@ -155,7 +168,8 @@ class Codec:
             raise CodecError(f"an item that is not msgpack: {error}") from None
         if isinstance(record, dict):
             record = {_NAMED.get(name, name): value for name, value in record.items()}
-            if isinstance(record.get("url"), str):
+            if isinstance(url := record.get("url"), str):
+                record["url"] = _whole(url, item[1], queue)
                 return record
         raise CodecError("an item without a URL")
 
@@ -230,6 +244,27 @@ class Codec:
             except _NOT_DATA as cause:
                 return NotSerializable(_short(record), name, str(cause))
         return NotSerializable(_short(record), "the request", str(error))
+
+
+def _shortened(url: Any, queue: str) -> tuple[bytes, Any]:
+    """The head of an item for *queue*, and what the item has of *url*."""
+    host = queue.partition(":")[2]
+    if host and type(url) is str:
+        for scheme, head in _SHORT_HEADS:
+            if url.startswith(f"{scheme}{host}/"):
+                return head, url[len(scheme) + len(host) :]
+    return _HEAD, url
+
+
+def _whole(url: str, version: int, queue: str) -> str:
+    """The URL of which an item of that *version* has *url*."""
+    scheme = SHORT.get(version)
+    if scheme is None:
+        return url
+    host = queue.partition(":")[2]
+    if not host or not url.startswith("/"):
+        raise CodecError("an item whose URL has no host")
+    return scheme + host + url
 
 
 class _ClassRefused(CodecError):

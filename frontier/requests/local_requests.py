@@ -66,7 +66,6 @@ class LocalRequests:
         self._node = session.node
         self._modes = modes
         self._queue_addresses = queue_addresses
-        self._fingerprints = session.fingerprints
         self._kinds: dict[str, _Kind] = {}
         self._reasons: dict[int, str] = {}
         self._starting = asyncio.Lock()
@@ -74,6 +73,7 @@ class LocalRequests:
     def keep(
         self,
         request: Request,
+        fingerprint: bytes,
         mode: str,
         delivered: Mapping[Request, Reservation],
         error: NotSerializable,
@@ -86,7 +86,6 @@ class LocalRequests:
         if state.lineage is None:  # it may be tested twice, long after its parent
             state.lineage = self._lineage(request, delivered)
         lineage = state.lineage
-        fingerprint = self._fingerprints.of(request)
         address = self._queue_addresses.of(request.url, fingerprint)
         if address is None or not self._node.claims.announced:
             later = self._claim_later(request, mode, fingerprint, lineage, error)

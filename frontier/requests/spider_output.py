@@ -4,8 +4,9 @@ Most links of a page are on the page before as well. Scrapy sends each through
 its chain of spider middlewares, through signals and into the scheduler, which
 takes ten times as long as to ask the recent tier. So that is asked first, where
 the callback's output begins. And it makes a hundred tasks for each response
-(``CONCURRENT_ITEMS``), so that items are processed at the same time, and a queue for
-them; here there is a task for each item, and none for requests.
+(``CONCURRENT_ITEMS``), so that items are processed at the same time, a queue for
+them, and a task for each item and handler to tell what came of it. Here one task sees
+to all items of a response that wait for nothing, and none to requests.
 
 What always holds:
 
@@ -16,35 +17,47 @@ What always holds:
     would have seen or changed the request, and it is not too deep.
 3.  At most ``CONCURRENT_ITEMS`` items of a response are in pipelines, begun in the
     order in which they were made. The response is not done with before each of them
-    is, in whatever way that ends. Before Scrapy 2.14, output takes Scrapy's own way
-    from the first item on.
+    is, in whatever way that ends. One that waits holds up no other, and has the same
+    task from its first pipeline to its last signal. Before Scrapy 2.14, output takes
+    Scrapy's own way from the first item on.
 4.  While a callback, an errback or a pipeline of a request runs, and what it yields
     is scheduled, or what a downloader middleware has made of it, `PARENT` is that
     request.
 5.  And while it runs, step by step, the watchdog can see that it does: from the call
-    until it waits for something, for each part of its output, and in pipelines.
+    until it waits for something, while its output is handed on, and in pipelines.
+6.  The signals of an item, and the log's line of a handler that fails, are Scrapy's.
+    But a handler that is no coroutine is called at once, and not in a task of its own,
+    unless there is one beside it that is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
-from inspect import iscoroutine
+from functools import partial
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from pydispatch.robustapply import robustApply
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Response
+from scrapy.signalmanager import SignalManager
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.defer import aiter_errback
+from scrapy.utils.python import global_object_name
 
 from frontier.scrapy_internals import (
+    ensure_awaitable,
     spider_middlewares,
     stand_before_outcomes,
     stand_before_pipelines,
     stand_before_spider,
+    tell_of_items_by,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +73,10 @@ OWN = ("scrapy.spidermiddlewares.", "frontier.")
 SIGNALS = (signals.request_scheduled, signals.request_dropped)
 AT_ONCE = 50
 """Requests that are scheduled before others have their turn in the reactor."""
+SIGNAL_LOG = logging.getLogger("scrapy.utils.signal")
+"""Where Scrapy says that a handler has failed."""
+HANDLER_FAILED = "Error caught on signal handler: %(receiver)s"
+"""How it does."""
 TELLING = frozenset({"redirect_urls", "depth_reset"})
 """Keys of a request's ``meta`` that make it a special case."""
 
@@ -123,10 +140,9 @@ class Marks:
             self._watchdog.leave(before)
         return self._watchdog.awaited(record, doing) if iscoroutine(doing) else doing
 
-    def processing(self, doing: Coroutine[Any, Any, None]) -> Awaitable[None]:
-        """*doing*, which sends an item through the pipelines when it is awaited."""
-        record = self._record(PARENT.get())
-        return doing if record is None else self._watchdog.awaited(record, doing)
+    async def processing(self, doing: Coroutine[Any, Any, None]) -> None:
+        """Await *doing*, which sends items of `PARENT` through the pipelines."""
+        await self.awaited(doing, PARENT.get())
 
 
 class SpiderOutput:
@@ -159,11 +175,13 @@ class SpiderOutput:
         if settings.getbool("DEPTH_STATS_VERBOSE"):
             self._may_drop = False
         self._marks = marks
-        if marks is not None:
-            stand_before_pipelines(crawler, marks.process, marks.processing)
         stand_before_outcomes(crawler, PARENT.set)
         before = stand_before_spider(crawler, self.call, self.handle)
         self._call, self._handle, self._on_error, self._process = before
+        if self._process is not None:
+            tell_of_items_by(crawler, _item_signals)
+        if marks is not None:  # for what does not come by `handle`
+            stand_before_pipelines(crawler, marks.process, marks.processing)
         self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
 
     async def call(self, result: Any, request: Request) -> Any:
@@ -193,42 +211,50 @@ class SpiderOutput:
     async def handle(self, output: Any, request: Request, response: Any) -> None:
         """Schedule the requests of *output*, and send its items through pipelines."""
         PARENT.set(request)
+        if not isinstance(output, AsyncIterator):
+            await self._as_scrapy(_named(output, request), request, response)
+            return
+        handling = self._hand_on(output, request, response)
+        if self._marks is not None:
+            handling = self._marks.awaited(handling, request)
+        await handling
+
+    async def _as_scrapy(self, output: Any, request: Request, response: Any) -> None:
+        """Have Scrapy do it."""
         if self._marks is not None:
             output = self._marks.output(output, request)
-        if not isinstance(output, AsyncIterator):
-            await self._handle(_named(output, request), request, response)
-            return
+        await self._handle(output, request, response)
+
+    async def _hand_on(
+        self, output: AsyncIterator[Any], request: Request, response: Any
+    ) -> None:
         made = aiter_errback(output, self._on_error, request, response)
         count = 0
-        room = asyncio.Semaphore(self._most_items)
-        items: set[asyncio.Task[None]] = set()
+        items = self._items_of(response)
         try:
             async for one in made:
                 if isinstance(one, Request):
                     self._crawl(one)
-                elif self._process is None:
+                elif items is None:
                     rest = _chain(one, made, request)
-                    await self._handle(rest, request, response)
+                    await self._as_scrapy(rest, request, response)
                     return
                 elif one is not None:
-                    await room.acquire()
-                    task = asyncio.create_task(self._send(one, response, room))
-                    items.add(task)
-                    task.add_done_callback(items.discard)
+                    await items.add(one)
                 count += 1
                 if count % AT_ONCE == 0:
                     await asyncio.sleep(0)
         finally:
-            if items:
-                await asyncio.wait(items)
+            if items is not None:
+                await items.ended()
 
-    async def _send(self, item: Any, response: Any, room: asyncio.Semaphore) -> None:
-        """Send *item* through the pipelines, and make *room* for another."""
-        try:
-            if self._process is not None:
-                await self._process(item, response=response)
-        finally:
-            room.release()
+    def _items_of(self, response: Any) -> PageItems | None:
+        """What takes the items of *response*; ``None`` if only Scrapy can."""
+        if self._process is None:
+            return None
+        process = partial(self._process, response=response)
+        marked = None if self._marks is None else self._marks.processing
+        return PageItems(process, self._most_items, marked)
 
     def _quickly(self, output: Iterable[Any], depth: int) -> Iterator[Any]:
         for made in output:
@@ -263,6 +289,117 @@ class SpiderOutput:
             for signal in SIGNALS
             for receiver in liveReceivers(getAllReceivers(self._crawler, signal))
         )
+
+
+class PageItems:
+    """Sends the items of one response through the pipelines.
+
+    One task sees to one item after the other, as long as none of them waits. When one
+    does, each of those behind it has a task of its own. Tasks run what *marked* makes
+    of their coroutine.
+    """
+
+    def __init__(
+        self,
+        process: Callable[[Any], Awaitable[None]],
+        most: int,
+        marked: Callable[[Coroutine[Any, Any, None]], Coroutine[Any, Any, None]] | None,
+    ) -> None:
+        self._process = process
+        self._marked = marked
+        self._room = asyncio.Semaphore(most)
+        self._waiting: deque[Any] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cared_for = False
+        """Whether somebody will look at what waits, in this turn of the loop or the
+        next."""
+
+    async def add(self, item: Any) -> None:
+        """Have *item* processed, once there is room for it."""
+        await self._room.acquire()
+        self._waiting.append(item)
+        if not self._cared_for:
+            self._cared_for = True
+            self._begin(self._all())
+
+    async def ended(self) -> None:
+        """Wait until every item is done with, in whatever way that ends."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._marked(doing) if self._marked else doing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _all(self) -> None:
+        # That is before what an item may wait for, and before this task has ended.
+        asyncio.get_running_loop().call_soon(self._spread)
+        while self._waiting:
+            await self._one()
+
+    def _spread(self) -> None:
+        """Give what is still there a task each: the item before them waits."""
+        self._cared_for = False
+        for _ in self._waiting:
+            self._begin(self._one())
+
+    async def _one(self) -> None:
+        if self._waiting:
+            try:
+                await self._process(self._waiting.popleft())
+            finally:
+                self._room.release()
+
+
+class ItemSignals(SignalManager):
+    """Scrapy's signals, without tasks for handlers that are plain functions."""
+
+    async def send_catch_log_async(
+        self, signal: Any, **kwargs: Any
+    ) -> list[tuple[Any, Any]]:
+        """Call the handlers of *signal*, and wait for what they return.
+
+        As by Scrapy's own, an exception of a handler's is logged and returned.
+        """
+        sender = kwargs.get("sender", self.sender)
+        receivers = list(liveReceivers(getAllReceivers(sender, signal)))
+        if "dont_log" in kwargs or any(map(iscoroutinefunction, receivers)):
+            return await super().send_catch_log_async(signal, **kwargs)
+        kwargs["sender"] = sender
+        told: list[tuple[Any, Any]] = []
+        waits = False
+        for receiver in receivers:
+            try:
+                result = robustApply(receiver, signal=signal, **kwargs)
+            except Exception as error:  # noqa: BLE001 (a handler is anybody's)
+                result = _logged(error, receiver, kwargs.get("spider"))
+            waits = waits or isawaitable(result)
+            told.append((receiver, result))
+        if waits:
+            spider = kwargs.get("spider")
+            told = await asyncio.gather(*(_answered(*one, spider) for one in told))
+        return told
+
+
+async def _answered(receiver: Any, result: Any, spider: Any) -> tuple[Any, Any]:
+    """*receiver*, and what *result* comes to."""
+    try:
+        waited = ensure_awaitable(result, _warn=global_object_name(receiver))
+        return receiver, await waited
+    except Exception as error:  # noqa: BLE001 (as above)
+        return receiver, _logged(error, receiver, spider)
+
+
+def _logged(error: Exception, receiver: Any, spider: Any) -> Exception:
+    told = {"receiver": receiver}
+    SIGNAL_LOG.error(HANDLER_FAILED, told, exc_info=error, extra={"spider": spider})
+    return error
+
+
+def _item_signals(before: Any) -> Any:
+    """What does the same as *before*, which is not Scrapy's own in every project."""
+    return ItemSignals(before.sender) if type(before) is SignalManager else before
 
 
 async def _chain(

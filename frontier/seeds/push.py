@@ -60,8 +60,8 @@ class SeedPushes:
             # What the rest comes to, in a tenth of the time.
             fingerprint = of_plain_get(seed.url)
             if fingerprint is not None:
-                item = encode({"url": seed.url, "meta": {IS_START: True}})
-                return self._made(seed, seed.url, fingerprint, item)
+                record = {"url": seed.url, "meta": {IS_START: True}}
+                return self._made(seed, fingerprint, record)
         if seed.callback:
             self._require_method(seed.callback)
         where, why = self._allowed.refused(seed.url, seed.meta)
@@ -75,16 +75,16 @@ class SeedPushes:
                 body=seed.body or None,
                 meta=dict(seed.meta),
             )
-            item = encode(_record(seed, request))
-            return self._made(seed, request.url, self._of(request), item)
+            return self._made(seed, self._of(request), _record(seed, request))
         except NotSerializable as error:
             raise SeedFault(f"cannot be stored: {error.where} {error.reason}") from None
         except (TypeError, ValueError, AttributeError) as error:
             raise SeedFault(f"makes no request: {error}") from None
 
     def _made(
-        self, seed: Seed, url: str, fingerprint: bytes, item: bytes
+        self, seed: Seed, fingerprint: bytes, record: Mapping[str, Any]
     ) -> list[tuple[int, Push]]:
+        url = record["url"]
         place = self._places.of(url, fingerprint)
         if place is None:
             raise SeedFault("its host has no address, and the queues are by address")
@@ -98,6 +98,7 @@ class SeedPushes:
             if self._start.is_seen:
                 pushes.append((number, Push(TEST, seen_hash(fingerprint), "", 0, b"")))
             fingerprint = self._start.fingerprint(fingerprint)
+        item = encode(record, queue)
         push = Push(TEST, seen_hash(fingerprint), queue, seed.priority, item, seed)
         return [*pushes, (number, push)]
 

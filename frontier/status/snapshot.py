@@ -423,9 +423,9 @@ def _letters(
 
 def _letter(value: bytes) -> DeadLetter:
     reason, _, rest = value.partition(b"\n")
-    _, _, item = rest.partition(b"\n")
+    queue, _, item = rest.partition(b"\n")
     try:
-        url = printable(decode(item)["url"])
+        url = printable(decode(item, queue.decode("utf-8", "replace"))["url"])
     except CodecError:
         url = ""
     return DeadLetter(url, text(reason))

@@ -24,7 +24,7 @@ from frontier.errors import OtherSchema
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of a crawl's keys and of what is in them. It goes up with each change
 that nodes of two versions cannot both work with. Crawls from before there was one
 count as 1."""

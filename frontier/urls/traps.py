@@ -98,12 +98,11 @@ class Traps:
         }
         self.counts_urls = any(self._most.values())
         """Whether it counts what is new."""
-        self._has_forms = any((self._length, self._hops, self._segments, self._repeats))
+        forms = (self._length, self._hops, self._segments, self._repeats)
+        self.are_set = any(forms) or self.counts_urls
+        """Whether there is any."""
         self._young: dict[str, list[int]] = {}
         self._old: dict[str, list[int]] = {}
-
-    def __bool__(self) -> bool:
-        return self._has_forms or self.counts_urls
 
     def catches(self, url: str, hops: int = 0) -> str | None:
         """Which trap *url*, *hops* from its seed, is in, if any."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cdx.declared_rules import FIELD, declared_in
 from frontier.errors import BadWarc
 from frontier.files import open_input
+from frontier.wacz.layout import ARCHIVE
 
 if TYPE_CHECKING:
     import zipfile
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from frontier.cdx.declared_rules import Declared
 
 MEMBER = "rules/canonicalization.json"
-ARCHIVE = "archive/"
 MAX_BYTES = 16 << 20
-_WARC = (".warc", ".warc.gz")
 
 
 def members(warcs: Sequence[Path]) -> Iterator[tuple[str, bytes]]:

@@ -41,7 +41,7 @@ from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
 from frontier.wacz.layout import line, page_of
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.warc.reader import records
+from frontier.warc.reader import GZIP, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 LISTING_LIMIT = 96 << 20
 """Largest index that is used, in bytes: some 200,000 captures. Of those less than as
 much is kept."""
-GZIP = b"\x1f\x8b"
 _MAGIC = len(GZIP)
 _WBITS = 31  # gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)

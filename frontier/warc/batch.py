@@ -182,7 +182,8 @@ class BatchWriter:
         self._history = config.history
         self._listing = config.listing
         self._servers = config.servers
-        self._room = config.room
+        limited = config.room is not None and config.room.is_limited
+        self._room = config.room if limited else None
         self._index_given_up = False
         self.is_silent: Callable[[], bool] = lambda: False
         """Whether the index is known not to answer, so that it is not asked."""

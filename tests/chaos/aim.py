@@ -36,7 +36,7 @@ RARE = b"calendar"
 """In the URL of a page to which only one other leads."""
 NEW = re.compile(rb"\*8\r\n:1\r\n(?::\d+\r\n){5}\$\d+\r\n[a-z]*n")
 """In the reply to a push that has queued something."""
-_READY = re.compile(rb"\{[^{}]+:(\d+)\}:ready:")
+_READY = re.compile(rb"\{[^{}]+:\d+\}:ready:(.*)", re.DOTALL)
 _ADDED = re.compile(rb"\{[^{}]+:(\d+)\}:set:")
 
 
@@ -158,10 +158,11 @@ def tail_of(data: bytes) -> Tail:
     """What *data*, the end of an append-only file, did to queues and seen-sets."""
     urls, new = set(), dict[int, int]()
     for name, key, *values in commands(data):
-        if name.upper() == b"RPUSH" and _READY.match(key):
+        if name.upper() == b"RPUSH" and (found := _READY.match(key)):
+            queue = found[1].decode()
             for item in values:
                 try:
-                    urls.add(str(decode(item)["url"]))
+                    urls.add(str(decode(item, queue)["url"]))
                 except CodecError:
                     continue  # a mark of blocks
         elif name.upper() == b"SADD" and (found := _ADDED.match(key)):

@@ -242,9 +242,9 @@ class Witness:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for number, values in enumerate(replies):
             for value in values:
-                token, _, item = value.split(b"\n", 2)
+                token, queue, item = value.split(b"\n", 2)
                 holder = self._holders.get((number, token.decode()), "")
-                found[holder].append(decode(item)["url"])
+                found[holder].append(decode(item, queue.decode())["url"])
         return found
 
     def drain(self, node_id: str) -> None:

@@ -67,7 +67,9 @@ def test_the_tail_of_a_file_tells_what_it_did():
     tail = tail_of(
         appended(b"MULTI")
         + appended(b"SADD", tag + b":set:0:1", b"4611686018427387904")
-        + appended(b"RPUSH", tag + b":ready:0:a.example", encode({"url": url}))
+        + appended(
+            b"RPUSH", tag + b":ready:0:a.example", encode({"url": url}, "0:a.example")
+        )
         + appended(b"EXEC")
         + appended(b"RPUSH", tag + b":ready:0:a.example", b"cut")[:-3]
     )

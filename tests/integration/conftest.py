@@ -303,7 +303,9 @@ class Cluster:
         pattern = f"{{frontier:{crawl_id}:*:reserved"
         for key in self.store.call(Call.command("KEYS", pattern)):
             values = self.store.call(Call.command("HVALS", key))
-            urls += [decode(value.split(b"\n", 2)[2])["url"] for value in values]
+            for value in values:
+                _, queue, item = value.split(b"\n", 2)
+                urls.append(decode(item, queue.decode())["url"])
         return urls
 
     def close(self):

@@ -62,7 +62,7 @@ def push(node, url, host):
     place = QueueAddresses(node.config).of(f"http://{host}/", url)
     node.push(
         fingerprint=url,
-        queue_key=place.queue_key,
+        queue=f"0:{place.queue_key}",
         partition=place.partition,
         priority=0,
         item=b"0" + url,

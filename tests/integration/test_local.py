@@ -198,11 +198,18 @@ def claims_in(cluster, path):
         return []
     asked = cluster.store.call
     keys = asked(Call.command("KEYS", "{frontier:local-1:*:ready:*@*"))
-    items = [i for key in keys for i in asked(Call.command("LRANGE", key, 0, -1))]
+    items = [
+        (key.partition(b":ready:")[2], item)
+        for key in keys
+        for item in asked(Call.command("LRANGE", key, 0, -1))
+    ]
     keys = asked(Call.command("KEYS", "{frontier:local-1:*:reserved"))
     kept = [v for key in keys for v in asked(Call.command("HVALS", key))]
-    items += [value.split(b"\n", 2)[2] for value in kept]
-    found = [claim_of(decode(item), Config().partitions) for item in items]
+    items += [tuple(value.split(b"\n", 2)[1:]) for value in kept]
+    found = [
+        claim_of(decode(item, queue.decode()), Config().partitions)
+        for queue, item in items
+    ]
     return [claim for claim in found if claim and claim.url.endswith(path)]
 
 

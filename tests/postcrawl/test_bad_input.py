@@ -101,6 +101,25 @@ def test_a_disk_that_is_full(before, new_warc, tmp_path):
     assert run("apply", manifests, "--in-place")["replaced"] == 4
 
 
+def test_a_disk_that_is_full_of_manifests(before, tmp_path):
+    """Nothing half written is left to take room."""
+    manifests = tmp_path / "manifests"
+    done = limited(["manifest", before, "-o", manifests], 1_000)
+
+    assert done.returncode == ExitCode.INCOMPLETE
+    for name in ("one", "two"):
+        assert f"{before / name}.warc.gz: {manifests / name}.warc.gz" in done.stderr
+    assert [path.name for path in manifests.iterdir()] == [".lock"]
+    run("manifest", before, "-o", manifests)
+    was = set(manifests.iterdir())
+    done = limited(["plan", manifests], 1_000)
+    assert (done.returncode, done.stdout) == (ExitCode.UNWRITABLE, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"frontier: {manifests}")
+    assert set(manifests.iterdir()) == was
+    assert run("plan", manifests)["copies"] == 3
+
+
 @pytest.fixture
 def as_nobody():
     """Permissions hold for root too; yields a directory that everybody can enter."""

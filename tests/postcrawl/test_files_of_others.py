@@ -106,24 +106,12 @@ def test_a_name_that_two_directories_have(tmp_path):
     assert (proof["records"], proof["revisits"], proof["faults"]) == (6, 1, 0)
     assert (back["records"], back["faults"]) == (6, 0)
 
-    (tmp_path / "out" / "b" / "x.warc.gz").unlink()
-    places = _places(before)
-    gone = run("verify", before, tmp_path / "out", code=ExitCode.FAULTY)
-    assert gone["named"] == [
-        f"b/x.warc.gz at byte {place:,}: the record is gone" for place in places
-    ]
-
 
 def _own(second):
     return (
         response(f"http://a.example/{second}", second, OTHER + b"%d" % second),
         response(f"http://a.example/{second}b", second + 1, OTHER + b"b%d" % second),
     )
-
-
-def _places(before):
-    found = rows(before / "b" / "x.warc.gz", Options())
-    return [one["record_offset"] for one in found]
 
 
 def test_what_is_written_below_the_files_is_not_a_part_of_them(tmp_path):

@@ -14,12 +14,15 @@ import sys
 
 import pytest
 
+from tests.collection.conftest import make_index
 from tests.postcrawl.test_dedupe import run, state
 
+__all__ = ("make_index",)
 RUNNER = """
 import json, os, signal, sys
 import duckdb, pyarrow.parquet
 import frontier.cli.warc_dedupe, frontier.postcrawl.many_files, frontier.postcrawl.plan
+import frontier.cli.warc_remove
 from frontier.cli import main
 
 OURS = os.path.dirname(frontier.__file__)
@@ -131,5 +134,52 @@ def test_killed_at_random_moments_it_ends_the_same(
             continue
         assert code == -signal.SIGKILL
         at.append(moment)
+        assert step_run(killed.words)[0] == 0
+        assert killed.end() == wanted, f"killed at call {moment} of {calls}"
+
+
+class Removal:
+    """A URL leaves two files, and the index of a collection of two crawls."""
+
+    def __init__(self, place, before, index):
+        self.files, self.index = place / "files", index
+        shutil.copytree(before, self.files)
+        for number, path in enumerate(sorted(self.files.glob("*.warc.gz")), 1):
+            index.put(path, crawl_id=f"crawl-{number}")
+        self.words = [
+            *("warc", "remove", str(self.files), "--url", "http://a.example/"),
+            *("--collection", index.name, "--redis-url", index.url),
+            *("--yes", "--workers=1"),
+        ]
+
+    def end(self):
+        """What is there: files, their indexes, and the collection's."""
+        names = sorted(path.name for path in self.files.iterdir())
+        return state(self.files), self.index.everything(), names
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.chaos)])
+def test_a_removal_killed_at_random_moments_ends_the_same_in_files_and_index(
+    before, tmp_path, make_index, kills, step_run
+):
+    undisturbed = Removal(tmp_path / "undisturbed", before, make_index("undisturbed"))
+    was = undisturbed.index.everything()
+    code, calls = step_run(undisturbed.words)
+    assert code == 0
+    wanted, done = undisturbed.end(), 0
+    assert wanted[1] != was
+    while done < kills:
+        moment = random.randrange(1, calls)
+        name = f"{done}-{moment}"
+        killed = Removal(tmp_path / name, before, make_index(name))
+
+        code, had = step_run(killed.words, moment)
+
+        if code == 0:  # it has had fewer calls this time: that was no kill
+            assert had < moment
+            calls = moment
+            continue
+        assert code == -signal.SIGKILL
+        done += 1
         assert step_run(killed.words)[0] == 0
         assert killed.end() == wanted, f"killed at call {moment} of {calls}"

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,6 +10,7 @@ from typer.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import ConfigurationError
+from tests.cdx_server import cdx_server, reply
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run, sha1
 
@@ -54,29 +53,9 @@ class Archive:
 @pytest.fixture
 def archive():
     made = Archive()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self):
-            status, body = made.answer(self.path)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
-        http.block_on_close = False
-        made.address = f"http://127.0.0.1:{http.server_port}/coll/cdx"
-        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
-        thread.start()
+    with cdx_server(lambda asked: reply(asked, *made.answer(asked.path))) as server:
+        made.address = server.address
         yield made
-        http.shutdown()
-        thread.join()
 
 
 @pytest.fixture

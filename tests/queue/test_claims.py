@@ -14,7 +14,8 @@ PROCESS = "0123456789ab"
 URL = b"https://a.example/"
 QUEUE = queue_name("a.example:81", 3, PROCESS)
 TESTED = ["set", "bloom+set", "set32", "bloom"]
-ORIGIN = Origin(3, "0:b.example", encode({"url": "https://b.example/"}))
+FROM = "0:b.example"
+ORIGIN = Origin(3, FROM, encode({"url": "https://b.example/"}, FROM))
 CLAIMED = Claim(
     PROCESS, 5, "https://a.example/", (ORIGIN,), ((2, seen_hash(b"x")),), "seeds"
 )

@@ -10,7 +10,7 @@ A = "0:a.example"
 
 
 def value(n, reason="delivered 3 times", queue=A):
-    item = b"2" + encode({"url": f"http://a.example/{n}"})[1:]
+    item = b"2" + encode({"url": f"http://a.example/{n}"}, queue)[1:]
     return f"{reason}\n{queue}\n".encode() + item
 
 

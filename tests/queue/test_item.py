@@ -124,6 +124,45 @@ def test_a_plain_request_is_its_url_and_a_few_bytes():
     assert encode({"url": url})[:2] == b"0" + bytes([VERSION])
 
 
+SITES = st.sampled_from(["a.example", "a.example:8000", "[::1]:81", "*", "a/b", ""])
+
+
+@given(
+    st.sampled_from(["https://", "http://", "ftp://", ""]),
+    SITES | st.text(max_size=9),
+    st.sampled_from(["", "/", "/x?y#z", "//", ":443/", "~slot/"]) | st.text(max_size=9),
+    SITES | st.text(max_size=9),
+)
+def test_a_url_comes_back_whatever_queue_it_is_in(scheme, host, path, key):
+    record, queue = {"url": scheme + host + path, "method": "POST"}, f"-3:{key}"
+
+    assert decode(encode(record, queue), queue) == record
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_an_item_lacks_what_the_name_of_its_queue_says(scheme):
+    site, queue = f"{scheme}://a.example:8000", "0:a.example:8000"
+    short = encode({"url": f"{site}/page", "callback": "parse"}, queue)
+
+    assert short.endswith(b"\x00\xa5/page\x01\xa5parse")
+    for other in (f"{site}1/", site, f"{scheme}://u@a.example:8000/", f"{site}?x"):
+        assert encode({"url": other}, queue) == encode({"url": other})
+
+
+@pytest.mark.parametrize("version", codec.SHORT)
+def test_a_url_without_its_host_is_never_taken_for_a_whole_one(version):
+    short = encode({"url": "http://a.example/page"}, "0:a.example")
+    assert decode(short, "7@0123456789ab:a.example")["url"] == "http://a.example/page"
+    for queue in ("", "a.example", "0:"):
+        with pytest.raises(CodecError, match="no host"):
+            decode(short, queue)
+
+    for url in ("page", "", "@b.example/", "https://b.example/"):
+        odd = b"0" + bytes([version]) + msgpack.packb({"url": url})
+        with pytest.raises(CodecError, match="no host"):
+            decode(odd, "0:a.example")
+
+
 class Unknown:
     pass
 

@@ -102,7 +102,7 @@ def test_a_seed_is_stored_as_the_request_that_it_says():
     ((_, push),) = pushes_of(seed)
 
     assert push.queue == "2:a.example"
-    assert decode(push.item) == {
+    assert decode(push.item, push.queue) == {
         "url": URL,
         "method": "POST",
         "body": "\u00e9".encode(),

@@ -240,7 +240,7 @@ def test_the_limit_of_the_sets_is_shown_as_it_was_set_and_in_bytes(
 
 def test_the_first_dead_letters_are_shown(crawl, create, look, db):
     create(crawl)
-    item = encode({"url": "http://h/\x1b[31m"})
+    item = encode({"url": "http://h/\x1b[31m"}, "0:h")
     for partition in range(8):
         keys = crawl.partition(partition)
         db("HSET", keys.counts, "dead", 1)

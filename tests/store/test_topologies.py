@@ -275,7 +275,7 @@ async def test_the_replica_of_a_dead_primary_of_a_cluster_is_found(
     store = connect(servers)
     await store.call(Call.command("SET", unique, "x"))
     owner = servers.owner(slot_of(unique))
-    assert owner.ask("WAIT", 1, 5000) == 1
+    owner.copy(unique)
     dead = [servers.owner(slot_of(name)) is owner for name in names(30)]
     owner.kill()
     calls = [Call.command("INCR", name) for name in names(30)]
@@ -347,7 +347,7 @@ async def test_sentinels_new_primary_is_found(connect, stack, unique):
             await store.call(call)
     servers.primary.ask("CONFIG", "SET", "min-replicas-to-write", 0)
     assert thread.call(Call.command("GET", unique)) == b"x"
-    assert servers.primary.ask("WAIT", 1, 5000) == 1
+    servers.primary.copy(unique)
     servers.primary.signal(signal.SIGSTOP)  # which ends no connection
     waiting = asyncio.create_task(store.call(Call.command("GET", unique)))
     await asyncio.to_thread(servers.promote)

@@ -121,8 +121,8 @@ def test_of_many_groups_those_that_are_met_stay(monkeypatch):
 
 
 def test_without_limits_there_are_no_traps():
-    assert not traps_of()
-    assert traps_of(hops=1)
+    assert not traps_of().are_set
+    assert traps_of(hops=1).are_set
     assert not traps_of(hops=1).counts_urls
 
 

@@ -7,7 +7,6 @@ import gzip
 import json
 import logging
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +22,7 @@ from frontier.node.archiving import Archive
 from frontier.pipelines import stamp
 from frontier.settings.config import Config
 from frontier.warc.batch import ArchiveConfig, BatchWriter
+from tests.cdx_server import cdx_server, reply
 from tests.warc.judges import assert_sound
 from tests.warc.samples import NOON, an_exchange, members, warc_headers
 
@@ -48,37 +48,19 @@ def ndjson(url=URL, date=DATE, digest=SHA1, mime="text/html", **more):
 def api():
     """A server that gives the answer it is told; it keeps what it was asked."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answered(request):
+        request.server.asked.append((request.path, dict(request.headers)))
+        answer = request.server.answer
+        if callable(answer):
+            answer(request)
+            return
+        status, body = answer if isinstance(answer, tuple) else (200, answer)
+        coded = isinstance(body, bytes) and body.startswith(b"\x1f\x8b")
+        reply(request, status, body, [("Content-Encoding", "gzip")] * coded)
 
-        def do_GET(self):
-            self.server.asked.append((self.path, dict(self.headers)))
-            answer = self.server.answer
-            if callable(answer):
-                answer(self)
-                return
-            status, body = answer if isinstance(answer, tuple) else (200, answer)
-            body = body if isinstance(body, bytes) else body.encode()
-            self.send_response(status)
-            if body.startswith(b"\x1f\x8b"):
-                self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
-        http.block_on_close = False
-        http.asked, http.answer = [], ""
-        http.address = f"http://127.0.0.1:{http.server_port}/coll/cdx"
-        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
-        thread.start()
-        yield http
-        http.shutdown()
-        thread.join()
+    with cdx_server(answered) as server:
+        server.asked, server.answer = [], ""
+        yield server
 
 
 @pytest.fixture

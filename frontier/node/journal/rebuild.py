@@ -333,7 +333,7 @@ class Rebuild:
     def _note_seed(self, entry: Pushed) -> None:
         """Keep which addresses the seeds spell: those that are done say it no more."""
         with contextlib.suppress(CodecError, ValueError):
-            host = urlsplit(decode(entry.item)["url"]).hostname or ""
+            host = urlsplit(decode(entry.item, entry.queue)["url"]).hostname or ""
             kind = class_of_host(host)
             if kind in SAID:
                 self._spelled.add(kind)
@@ -381,7 +381,7 @@ class Rebuild:
     def _is_stored(self, entry: Pushed) -> bool:
         if not self._stored:
             return False
-        record = decode(entry.item)
+        record = decode(entry.item, entry.queue)
         is_get = record.get("method", "GET") == "GET"
         return is_get and target_uri(record["url"]) in self._stored
 

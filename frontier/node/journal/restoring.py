@@ -185,7 +185,7 @@ def fault_of(entry: Pushed) -> str:
         return ""
     try:
         split_name(entry.queue)
-        decode(entry.item)
+        decode(entry.item, entry.queue)
     except CodecError as error:
         return str(error)
     return ""

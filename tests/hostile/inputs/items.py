@@ -37,6 +37,7 @@ REFUSED = {
     "no-msgpack": HEAD + b"\xc1",
     "no-map": HEAD + msgpack.packb([1]),
     "no-url": HEAD + msgpack.packb({"meta": {}}),
+    "url-of-no-host": b"0\x03" + msgpack.packb({"url": "/page"}),
     "url-of-a-number": HEAD + msgpack.packb({"url": 7}),
     "an-array-of-4-billion": HEAD + b"\xdd\xff\xff\xff\xff",
     "a-map-of-4-billion": HEAD + b"\xdf\xff\xff\xff\xff",

@@ -22,7 +22,7 @@ HOUR = 3600
 
 
 def entry(name, number, mode=TEST, partition=PARTITION, queue=QUEUE):
-    item = encode({"url": f"http://a.example/{name}"})
+    item = encode({"url": f"http://a.example/{name}"}, queue)
     return Pushed(partition, mode, seen_hash(name.encode()), queue, item, number)
 
 
