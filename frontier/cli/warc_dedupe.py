@@ -537,9 +537,10 @@ def dedupe(
     trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
-    facts = manifests_of(paths, directory, running, None, trouble)
+    bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
+    facts = manifests_of(paths, directory, running, None, trouble, bar)
     facts |= _plan(directory, running, which, trouble, indexed)
-    facts |= _apply(directory, out, running, trouble)
+    facts |= _apply(directory, out, running, trouble, bar=bar)
     lines = [*_planned(facts), _rewritten(facts, "revisits")]
     output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
@@ -668,6 +669,7 @@ def manifests_of(
     running: Running,
     options: Any,
     trouble: Trouble,
+    bar: Bar | None = None,
 ) -> dict[str, Any]:
     """Make the manifests of *paths* in *out*; what they come to."""
     from frontier.postcrawl.manifest import Manifest, Options
@@ -675,7 +677,7 @@ def manifests_of(
 
     files = records = size = 0
     faults: list[str] = []
-    with Bar("reading", paths) as progress:
+    with bar or Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
             if isinstance(outcome, Failure):
@@ -727,6 +729,7 @@ def _apply(
     trouble: Trouble,
     *,
     dry: bool = False,
+    bar: Bar | None = None,
 ) -> dict[str, Any]:
     from frontier.postcrawl.many_files import applied, outs_of
     from frontier.postcrawl.plan import files_of
@@ -734,7 +737,7 @@ def _apply(
 
     paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
-    with Bar("comparing" if dry else "writing", paths) as progress:
+    with bar or Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
         return collected(applied(paths, outs, work, dry=dry), trouble)
 
@@ -918,9 +921,12 @@ def _write_planned(directory: Path, running: Planning) -> None:
 
 
 class Bar:
-    """A bar of the bytes of *paths*, on a terminal."""
+    """A bar of the bytes of *paths*, on a terminal; of all, if it has several *parts*.
 
-    def __init__(self, what: str, paths: Sequence[Path]) -> None:
+    Each part is what the bar is entered for, one after the other.
+    """
+
+    def __init__(self, what: str, paths: Sequence[Path], parts: int = 1) -> None:
         console = messages()
         columns = (
             TextColumn("{task.description}"),
@@ -932,12 +938,15 @@ class Bar:
         self._bar = Progress(
             *columns, console=console, transient=True, disable=not console.is_terminal
         )
-        total = sum(path.stat().st_size for path in paths if path.exists())
-        self._task = self._bar.add_task(what, total=total)
+        self._size = sum(path.stat().st_size for path in paths if path.exists())
+        self._task = self._bar.add_task(what, total=self._size * parts)
+        self._before = -self._size
 
     def __enter__(self) -> Callable[[int], None]:
         self._bar.start()
-        return lambda done: self._bar.update(self._task, completed=done)
+        self._before += self._size
+        before = self._before
+        return lambda done: self._bar.update(self._task, completed=before + done)
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()

@@ -15,17 +15,22 @@ is the one that was there.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from frontier.errors import NoManifest
 from frontier.postcrawl.engines import duckdb_engine
+from frontier.postcrawl.manifest import stored_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 QUERY = """
-WITH before AS (SELECT *, parse_filename(file) AS name FROM records_before),
-after AS (SELECT *, parse_filename(file) AS name FROM records_after),
+WITH before AS (SELECT * FROM records_before JOIN names_before USING (file)),
+after AS (SELECT * FROM records_after JOIN names_after USING (file)),
 pairs AS (
   SELECT b.name, b.record_offset AS offset_before, a.record_offset AS offset_after,
     b.type AS type_before, a.type AS type_after, b.url, b.date,
@@ -66,6 +71,7 @@ LEFT JOIN (SELECT DISTINCT url, left(date, 19) AS second FROM before
   ON pairs.refers_to_url = was.url AND left(pairs.refers_to_date, 19) = was.second
 """
 """Records are matched by their place in their file: none is left out or added."""
+_NAMES = pa.schema([("file", pa.string()), ("name", pa.string())])
 NAMED = 100
 """Faults that are named; all are counted."""
 
@@ -99,16 +105,53 @@ def compare(
     """Compare the manifests *before* with those *after*, which have all digests.
 
     Revisits may be of captures in *originals*, too, which are compared with nothing. A
-    file of one side is that of the other with its name.
+    file of one side is that of the other with its name, and with its directories' names
+    where several files have it.
     """
     done = Verified()
+    sides = [[_file(place) for place in side] for side in (before, after)]
     with duckdb_engine(scratch) as engine:
+        for table, names in zip(
+            ("names_before", "names_after"), _names(*sides), strict=True
+        ):
+            columns = [list(names), list(names.values())]
+            engine.table(table, pa.table(columns, _NAMES))
         engine.view("records_before", before)
         engine.view("records_after", after)
         engine.view("captures", [*after, *originals])
         for row in engine.rows(QUERY):
             _note(done, *row)
     return done
+
+
+def _file(place: Path) -> str:
+    found = stored_manifest(place)
+    if found is None:
+        raise NoManifest(str(place))
+    return found.file
+
+
+def _names(*sides: Sequence[str]) -> list[dict[str, str]]:
+    """By its path, what each file of a side is called: as little as tells all apart."""
+    parts = []
+    for files in sides:
+        above = zip(*(file.split("/")[:-1] for file in files), strict=False)
+        shared = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, above))
+        parts.append({file: file.split("/")[shared:] for file in files})
+    depth: dict[str, int] = {}
+    for of in parts:
+        alike: dict[str, list[list[str]]] = {}
+        for words in of.values():
+            alike.setdefault(words[-1], []).append(words)
+        for name, several in alike.items():
+            count = depth.get(name, 1)
+            while len({tuple(words[-count:]) for words in several}) < len(several):
+                count += 1
+            depth[name] = count
+    return [
+        {file: "/".join(words[-depth[words[-1]] :]) for file, words in of.items()}
+        for of in parts
+    ]
 
 
 def _note(

@@ -331,6 +331,22 @@ def test_a_damaged_file_is_named_and_left_out(before, tmp_path):
     assert done["replaced"] == 3
 
 
+def test_verify_tells_files_of_one_name_apart_by_their_directories(before, tmp_path):
+    out, at = tmp_path / "after", tmp_path / "before" / "2019" / "b"
+    for directory in (before / "2019", at):
+        directory.mkdir()
+        shutil.copy(before / "two.warc.gz", directory / "same.warc.gz")
+    shutil.copy(before / "one.warc.gz", at / "same.warc.gz")
+    run("dedupe", before, "-o", out)
+
+    proof = run("verify", before, out)
+    assert (proof["faults"], proof["revisits"]) == (0, 6)
+    (out / "2019" / "b" / "same.warc.gz").unlink()
+    proof = run("verify", before, out, code=ExitCode.FAULTY)
+    assert {fault.partition(" ")[0] for fault in proof["named"]} == {"b/same.warc.gz"}
+    assert proof["faults"] == 3
+
+
 def test_verify_finds_a_payload_that_is_gone(before, tmp_path):
     out = tmp_path / "after"
     run("dedupe", before, "-o", out)

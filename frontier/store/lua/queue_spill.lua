@@ -34,11 +34,14 @@ if redis.sha1hex(table.concat(items)) ~= ARGV[5] then
   return 0
 end
 
-local front = redis.call('LPOP', KEYS[3], at + many)
 local kept = {'*'}
-for i = mark or at, 1, -1 do
-  kept[#kept + 1] = front[i]
+if at > 0 then
+  local front = redis.call('LRANGE', KEYS[3], 0, at - 1)
+  for i = mark or at, 1, -1 do
+    kept[#kept + 1] = front[i]
+  end
 end
+redis.call('LTRIM', KEYS[3], at + many, -1)
 redis.call('LPUSH', KEYS[3], unpack(kept))
 redis.call('RPUSH', KEYS[4], ARGV[6])
 redis.call('HINCRBY', KEYS[2], 'blocks', 1)

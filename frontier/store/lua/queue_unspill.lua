@@ -20,13 +20,9 @@
 
 local oldest = ARGV[2] == 'LPOP'
 local blocks = redis.call('LLEN', KEYS[4])
-if blocks == 0 or blocks ~= tonumber(ARGV[3]) then
-  return 0 -- the call came twice
-end
+if blocks == 0 or blocks ~= tonumber(ARGV[3]) then return 0 end -- the call came twice
 local block = redis.call('LINDEX', KEYS[4], oldest and 0 or -1)
-if redis.sha1hex(block) ~= ARGV[4] then
-  return 0
-end
+if redis.sha1hex(block) ~= ARGV[4] then return 0 end
 
 -- First in front of everything, then what is to stay before them again, and the
 -- mark last: the list is at no time empty.
@@ -36,7 +32,11 @@ if oldest then
   if mark > 0 then front = redis.call('LPOP', KEYS[3], mark) end
 end
 if #ARGV > 7 then redis.call('LPUSH', KEYS[3], unpack(ARGV, 8)) end
-for i = #front, 1, -1 do redis.call('LPUSH', KEYS[3], front[i]) end
+for first = #front, 1, -1000 do -- in one command, as many as Lua's stack takes
+  local some = {}
+  for i = first, math.max(1, first - 999), -1 do some[#some + 1] = front[i] end
+  redis.call('LPUSH', KEYS[3], unpack(some))
+end
 if blocks == 1 or (not oldest and #ARGV > 7) then
   redis.call('LREM', KEYS[3], 1, '*')
 end
