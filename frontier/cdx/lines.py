@@ -16,9 +16,8 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as _json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from frontier.cdx import cdxj_fields as notes
@@ -175,8 +174,7 @@ MOMENT = re.compile(
 """RFC 3339, section 5.6: what a list of pages may have, and a WARC-Date has to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One capture, as an index lists it."""
 
     key: str

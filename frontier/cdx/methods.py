@@ -107,7 +107,8 @@ def paired(records: Iterable[Found]) -> Iterator[tuple[Found, Asked]]:
 
 
 def _belong(one: Found, other: Found) -> bool:
-    if {one.kind, other.kind} - _ANSWERS != {"request"} or one.kind == other.kind:
+    kinds = one.kind, other.kind
+    if "request" not in kinds or _ANSWERS.isdisjoint(kinds):
         return False
     a, b = one.headers, other.headers
     named, names = "warc-record-id", "warc-concurrent-to"

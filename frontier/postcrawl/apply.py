@@ -8,8 +8,9 @@ named. How files are written: `frontier.postcrawl.rewriting`.
 from __future__ import annotations
 
 import hashlib
+import os
 import uuid
-from pathlib import Path
+from contextlib import closing
 from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
@@ -23,6 +24,7 @@ from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from frontier.model import Body
     from frontier.postcrawl.plan import Copy
@@ -69,10 +71,10 @@ def apply(
         OSError: One cannot be read or written. *path* is as it was.
     """
     copies = copies_of(directory, str(path.absolute()))
-    compared = _Compared(directory)
     plan = summary_of(directory)["id"]
-    job = Job(path, out, directory, copies, compared.revisit, plan, pairs=True)
-    return dry_run(job, progress) if dry else rewrite(job, progress, mode)
+    with closing(_Compared(directory)) as compared:
+        job = Job(path, out, directory, copies, compared.revisit, plan, pairs=True)
+        return dry_run(job, progress) if dry else rewrite(job, progress, mode)
 
 
 class _Compared:
@@ -81,6 +83,14 @@ class _Compared:
     def __init__(self, directory: Path) -> None:
         self._opened = Opened(directory)
         self._known: dict[tuple[str, int], str] = {}
+        self._last: tuple[str, IO[bytes]] | None = None
+        """The file of the last original: mostly the next one stands there, too."""
+
+    def close(self) -> None:
+        """Close the file of the last original."""
+        if self._last is not None:
+            self._last[1].close()
+            self._last = None
 
     def revisit(self, source: IO[bytes], copy: Copy) -> Record:
         """The revisit record in place of *copy*.
@@ -104,12 +114,18 @@ class _Compared:
     def _original(self, copy: Copy) -> str:
         at = copy.original_file, copy.original_offset
         if at not in self._known:
-            with open_file(copy.original_file) as stream:
-                found = self._opened.record(stream, *at, copy.original_id)
-                if found.kind != "response":
-                    raise ValueError("its original is a response no more")
-                self._known[at] = stored_digest(stream, found)[0]
+            stream = self._stream(copy.original_file)
+            found = self._opened.record(stream, *at, copy.original_id)
+            if found.kind != "response":
+                raise ValueError("its original is a response no more")
+            self._known[at] = stored_digest(stream, found)[0]
         return self._known[at]
+
+    def _stream(self, file: str) -> IO[bytes]:
+        if self._last is None or self._last[0] != file:
+            self.close()
+            self._last = file, open_file(file)
+        return self._last[1]
 
 
 def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
@@ -159,4 +175,5 @@ def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> 
 
 def _fact(copy: Copy) -> str:
     """What the id of a revisit follows from: whoever applies the plan again has it."""
-    return f"revisit {copy.record_id} {Path(copy.file).name} {copy.record_offset}"
+    name = os.path.basename(copy.file)  # noqa: PTH119 - of each copy
+    return f"revisit {copy.record_id} {name} {copy.record_offset}"

@@ -14,7 +14,6 @@ compares.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
@@ -135,7 +134,7 @@ class Lines:
         found = Found(offset, length, Head(bytes(head)[:-4]), _begin(block))
         line = line_of(found, self._name)
         if line is not None:
-            made = replace(line, notes=notes.notes_of(found))
+            made = line._replace(notes=notes.notes_of(found))
             self._made.append(made.encode())
 
     def of(self, manifest: Path, moved: Callable[[int], int]) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from frontier.dedupe.digest import parse
 from frontier.warc.reader import Chunks, body_start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from frontier.dedupe.digest import PayloadDigest
     from frontier.warc.reader import Found
@@ -34,23 +34,26 @@ class Payload:
         """
         self.size = 0
         self.fault = ""
-        claimed = found.headers.get("warc-payload-digest")
-        self._said = parsed(claimed) if claimed else None
-        self._claims = bool(claimed)
+        self._claimed = found.headers.get("warc-payload-digest")
+        is_named = self._claimed.startswith(f"{algorithm}:")
+        self._said: PayloadDigest | None = None
+        if self._claimed and (trusts or not is_named):
+            self._said = parsed(self._claimed)
         self._algorithm = algorithm
         self._chunks: Chunks | None = None
-        start = 0
-        if found.is_http and found.kind != "request":
+        start, kind = 0, found.kind
+        self._is_revisit = kind == "revisit"
+        if kind != "request" and found.is_http:
             try:
                 start, is_chunked = body_start(found.block)
             except ValueError as error:
-                self.fault = "" if found.kind == "revisit" else str(error)
+                self.fault = "" if self._is_revisit else str(error)
             else:
-                is_chunked &= found.kind != "revisit"
+                is_chunked &= not self._is_revisit
                 self._chunks = Chunks() if is_chunked else None
         self._trusted = self._said if trusts and self._chunks is None else None
         names = [algorithm, self._said.algorithm] if self._said else [algorithm]
-        if self._trusted or self.fault or found.kind == "revisit":
+        if self._trusted or self.fault or self._is_revisit:
             names = []
         self._payload = _computing(names)
         self._body = _computing(names) if self._chunks else self._payload
@@ -60,7 +63,6 @@ class Payload:
             self._whole = hashlib.sha256(found.headers.top)
             self._whole.update(block)
             self._head = hashlib.sha256(block[:start]).hexdigest()
-        self._is_revisit = found.kind == "revisit"
         if not self.fault:
             self._add(block[start:] if start else block)
 
@@ -116,12 +118,17 @@ class Payload:
             body = {one: each.digest() for one, each in self._body.items()}
         columns["payload_digest"] = spelled(name, payload[name])
         columns["body_digest"] = spelled(name, body[name])
-        if self._said is not None:  # some tools digest the chunks: warcio, wget
-            said = self._said.algorithm
-            columns["agrees"] = self._said.value in (payload[said], body[said])
-        elif self._claims:
-            columns["agrees"] = False
+        if self._claimed:
+            is_same = self._claimed == columns["payload_digest"]
+            columns["agrees"] = is_same or self._agrees(payload, body)
         return columns
+
+    def _agrees(self, payload: Mapping[str, bytes], body: Mapping[str, bytes]) -> bool:
+        """Whether the record claims one of these; some tools digest the chunks."""
+        said = self._said or parsed(self._claimed)
+        if said is None:
+            return False
+        return said.value in (payload[said.algorithm], body[said.algorithm])
 
 
 def hashing(algorithm: str) -> Any:

@@ -23,7 +23,6 @@ import heapq
 import os
 import tempfile
 from collections import defaultdict
-from dataclasses import replace
 from typing import IO, TYPE_CHECKING
 
 from frontier.cdx import cdxj_fields as notes
@@ -184,7 +183,7 @@ class Listing:
                     if how is not GET:  # the answer to a form is not a page
                         noted = noted._replace(date="", title="")
                     key = self._key(how.filed(line.url))
-                    line = replace(line, key=key, notes=noted)
+                    line = line._replace(key=key, notes=noted)
                     yield line.encode()
 
 

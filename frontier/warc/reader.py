@@ -20,7 +20,7 @@ import re
 import sys
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 from isal import isal_zlib
 
@@ -183,13 +183,20 @@ class Head:
         """The value of the first header with the lower-case *name*."""
         values = self._values
         if values is None:
-            values = self._values = {}
-            for line in self.top.decode("utf-8", "replace").split("\r\n")[1:]:
-                said, colon, value = line.partition(":")
-                if colon and said.isascii():
-                    values.setdefault(said.lower(), value)
-        found = values.get(name)
-        return default if found is None else found.strip(_AROUND)
+            values = self._values = self._parsed()
+        return values.get(name, default)
+
+    def _parsed(self) -> dict[str, str]:
+        text = self.top.decode("utf-8", "replace")
+        lines = text.split("\r\n")
+        del lines[0]
+        lines.reverse()  # the first of a name is the one that stays
+        is_ascii = text.isascii()
+        return {
+            said.lower(): value.strip(_AROUND)
+            for said, colon, value in [line.partition(":") for line in lines]
+            if colon and (is_ascii or said.isascii())
+        }
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
@@ -200,8 +207,7 @@ class Head:
                 yield name.strip(), value.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One record, and where it is."""
 
     offset: int
@@ -682,7 +688,6 @@ _LINE_LIMIT = 1 << 14
 _CHUNKED = re.compile(
     rb"^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b", re.IGNORECASE | re.MULTILINE
 )
-_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 
 
@@ -716,7 +721,7 @@ def body_of(block: Readable) -> Iterator[bytes]:
     """
     source = _Block(block)
     head = source.head()
-    if not _CHUNKED.search(head):
+    if not _is_chunked(head):
         while part := source.take(_PART):
             yield part
         return
@@ -809,10 +814,27 @@ def body_start(block: bytes) -> tuple[int, bool]:
     """
     if not block.startswith(b"HTTP/"):
         raise ValueError("no HTTP response")
-    end = _END_OF_HEAD.search(block)
+    end = _end_of_head(block)
     if end is None:
         raise ValueError("an HTTP head without an end")
-    return end.end(), _CHUNKED.search(block, 0, end.start()) is not None
+    return end[1], _is_chunked(block[: end[0]])
+
+
+def _end_of_head(block: bytes) -> tuple[int, int] | None:
+    """Where the first empty line of *block* begins and ends, with the line end before.
+
+    Some tools end lines with a line feed alone.
+    """
+    at = block.find(b"\n\r\n")
+    bare = block.find(b"\n\n", 0, at + 1 if at >= 0 else len(block))
+    if at < 0 and bare < 0:
+        return None
+    begin, size = (at, 3) if bare < 0 else (bare, 2)
+    return begin - (block[begin - 1 : begin] == b"\r"), begin + size
+
+
+def _is_chunked(head: bytes) -> bool:
+    return b"chunked" in head.lower() and _CHUNKED.search(head) is not None
 
 
 def stored_body(file: IO[bytes], found: Found) -> Iterator[bytes] | None:
@@ -820,11 +842,11 @@ def stored_body(file: IO[bytes], found: Found) -> Iterator[bytes] | None:
 
     ``None`` if there are none, so that `body_of` gives the same.
     """
-    end = _END_OF_HEAD.search(found.block)
-    if end is None or not _CHUNKED.search(found.block, 0, end.start()):
+    end = _end_of_head(found.block)
+    if end is None or not _is_chunked(found.block[: end[0]]):
         return None
     block = block_of(file, found)
-    left = end.end()
+    left = end[1]
     while left:
         left -= len(block.read(left))
     return iter(lambda: block.read(_PART), b"")
@@ -842,11 +864,11 @@ class _Block:
         at = None
         size = _LINE_LIMIT
         while at is None:
-            at = _END_OF_HEAD.search(self.peek(size))
+            at = _end_of_head(self.peek(size))
             if at is None and (size >= _HEAD_LIMIT or len(self._ahead) < size):
                 raise ValueError("an HTTP head without an end")
             size *= 4
-        head, self._ahead = self._ahead[: at.start()], self._ahead[at.end() :]
+        head, self._ahead = self._ahead[: at[0]], self._ahead[at[1] :]
         return head
 
     def peek(self, size: int) -> bytes:

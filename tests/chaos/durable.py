@@ -261,8 +261,9 @@ class Witness:
         found = []
         for values in replies:
             for value in values:
-                reason, _, item = value.split(b"\n", 2)
-                found.append(f"{decode(item)['url']}: {reason.decode()}")
+                reason, queue, item = value.split(b"\n", 2)
+                url = decode(item, queue.decode())["url"]
+                found.append(f"{url}: {reason.decode()}")
         return found
 
     def finished(self) -> float | None:

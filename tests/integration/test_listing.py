@@ -1,7 +1,6 @@
 """The CDXJ beside each WARC file lists what others' indexers find in it."""
 
 import signal
-from dataclasses import replace
 
 from conftest import SHORT, until
 
@@ -25,7 +24,7 @@ def found(path):
     with path.open("rb") as file:
         blocks = iter(lambda: file.read(1 << 20), b"")
         made = ((line_of(one, path.name), one) for one in records(path.name, blocks))
-        lines = [replace(line, notes=notes_of(one)) for line, one in made if line]
+        lines = [line._replace(notes=notes_of(one)) for line, one in made if line]
         return sorted(lines, key=lambda line: line.encode())
 
 

@@ -95,6 +95,15 @@ def test_duckdb_sorts_on_disk_above_its_limit_of_memory(tmp_path):
     assert pq.read_metadata(tmp_path / "sorted.parquet").num_rows == 1_000_000
 
 
+def test_each_thread_of_duckdb_has_enough_of_the_memory(tmp_path):
+    made = []
+    for memory, threads in (("64MB", 16), ("256MB", 16), ("256MB", 1), ("4GB", 16)):
+        with duckdb_engine(tmp_path, memory, threads) as engine:
+            made += engine.rows("SELECT current_setting('threads')")
+
+    assert made == [(1,), (2,), (1,), (16,)]
+
+
 def test_duckdb_sorts_a_plan_by_parts_of_files_in_little_memory(tmp_path):
     rows = "SELECT 'file ' || i % 50 AS file, i AS record_offset, sha256(i::TEXT) AS d"
     text = f"{rows} FROM range(300_000) t(i)"
