@@ -507,8 +507,13 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
     trouble, paths = Trouble(), files_given(given)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
-    if len(set(outs)) < len(outs):
-        raise ConfigurationError("two of the files would get one name")
+    of: dict[Path, Path] = {}
+    for made, path in zip(outs, paths, strict=True):
+        if of.setdefault(made, path) != path:
+            raise ConfigurationError(
+                f"{of[made]} and {path} would both become {made.name}; convert them "
+                "into two directories"
+            )
     if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
         raise ConfigurationError("a file would be written over; name another directory")
     with Bar("converting", paths) as progress:
@@ -562,14 +567,18 @@ def verify(
     from frontier.postcrawl.working_directory import temporary
 
     trouble = Trouble()
-    sides = [files_given([before]), files_given([after])]
+    paths, made = files_given([before]), files_given([after])
+    if Path(before).resolve() in Path(after).resolve().parents:
+        below = {path.resolve() for path in made}
+        paths = [path for path in paths if path.resolve() not in below]
+        require_files(paths)
     with (
         temporary("verify") as scratch,
-        Bar("comparing", [*sides[0], *sides[1]]) as progress,
+        Bar("comparing", [*paths, *made]) as progress,
     ):
         further = originals_of(originals, scratch, trouble)
         work = running.work(scratch, progress)
-        done = verified(sides[0], sides[1], work, trouble.file, further)
+        done = verified(paths, made, work, trouble.file, further)
     line = (
         f"{done.records:,} records: {done.identical + done.anew:,} as before, "
         f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
@@ -627,9 +636,10 @@ def restore(
     from frontier.postcrawl.manifest import Options
     from frontier.postcrawl.many_files import extracted, outs_of, restored
     from frontier.postcrawl.selection import Selection, listed, needed
+    from frontier.warc.records import escaped
 
     trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
-    selection = Selection(url_prefix, listed(cdx) if cdx else None)
+    selection = Selection(escaped(url_prefix), listed(cdx) if cdx else None)
     servers = _servers(originals, replay)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
@@ -808,10 +818,19 @@ def files_given(given: Iterable[str], *, waczs: bool = False) -> list[Path]:
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
     paths = files_in(named, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
+    require_files(paths)
+    return paths
+
+
+def require_files(paths: Sequence[Path]) -> None:
+    """End the command if *paths* are none.
+
+    Raises:
+        Exit: They are.
+    """
     if not paths:
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
-    return paths
 
 
 def unpacked_of(

@@ -574,7 +574,7 @@ def _will_do(given: str, wanted: str) -> bool:
 def _computed(file: IO[bytes], found: Found, algorithm: str) -> str:
     """The digest of the record's payload; empty if it is not known."""
     headers = found.headers
-    if headers.get("warc-truncated"):
+    if headers.get("warc-truncated") or headers.get("warc-segment-number"):
         return ""
     try:
         block = block_of(file, found)

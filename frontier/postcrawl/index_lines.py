@@ -22,6 +22,7 @@ from frontier.cdx import cdxj_fields as notes
 from frontier.cdx.lines import INDEXED, MOMENT, REVISIT, Line, line_of, sort_key
 from frontier.cdx.methods import GET, Asked
 from frontier.warc.reader import HEAD_LIMIT, Found, Head
+from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +83,10 @@ def noted(
         return None
     if said != ("" if status is None else str(status)):
         return None
-    if get("warc-target-uri") and not MOMENT.fullmatch(get("warc-date")):
+    named = get("warc-target-uri"), get("warc-refers-to-target-uri")
+    if any(escaped(url) != url for url in named):
+        return None
+    if named[0] and not MOMENT.fullmatch(get("warc-date")):
         return None  # whoever reads the record tells
     title, body = None, how.body if how.method else None
     if how is GET:  # the answer to a form is not a page

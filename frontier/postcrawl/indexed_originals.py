@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from frontier.dedupe.digest import spelled
 from frontier.postcrawl.manifest import OPEN, to_second
 from frontier.postcrawl.payload import parsed
+from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +138,7 @@ class Known:
         ]
         found = self.index.lookup([key for _, key in keys])
         return {
-            (computed, found[key].url, to_second(found[key].date))
+            (computed, escaped(found[key].url), to_second(found[key].date))
             for computed, key in keys
             if key in found
         }

@@ -51,6 +51,7 @@ from frontier.warc.reader import (
     http_head,
     stored_body,
 )
+from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,7 +100,12 @@ what the record claims. *index_type*, *title* and *request_body* are for a CDXJ 
 (`frontier.postcrawl.index_lines`): the media type as it writes it, if that is not
 *mime*, the title of a page, and what a form was sent with. What has one payload digest
 has one *payload_key*, and what has one URL and second one *name_key*; others may have
-them, too. A query groups by those first: they are an eighth as long."""
+them, too. A query groups by those first: they are an eighth as long.
+
+*url* and *refers_to_url* are as a header of ours may have them, whatever the record
+says: one name has one spelling. *truncated* is `SEGMENT` for a part of a record."""
+SEGMENT = "segment"
+"""The record has `WARC-Segment-Number`: the payload is in several."""
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
@@ -412,19 +418,19 @@ def _row(
         found.length,
         kind,
         get("warc-record-id"),
-        get("warc-target-uri").strip("<>"),
+        escaped(get("warc-target-uri").strip("<>")),
         date,
         microseconds(date),
         mime,
         status,
         how.method or "GET",
-        get("warc-truncated") or None,
+        get("warc-truncated") or (SEGMENT if get("warc-segment-number") else None),
         columns.get("payload_length"),
         columns.get("payload_digest"),
         columns.get("body_digest"),
         get("warc-payload-digest")[:CLAIM] or None,
         columns.get("agrees"),
-        get("warc-refers-to-target-uri").strip("<>") or None,
+        escaped(get("warc-refers-to-target-uri").strip("<>")) or None,
         get("warc-refers-to-date") or None,
         columns.get("head_digest"),
         columns.get("whole_digest"),

@@ -108,6 +108,9 @@ _IN_MEMORY = 1 << 24
 """Bytes of a body that are held in memory; a larger one is on disk."""
 
 
+_NOT_MODIFIED = NOT_MODIFIED[NOT_MODIFIED.index("/revisit/") :]
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     file: str
@@ -231,7 +234,7 @@ def _response(
         ValueError: It has no original, or none of its payload.
     """
     found = record_at(source, revisit.file, revisit.record_offset, revisit.record_id)
-    if found.headers.get("warc-profile") == NOT_MODIFIED:
+    if found.headers.get("warc-profile").endswith(_NOT_MODIFIED):  # of any version
         raise ValueError("it is of a 304, which has no body")
     wanted = parse(found.headers.get("warc-payload-digest"))
     why = "no capture has the URL and the date that it refers to, or its digest"

@@ -178,7 +178,8 @@ def rewrite(
         known = None
         if job.pairs and manifest.indexed and not manifest.faults:
             known = lines.of(place_of(job.path, job.directory), done.offset)
-        Listing(mode=mode).write(scratch, known)
+        near = None if is_url(os.fspath(job.path)) else job.path
+        Listing(mode=mode).write(scratch, known, near)
         note = json.dumps(asdict(done)).encode()
         publish(_note_place(job.path, job.directory), note, mode)
         scratch.replace(job.out)

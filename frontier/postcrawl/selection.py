@@ -27,6 +27,7 @@ from frontier.errors import ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.rewriting import Job, rewrite
+from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,7 +127,7 @@ def listed(path: Path) -> frozenset[tuple[str, str]]:
                 line = parse(raw)
             except ValueError as error:
                 raise ConfigurationError(f"{path}:{number}: {error}") from None
-            found.add((line.url, line.timestamp))
+            found.add((escaped(line.url), line.timestamp))
     return frozenset(found)
 
 

@@ -116,10 +116,16 @@ class Listing:
         if stored.file:
             self._lines[stored.file].pop()
 
-    def write(self, path: Path, made: Iterable[bytes] | None = None) -> None:
+    def write(
+        self,
+        path: Path,
+        made: Iterable[bytes] | None = None,
+        of: Path | None = None,
+    ) -> None:
         """Write the index of *path*, a whole file that is still called ``.open``.
 
-        *made* are its lines, if another knows them and the rules are pywb's.
+        *made* are its lines, if another knows them and the rules are pywb's. For *of*
+        see `beside_of`.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
@@ -129,9 +135,14 @@ class Listing:
             self._write(owed)
             self._owed.remove(owed)
             self.drop(owed)
-        self._write(path, made)
+        self._write(path, made, of)
 
-    def _write(self, path: Path, made: Iterable[bytes] | None = None) -> None:
+    def _write(
+        self,
+        path: Path,
+        made: Iterable[bytes] | None = None,
+        of: Path | None = None,
+    ) -> None:
         final = path.with_name(path.name.removesuffix(OPEN))
         if made is None:
             made = self._lines.get(final.name)
@@ -140,7 +151,7 @@ class Listing:
         runs = self._runs.get(final.name, [])
         for run in runs:
             run.seek(0)
-        beside = beside_of(final)
+        beside = beside_of(final, of)
         unfinished = beside.with_name(beside.name + OPEN)
         try:
             with open(unfinished, "wb", opener=creating(self._mode)) as file:
@@ -204,7 +215,19 @@ def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.N
     return notes.make(stored.date, title, refers_to, original.date)
 
 
-def beside_of(path: Path) -> Path:
-    """Where the index of the WARC file *path* is."""
-    name = path.name.removesuffix(".gz").removesuffix(".zst")
-    return path.with_name(name.removesuffix(".warc") + SUFFIX)
+_PACKED = (".warc", ".warc.gz", ".warc.zst")
+
+
+def beside_of(path: Path, of: Path | None = None) -> Path:
+    """Where the index of the WARC file *path* is.
+
+    A file may be in its directory packed and not, as ``x.warc`` and ``x.warc.gz``: then
+    each has an index by its whole name. Whether it is so is seen where the file *of* is
+    from which *path* is made, since not all may be made yet.
+    """
+    name = path.name.removesuffix(".gz").removesuffix(".zst").removesuffix(".warc")
+    near = path if of is None else of
+    others = (near.with_name(name + ending) for ending in _PACKED)
+    if any(other.name != near.name and other.exists() for other in others):
+        name = path.name
+    return path.with_name(name + SUFFIX)

@@ -78,7 +78,8 @@ def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
     if begin.startswith(GZIP):
         raise BadWarc(name, offset, "gzip, which a .warc is not,")
     if not begin.startswith(b"WARC/"):
-        raise BadWarc(name, offset, "no WARC record")
+        raise BadWarc(name, offset, _ARC if _is_arc(begin) else "no WARC record")
+    _require_crlf(name, offset, begin)
     if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
     headers = Head(begin[: -len(_END)])
@@ -162,6 +163,7 @@ MAX_HEADERS = 10_000
 
 _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
+_FOLD = re.compile(rb"\r\n[ \t]+")
 _AROUND = " \t\n\r\x0b\x0c"
 GZIP = b"\x1f\x8b"
 """What a gzip member begins with."""
@@ -187,7 +189,7 @@ class Head:
         return values.get(name, default)
 
     def _parsed(self) -> dict[str, str]:
-        text = self.top.decode("utf-8", "replace")
+        text = self._lines().decode("utf-8", "replace")
         lines = text.split("\r\n")
         del lines[0]
         lines.reverse()  # the first of a name is the one that stays
@@ -200,11 +202,16 @@ class Head:
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
-        folded = re.sub(r"\r\n[ \t]+", " ", self.top.decode("latin-1"))
-        for line in folded.split("\r\n")[1:]:
+        for line in self._lines().decode("latin-1").split("\r\n")[1:]:
             name, colon, value = line.partition(":")
             if colon:
                 yield name.strip(), value.strip()
+
+    def _lines(self) -> bytes:
+        """`top`, in which no header goes on in the next line."""
+        if b"\r\n " not in self.top and b"\r\n\t" not in self.top:
+            return self.top
+        return _FOLD.sub(b" ", self.top)
 
 
 class Found(NamedTuple):
@@ -451,7 +458,9 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
     if not start.startswith(b"WARC/"):
-        raise BadWarc(name, offset, "a gzip member that is not a WARC record")
+        reason = _ARC if _is_arc(start) else "a gzip member that is not a WARC record"
+        raise BadWarc(name, offset, reason)
+    _require_crlf(name, offset, start)
     end = start.find(_END)
     top = start[: max(0, end)]
     if end < 0 or top.count(b"\n") > MAX_HEADERS:
@@ -462,6 +471,24 @@ def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
     end += len(_END)
     return Found(offset, 0, headers, start[end : end + int(said)]), end
+
+
+_ARC = "an ARC file (frontier warc convert makes it WARC)"
+
+
+def _is_arc(begin: bytes) -> bool:
+    return begin.startswith(b"filedesc:")
+
+
+def _require_crlf(name: str, offset: int, begin: bytes) -> None:
+    """Refuse a head whose end would be taken for that of another.
+
+    Raises:
+        BadWarc: The first line of the record that has *begun* ends with a bare LF.
+    """
+    end = begin.find(b"\n")
+    if end > 0 and begin[end - 1 : end] != b"\r":
+        raise BadWarc(name, offset, "header lines without CRLF")
 
 
 WARC = Format(_begun, frozenset({len(_END)}))
@@ -476,7 +503,7 @@ def _found(
         has = total - top - min(form.ends)
         reason = f"a record that says {size} bytes, and has {has}"
         if start[top + size + 4 :].startswith(b"WARC/"):
-            reason = "records share a gzip member (try warcio recompress OLD NEW)"
+            reason = "records share a gzip member (try frontier warc convert)"
         raise BadWarc(name, offset, reason)
     return Found(offset, length, found.headers, found.block)
 

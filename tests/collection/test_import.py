@@ -406,7 +406,7 @@ def test_records_that_share_a_gzip_member_are_refused(index, warc):
 
     done = index.put(warc, crawl_id="old")
 
-    assert "records share a gzip member (try warcio recompress" in done.broken[0]
+    assert "records share a gzip member (try frontier warc convert" in done.broken[0]
 
 
 def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):

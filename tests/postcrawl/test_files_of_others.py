@@ -1,0 +1,212 @@
+"""What the files of other crawlers and of other archives are like, byte for byte.
+
+The cases were found with the test data of warcio, pywb, JHOVE, warc-specifications,
+NetarchiveSuite and others; the same bytes are made here.
+"""
+
+import gzip
+from uuid import UUID
+
+import pytest
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from frontier.postcrawl.manifest import Options, rows
+from frontier.warc.reader import Head
+from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.postcrawl.test_dedupe import blocks, run
+
+HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+def record(url, second, block, *, kind="response", end=b"\r\n\r\n", **more):
+    """A record as another tool has written it, with *more* headers."""
+    headers = {
+        "WARC-Type": kind,
+        "WARC-Record-ID": f"<urn:uuid:{UUID(int=second)}>",
+        "WARC-Date": date(second),
+        "WARC-Target-URI": url,
+        "Content-Type": "application/http; msgtype=response",
+    }
+    headers |= {name.replace("_", "-"): text for name, text in more.items()}
+    headers |= {"Content-Length": str(len(block))}
+    top = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
+    return f"WARC/1.0\r\n{top}\r\n".encode() + block + end
+
+
+def response(url, second, body=PAGE, **more):
+    return record(url, second, HTTP + body, **more)
+
+
+def written(directory, name, *records):
+    """A file of *records*, each a gzip member if its name says so."""
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    packed = name.endswith(".gz")
+    path.write_bytes(
+        b"".join(gzip.compress(one, mtime=0) if packed else one for one in records)
+    )
+    return path
+
+
+def undone(before, tmp_path):
+    """What `verify` says of *before* and of what became of it, there and back."""
+    out, again = tmp_path / "out", tmp_path / "again"
+    run("dedupe", before, "-o", out)
+    proof = run("verify", before, out)
+    run("restore", out, "-o", again)
+    return proof, run("verify", before, again)
+
+
+def test_the_first_part_of_a_record_in_parts_is_neither_copy_nor_original(tmp_path):
+    """Its continuation names it by its id, and the payload is in both."""
+    first = "<urn:uuid:00000000-0000-0000-0000-000000000002>"
+    written(
+        tmp_path / "before",
+        "one.warc.gz",
+        response("http://a.example/1", 1, WARC_Segment_Number="1"),
+        response("http://a.example/2", 2, WARC_Segment_Number="1"),
+        record(
+            "http://a.example/2",
+            3,
+            b"and more",
+            kind="continuation",
+            WARC_Segment_Number="2",
+            WARC_Segment_Origin_ID=first,
+        ),
+        response("http://a.example/3", 4),
+    )
+    done = run("dedupe", tmp_path / "before", "-o", tmp_path / "out")
+
+    assert (done["records"], done["copies"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a.example/a b", "http://a.example/\xfc", "http://b\xfccher.example/"],
+)
+def test_a_url_that_is_no_uri_is_found_again(tmp_path, url):
+    """A revisit names its original as a header may have it."""
+    before = tmp_path / "before"
+    written(before, "one.warc.gz", response(url, 1), response("http://a.example/c", 2))
+    proof, back = undone(before, tmp_path)
+    assert (proof["revisits"], proof["faults"], back["faults"]) == (1, 0, 0)
+    assert blocks(tmp_path / "again") == blocks(before)
+
+    done = run("remove", tmp_path / "out" / "one.warc.gz", "--url", url, "--yes")
+    assert (len(done["records"]), done["dependent"]) == (1, 1)
+
+
+def test_a_name_that_two_directories_have(tmp_path):
+    before = tmp_path / "before"
+    written(before, "a/x.warc.gz", response("http://a.example/", 1), *_own(20))
+    written(before, "b/x.warc.gz", response("http://a.example/", 2), *_own(30))
+    proof, back = undone(before, tmp_path)
+    assert (proof["records"], proof["revisits"], proof["faults"]) == (6, 1, 0)
+    assert (back["records"], back["faults"]) == (6, 0)
+
+
+def _own(second):
+    return (
+        response(f"http://a.example/{second}", second, OTHER + b"%d" % second),
+        response(f"http://a.example/{second}b", second + 1, OTHER + b"b%d" % second),
+    )
+
+
+def test_what_is_written_below_the_files_is_not_a_part_of_them(tmp_path):
+    before = tmp_path / "before"
+    written(before, "x.warc.gz", response("http://a.example/", 1), *_own(20))
+    run("dedupe", before, "-o", before / "out")
+
+    assert run("verify", before, before / "out")["records"] == 3
+
+
+@pytest.mark.parametrize("name", ["one.warc", "one.warc.gz"])
+def test_a_header_may_go_on_in_the_next_line(tmp_path, name):
+    """WARC 1.0, section 4: a value is folded onto lines that begin with a space."""
+    folded = response("http://a.example/long", 2)
+    for was in (b"WARC-Target-URI:", b"Content-Length:", b"WARC-Type:"):
+        folded = folded.replace(was + b" ", was + b"\r\n\t ", 1)
+    before = tmp_path / "before"
+    path = written(before, name, response("http://a.example/", 1), folded)
+    found = [(one["url"], one["type"]) for one in rows(path, Options())]
+    assert found[1] == ("http://a.example/long", "response")
+
+    proof, back = undone(before, tmp_path)
+    assert (proof["revisits"], proof["faults"], back["faults"]) == (1, 0, 0)
+
+
+def test_a_folded_value_is_one():
+    head = Head(b"WARC/1.0\r\nA: one\r\n two\r\nB: three\r\n\tfour")
+    assert (head.get("a"), head.get("b")) == ("one two", "three four")
+
+
+@pytest.mark.parametrize("name", ["one.warc", "one.warc.gz"])
+def test_headers_with_bare_line_feeds_are_told(tmp_path, name):
+    """Their empty line is not that of a WARC record: the next one is of the HTTP."""
+    head, end, block = response("http://a.example/", 1).partition(b"\r\n\r\n")
+    lines = (head + end).replace(b"\r\n", b"\n")
+    path = written(tmp_path / "before", name, lines + block)
+
+    done = run("manifest", path, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+
+    assert "header lines without CRLF" in done["files_left"][0]
+
+
+def test_a_file_that_is_there_packed_and_not_has_two_indexes(tmp_path):
+    before, out = tmp_path / "before", tmp_path / "out"
+    written(before, "x.warc", response("http://a.example/1", 1), *_own(20))
+    written(before, "x.warc.gz", response("http://a.example/2", 2), *_own(30))
+    run("dedupe", before, "-o", out)
+
+    for name in ("x.warc", "x.warc.gz"):
+        lines = (out / f"{name}.cdxj").read_text().splitlines()
+        assert len(lines) == 3
+        assert all(f'"filename": "{name}"' in line for line in lines)
+    assert not (out / "x.cdxj").exists()
+
+
+def test_two_files_that_would_get_one_name_are_named(tmp_path):
+    before = tmp_path / "before"
+    paths = [
+        written(before, name, response("http://a.example/", 1))
+        for name in ("x.warc", "x.warc.gz")
+    ]
+    words = ["warc", "convert", str(before), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+
+    assert all(str(path) in str(done.exception) for path in paths)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_answer_to_a_condition_is_told_as_what_it_is(tmp_path):
+    """Heritrix writes the profile of WARC 1.0."""
+    before = tmp_path / "before"
+    written(
+        before,
+        "one.warc.gz",
+        response("http://a.example/", 1),
+        record(
+            "http://a.example/",
+            2,
+            b"HTTP/1.1 304 Not Modified\r\n\r\n",
+            kind="revisit",
+            WARC_Profile="http://netpreserve.org/warc/1.0/revisit/server-not-modified",
+            WARC_Refers_To_Target_URI="http://a.example/",
+            WARC_Refers_To_Date=date(1),
+        ),
+    )
+    done = run("restore", before, "-o", tmp_path / "out", code=ExitCode.INCOMPLETE)
+
+    assert "it is of a 304" in done["records_left"][0]
+
+
+def test_list_says_what_reads_an_arc(tmp_path):
+    path = written(
+        tmp_path, "x.arc", b"filedesc://x.arc 0.0.0.0 20200101000000 a/b 0\n"
+    )
+    done = CliRunner().invoke(app, ["warc", "list", str(path)])
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    assert "an ARC file (frontier warc convert makes it WARC)" in done.stderr
