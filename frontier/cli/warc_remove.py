@@ -11,7 +11,7 @@ from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions, Yes
 from frontier.cli.output import complain, say
-from frontier.cli.warc_dedupe import (
+from frontier.cli.warc_files import (
     Bar,
     Files,
     Running,
