@@ -488,7 +488,6 @@ class Inbox:
             try:
                 unknown = unknown_of(reply, lease, self.open)
             except CodecError as error:
-                self._unsure.pop(partition, None)
                 await self._outage_retry.set_aside(partition, each.reserved, str(error))
                 continue
             calls = requeue_calls(each, lease, self._order, unknown, delivered=False)

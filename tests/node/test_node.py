@@ -270,6 +270,31 @@ async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     await a.close()
 
 
+async def test_a_node_that_is_closed_learns_first_that_the_crawl_is_over(
+    new_node, server, until, monkeypatch
+):
+    node = new_node(server, "a")
+    node._owner.busy = True
+    await node.open()
+    fetched, acks = node._composition.fetched, node.acks
+    without, drain, known = fetched.without, acks.drain, []
+
+    async def late():
+        await until(lambda: node.inbox.stopped, "the beginning of its end")
+        return await without()
+
+    async def drained():
+        known.append(node.finished)
+        await drain()
+
+    monkeypatch.setattr(fetched, "without", late)
+    monkeypatch.setattr(acks, "drain", drained)
+    node.on_finished()
+    await node.close()
+
+    assert known == [True], "else it would leave the crawl to be resumed"
+
+
 async def test_a_loop_that_fails_stops_the_node_loudly(
     new_node, server, db, until, monkeypatch
 ):
@@ -500,8 +525,9 @@ async def test_a_right_that_is_missing_is_told_with_its_name(
 
 
 @pytest.mark.one_server("it makes the user on one server, and not on the others")
+@pytest.mark.parametrize("right", ["-@scripting", "-hlen"])  # its loops need no HLEN
 async def test_a_node_that_may_not_leave_closes_its_connections(
-    new_node, own_server, connect, until
+    new_node, own_server, connect, until, right
 ):
     admin = connect(own_server)
     who = ["ACL", "SETUSER", "limited"]
@@ -510,7 +536,7 @@ async def test_a_node_that_may_not_leave_closes_its_connections(
     node = new_node(own_server, "a", {"REDIS_URL": url}, lease_ttl=600.0)
     await node.open()
     await until(lambda: node.partitions_held == 16, "its partitions")
-    await admin.call(Call.command(*who, "-@scripting"))
+    await admin.call(Call.command(*who, right))
 
     await node.close()
 

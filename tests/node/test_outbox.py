@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from frontier.cluster.ring import Ring
+from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.outbox import MAX_PER_FLIGHT, hints_of
 from frontier.queue.push import FORCE, MARK
@@ -104,6 +105,49 @@ async def test_what_was_put_survives_a_server_that_is_paused(
 
     assert sorted(await node.items(0)) == sorted(b"0" + url for url in urls(510))
     assert len(node.verdicts) == 510
+
+
+class OneIsSilent:
+    """A store of several servers, of which one does not answer until it *answers*."""
+
+    alone, hangs = False, False
+
+    def __init__(self, store, of_the_silent):
+        self._store, self._of_the_silent = store, of_the_silent
+        self.where, self.call = store.where, store.call
+        self.answers = False
+        self.silent = 0
+        """How many calls it has not answered."""
+
+    async def run(self, calls, *, partial=False, copied=False):
+        late = [any(k in str(c.parts) for k in self._of_the_silent) for c in calls]
+        if self.answers or not any(late):
+            return await self._store.run(calls)
+        self.silent += sum(late)
+        nothing = StoreUnavailable(self.where, "one of its servers is silent")
+        if not partial:
+            raise nothing
+        others = [c for c, is_late in zip(calls, late, strict=True) if not is_late]
+        replies = iter(await self._store.run(others))
+        return [nothing if is_late else next(replies) for is_late in late]
+
+
+async def test_what_came_while_a_server_was_silent_is_sent_once_it_answers(
+    parts_on, start, new_push, store, crawl, until
+):
+    several = OneIsSilent(store, [crawl.partition(0).tag])
+    node = parts_on(several)
+    start(node.outbox.run())
+    node.outbox.put(0, new_push(b"0"))
+    node.outbox.put(1, new_push(b"1"))
+    await until(lambda: several.silent and node.outbox.pending == 1, "the silence")
+    node.outbox.put(0, new_push(b"2"))
+    await until(lambda: not node.outbox._some.is_set(), "a look at what can be sent")
+    assert node.outbox.pending == 2
+
+    several.answers = True
+    await until(lambda: not node.outbox.pending, "the answer")
+    assert await node.items(0) == [b"00", b"02"]
 
 
 @pytest.mark.usefixtures("own_crawl")

@@ -149,6 +149,13 @@ async def test_what_fits_the_budget_stays_as_it_is(filled):
     assert (await node.scan(0)).spilled == 0
 
 
+async def test_no_more_is_compressed_than_the_budget_asks_for(filled):
+    node = await filled(queue_max_bytes=MANY * 11)  # of 12 to 14 that each takes
+    assert await node.spilling.look()
+
+    assert 0 < (await node.scan(0)).spilled <= 2 * BLOCK
+
+
 async def test_a_new_holder_finds_what_the_dead_one_has_compressed(
     filled, parts, until, start, db, crawl, new_push
 ):

@@ -9,6 +9,7 @@ from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_confi
 from frontier.seen.intset import Space
 from frontier.seen.seen_set import (
     PartitionState,
+    crawl_state,
     forget,
     forget_call,
     forgotten,
@@ -169,3 +170,16 @@ def test_a_native_filter_loses_from_the_first_dropped_set_on():
     state = PartitionState(layout, 200, given_up=200, old=None, copied=0, set_bytes=0)
 
     assert lost(tiers, state) == pytest.approx(0.01 * (700 - 200))
+
+
+@pytest.mark.parametrize(
+    ("has_set", "era", "given_up", "urls"),
+    [(True, 0, 0, 30), (True, 1, 200, 230), (True, 1, 0, 700), (False, 0, 0, 700)],
+)
+def test_filters_say_how_many_urls_there_are_where_the_set_cannot(
+    has_set, era, given_up, urls
+):
+    layout = SeenLayout(count=30, blooms=1, last=700, era=era)
+    state = PartitionState(layout, None, given_up, old=None, copied=0, set_bytes=0)
+
+    assert crawl_state(SeenConfig(True, has_set, 1_000, 0.01), [state]).urls == urls

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from frontier.collection.commit import Collection
+from frontier.errors import StoreUnavailable
 from frontier.node.archiving import Archive
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
@@ -79,6 +81,28 @@ def test_an_archive_waits_for_a_store_that_does_not_answer_as_it_begins(
         archive = opening.result()
     asyncio.run(archive.close())
     store.close()
+
+
+def test_a_store_that_does_not_answer_is_asked_again_after_pauses(
+    blocking, unique, tmp_path, monkeypatch
+):
+    settings = {
+        "FRONTIER_NAMESPACE": unique,
+        "FRONTIER_COLLECTION": unique,
+        "FRONTIER_STORE_WAIT": 0.35,
+        "FRONTIER_WARC_DIR": str(tmp_path),
+    }
+    asked = []
+
+    def begin(collection):
+        asked.append(collection)
+        raise StoreUnavailable("here", "it is slow")
+
+    monkeypatch.setattr(Collection, "begin", begin)
+
+    with pytest.raises(StoreUnavailable):
+        Archive(Config.from_settings(settings), blocking(), "one", settings)
+    assert 1 <= len(asked) <= 4, "after 0.1 and 0.2 s, and when it is over"
 
 
 def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path):

@@ -173,6 +173,30 @@ async def test_what_was_closed_lately_is_compared_with_a_store_that_changed(
     assert items == [entry(name, 1).item for name in ("there", "lost")]
 
 
+async def test_a_file_that_is_open_hides_none_that_was_closed(dead, looking):
+    dead.write(entry("open", 1))
+    other = dead.header._replace(process="another")
+    dead.write(entry("closed", 1), header=other, suffix="")
+    node = looking(dead.directory)
+    node.restoring.look(closed=True)
+    await node.restoring.look_now()
+
+    items = await node.items(PARTITION)
+    assert items == [entry(name, 1).item for name in ("open", "closed")]
+
+
+async def test_where_the_last_push_is_known_none_without_a_number_is_made_again(
+    dead, looking
+):
+    old, last = entry("old", 0, mode=FORCE), entry("last", 1)
+    await dead.push(last)
+    dead.write(old, last)
+    node = looking(dead.directory)
+
+    assert not await node.restoring.look_now()
+    assert await node.items(PARTITION) == [last.item]
+
+
 async def test_the_file_that_was_full_just_before_is_looked_at_too(dead, looking):
     dead.write(entry("old", 1), suffix="")
     dead.write(entry("full", 2), suffix="")
