@@ -28,7 +28,6 @@ from frontier.cli.warc_files import (
     hold,
     manifests_of,
     originals_of,
-    require_files,
     rewritten,
     troubles,
 )
@@ -293,7 +292,7 @@ def manifest(
     if parts and form is not Form.WARCSUM:
         raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
-    options, found = reading.options(), files_given(given)
+    options, found = reading.options(), files_given(given, trouble)
     hold(context, out)
     paths = _sampled(found, sample)
     facts = manifests_of(paths, out, running, options, trouble)
@@ -381,7 +380,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     from frontier.postcrawl.convert import name_of
     from frontier.postcrawl.many_files import converted, outs_of
 
-    trouble, paths = Trouble(), files_given(given)
+    trouble = Trouble()
+    paths = files_given(given, trouble, without=out)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
     of: dict[Path, Path] = {}
     for made, path in zip(outs, paths, strict=True):
@@ -415,7 +415,8 @@ def dedupe(
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
+    trouble, directory = Trouble(), out / "manifests"
+    paths = files_given(given, trouble, without=out)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
     bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
@@ -440,21 +441,20 @@ def verify(
     which AFTER has, or --originals.
     """
     from frontier.postcrawl.many_files import verified
+    from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.working_directory import temporary
 
     trouble = Trouble()
-    paths, made = files_given([before]), files_given([after])
-    if Path(before).resolve() in Path(after).resolve().parents:
-        below = {path.resolve() for path in made}
-        paths = [path for path in paths if path.resolve() not in below]
-        require_files(paths)
+    roots = path_of(before), path_of(after)
+    paths = files_given([before], trouble, without=roots[1])
+    made = files_given([after], trouble)
     with (
         temporary("verify") as scratch,
         Bar("comparing", [*paths, *made]) as progress,
     ):
         further = originals_of(originals, scratch, trouble)
         work = running.work(scratch, progress)
-        done = verified(paths, made, work, trouble.file, further)
+        done = verified(paths, made, work, trouble.file, further, roots)
     line = (
         f"{done.records:,} records: {done.identical + done.anew:,} as before, "
         f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
@@ -489,6 +489,11 @@ def _plan(
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:
         say(f"{made.wrong:,} records have another payload digest than they claim")
+    if made.unchecked:
+        say(
+            f"{made.unchecked:,} records claim a payload digest that cannot be "
+            "checked: it is of another algorithm, or spelled in another way"
+        )
     return asdict(made)
 
 

@@ -186,21 +186,30 @@ def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> N
     context.with_resource(held(directory, command, mode_of_environment()))
 
 
-def files_given(given: Iterable[str], *, waczs: bool = False) -> list[Path]:
+def files_given(
+    given: Iterable[str],
+    trouble: Trouble,
+    *,
+    waczs: bool = False,
+    without: Path | None = None,
+) -> list[Path]:
     """The WARC files that *given* stands for, and with *waczs* the WACZ files.
+
+    What is in *without* is not read where a directory above it is given.
 
     Raises:
         Exit: One is not there, or there are none.
     """
-    from frontier.postcrawl.files import ENDINGS, WACZ, files_in
+    from frontier.postcrawl.files import ENDINGS, WACZ, files_in, spelled
     from frontier.postcrawl.remote_files import path_of
 
     named = [path_of(each) for each in given]
     for path in named:
         if not path.exists():
-            complain(f"{path}: there is no such file or directory")
+            complain(f"{spelled(path)}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = files_in(named, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
+    endings = (*ENDINGS, WACZ) if waczs else ENDINGS
+    paths = files_in(named, say, trouble.file, endings, without)
     require_files(paths)
     return paths
 
@@ -222,12 +231,12 @@ def unpacked_of(
     """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
     from frontier.errors import FrontierError
     from frontier.files import mode_of_environment
-    from frontier.postcrawl.files import WACZ
+    from frontier.postcrawl.files import WACZ, ends_with
     from frontier.postcrawl.wacz_files import unpack
 
     waczs, warcs = [], []
     for path in paths:
-        if not path.name.endswith(WACZ):
+        if not ends_with(path.name, WACZ):
             warcs.append(path)
             continue
         try:
@@ -248,7 +257,7 @@ def originals_of(
         return []
     from frontier.postcrawl.files import FROM_WACZ
 
-    paths = files_given(given, waczs=True)
+    paths = files_given(given, trouble, waczs=True)
     return unpacked_of(paths, directory / "waczs", trouble, FROM_WACZ)[1]
 
 

@@ -102,7 +102,7 @@ def remove(
     from frontier.postcrawl.working_directory import beside, temporary
 
     trouble, wanted = Trouble(), leave.wanted()
-    paths = files_given(given, waczs=True)
+    paths = files_given(given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("from files elsewhere nothing can be removed")
     with beside(paths[0], COMMAND) if yes else temporary("remove") as scratch:

@@ -155,6 +155,13 @@ WHERE copy > 1 AND NOT is_referred AND NOT original_is_ambiguous
 """
 """Standard SQL, for every engine. Of equal payloads the earliest is the original; of
 those to which a revisit refers, one of them."""
+ODD = """
+SELECT count(fault), count(*) FILTER (WHERE NOT agrees),
+  count(*) FILTER (WHERE agrees IS NULL AND claimed_digest IS NOT NULL
+    AND payload_digest IS NOT NULL AND body_digest IS NOT NULL)
+FROM manifest
+"""
+"""What is told of records: no payload, a wrong digest, one that is not known here."""
 FILES = """
 SELECT file, count(*) AS copies,
   CAST(sum(payload_length) AS BIGINT) AS payload_bytes,
@@ -163,7 +170,6 @@ FROM plan GROUP BY file ORDER BY record_bytes DESC, file
 """
 """What each file would lose: *record_bytes* are those that its copies take up in it. It
 would gain as many revisits; ``apply --dry-run`` makes these, to tell their size."""
-_FIRST = "SELECT * FROM of_files ORDER BY record_bytes DESC, file"
 PLAN = "plan.parquet"
 PLAN_FILES = "plan-files.parquet"
 COMPARED = "compared.parquet"
@@ -291,6 +297,9 @@ class Plan:
     """Records whose payload could not be read."""
     wrong: int = 0
     """Records that do not have the payload digest that they claim."""
+    unchecked: int = 0
+    """Records whose claim is no digest that is known here; it is as if they had none.
+    Claims that were to be trusted (`Options.trust_header`) are not looked at."""
     indexed: int | None = None
     """Payloads of which a collection's index has an original, if it was asked."""
     unreachable: int = 0
@@ -316,6 +325,7 @@ class Planner:
         self._directory = directory
         self._mode = mode
         self._engine = engine
+        self._trusts = False
 
     def make(
         self,
@@ -370,6 +380,7 @@ class Planner:
         for fault in faults:
             plan.faults.append(fault)
             say(f"left as it is: {fault}")
+        self._trusts |= found.trust_header
         plan.files += 1
         plan.records += found.records
         plan.payload_bytes += found.payload_bytes
@@ -389,10 +400,9 @@ class Planner:
         with self._engine(self._directory) as engine:
             engine.view("manifest", places)
             engine.table("indexed", SCHEMA.empty_table())
-            odd = (
-                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
-            )
-            ((plan.unread, plan.wrong),) = engine.rows(odd)
+            ((plan.unread, plan.wrong, plan.unchecked),) = engine.rows(ODD)
+            if self._trusts:  # then most claims have not been checked
+                plan.unchecked = 0
             if known is not None:
                 known.find(engine, places, self._directory, self._mode, say)
                 plan.indexed, plan.unreachable = known.count, known.unreachable

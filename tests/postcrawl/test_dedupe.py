@@ -347,6 +347,27 @@ def test_verify_tells_files_of_one_name_apart_by_their_directories(before, tmp_p
     assert proof["faults"] == 3
 
 
+@pytest.mark.parametrize("top", ["", "x"])
+def test_verify_faults_no_file_beside_a_directory_that_is_gone(before, tmp_path, top):
+    """Whether or not what is written is as deep below its directory."""
+    files = tmp_path / "files"
+    for name in ("a", "b"):
+        (files / top / name).mkdir(parents=True)
+        shutil.copy(before / "one.warc.gz", files / top / name / "same.warc.gz")
+    out = tmp_path / "after"
+    run("dedupe", files, "-o", out)
+    assert run("verify", files, out)["faults"] == 0
+    shutil.copytree(files, tmp_path / "copied")
+    shutil.rmtree(out / "b")
+    shutil.rmtree(tmp_path / "copied" / top / "b")
+
+    for after in (out, tmp_path / "copied"):
+        proof = run("verify", files, after, code=ExitCode.FAULTY)
+        assert proof["faults"] == 3
+        names = {fault.partition(" ")[0] for fault in proof["named"]}
+        assert names == {"b/same.warc.gz"}
+
+
 def test_verify_finds_a_payload_that_is_gone(before, tmp_path):
     out = tmp_path / "after"
     run("dedupe", before, "-o", out)
