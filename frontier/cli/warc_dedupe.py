@@ -491,8 +491,8 @@ def _plan(
         say(f"{made.wrong:,} records have another payload digest than they claim")
     if made.unchecked:
         say(
-            f"{made.unchecked:,} records claim a payload digest that cannot be "
-            "checked: it is of another algorithm, or spelled in another way"
+            f"{made.unchecked:,} records claim what is no payload digest of a known "
+            "algorithm; it cannot be checked, and they stay what they are"
         )
     return asdict(made)
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions, Yes
-from frontier.cli.output import complain, say
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.warc_files import (
     Bar,
     Files,
@@ -116,6 +116,10 @@ def remove(
         if index.collection is None:
             say("A collection's index in Redis has them still: name it (--collection).")
     trouble.exit()
+    if not (facts["records"] or facts["index_entries"]):
+        complain("nothing that was given has what is to leave")
+        if not yes:  # who removes it again ends well: a run may have been stopped
+            raise typer.Exit(ExitCode.NOT_FOUND)
 
 
 def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:

@@ -123,16 +123,11 @@ class Payload:
             columns["agrees"] = is_same or self._agrees(payload, body)
         return columns
 
-    def _agrees(
-        self, payload: Mapping[str, bytes], body: Mapping[str, bytes]
-    ) -> bool | None:
-        """Whether the record claims one of these; some tools digest the chunks.
-
-        ``None`` if it claims what is no digest, or of an algorithm that is not known.
-        """
+    def _agrees(self, payload: Mapping[str, bytes], body: Mapping[str, bytes]) -> bool:
+        """Whether the record claims one of these; some tools digest the chunks."""
         said = self._said or parsed(self._claimed)
         if said is None:
-            return None
+            return False
         return said.value in (payload[said.algorithm], body[said.algorithm])
 
 

@@ -192,6 +192,23 @@ def test_what_has_another_digest_than_it_claims_stays(new_warc, tmp_path):
     assert (done["copies"], done["wrong"]) == (0, 1)
 
 
+def test_a_digest_in_base64_is_checked_as_others_are(new_warc, tmp_path):
+    """As some tools write it; the labels say of which algorithm it is."""
+    value = hashlib.sha1(PAGE, usedforsecurity=False).digest()
+    text = f"sha1:{base64.b64encode(value).decode()}"
+    warc = new_warc("one.warc.gz")
+    for second in (1, 2):
+        warc.response("http://a.example/", second, PAGE, Payload_Digest=text)
+    warc.close()
+    before, out = tmp_path / "before", tmp_path / "after"
+
+    done = run("dedupe", before, "-o", out)
+
+    assert (done["replaced"], done["wrong"], done["unchecked"]) == (1, 0, 0)
+    run("restore", out, "-o", tmp_path / "again")
+    assert blocks(tmp_path / "again") == blocks(before)
+
+
 def test_the_answer_to_a_form_stays(new_warc, tmp_path):
     warc = new_warc("one.warc.gz")
     warc.response("http://a.example/", 1, PAGE)
