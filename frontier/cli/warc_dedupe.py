@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.plan import Choice
+    from frontier.postcrawl.verify import Verified
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -455,17 +457,27 @@ def verify(
         further = originals_of(originals, scratch, trouble)
         work = running.work(scratch, progress)
         done = verified(paths, made, work, trouble.file, further, roots)
-    line = (
-        f"{done.records:,} records: {done.identical + done.anew:,} as before, "
-        f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
-        f"{done.faults:,} faults"
-    )
     for fault in done.named:
         complain(fault)
-    output.result(done.facts() | troubles(trouble), [Text(line)])
+    output.result(done.facts() | troubles(trouble), [_table_of(done)])
     if done.faults:
         raise typer.Exit(ExitCode.FAULTY)
     trouble.exit()
+
+
+def _table_of(done: Verified) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    table.add_row("records", f"{done.records:,}")
+    table.add_row("as before", f"{done.identical:,}")
+    if done.anew:
+        table.add_row("the same, with other headers", f"{done.anew:,}")
+    same = f"of the same {done.payload_bytes:,} bytes"
+    table.add_row("now revisits", f"{done.revisits:,}", same)
+    table.add_row("faults", f"{done.faults:,}")
+    return table
 
 
 def _plan(

@@ -89,6 +89,14 @@ def test_verify_proves_it_and_restore_undoes_it(before, tmp_path):
     run("dedupe", before, "-o", out)
 
     proof = run("verify", before, out)
+    words = ["warc", "verify", str(before), str(out), "--workers=1"]
+    table = CliRunner().invoke(app, words).stdout.splitlines()
+    assert [line.split()[:3] for line in table] == [
+        ["records", str(proof["records"])],
+        ["as", "before", str(proof["identical"])],
+        ["now", "revisits", str(proof["revisits"])],
+        ["faults", "0"],
+    ]
     assert (proof["identical"], proof["revisits"], proof["faults"]) == (5, 3, 0)
     done = run("restore", out, "-o", again)
     assert done["replaced"] == 3
