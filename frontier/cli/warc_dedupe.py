@@ -253,6 +253,8 @@ class Indexed(StoreOptions):
         facts = manifests_of(further, where, running, _options_of(directory), trouble)
         for fault in facts["faults"]:
             trouble.file(fault)
+        for reason in facts["undated"]:
+            trouble.record(reason)
         places = [place_of(path, where) for path in further]
         with self.connected() as store:
             index = Collection(store, name, "", revisits=True)
@@ -426,6 +428,8 @@ def manifest(
         say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
     for fault in facts.pop("faults"):
         trouble.file(fault)
+    for reason in facts.pop("undated"):
+        trouble.record(reason)
     if form is Form.WARCSUM:
         _write_warcsum(paths, out, running, parts)
     output.result(facts | troubles(trouble), [Text(_noted(facts))])
@@ -664,7 +668,8 @@ def restore(
         ]
     else:
         outs = outs_of(paths, out)
-        manifests_of(read, directory, running, None, trouble)
+        for reason in manifests_of(read, directory, running, None, trouble)["undated"]:
+            trouble.record(reason)
         with Bar("restoring", paths) as progress:
             work = running.work(directory, progress)
             facts = collected(restored(paths, outs, work, selection, servers), trouble)
@@ -687,6 +692,7 @@ def manifests_of(
 
     files = records = size = 0
     faults: list[str] = []
+    undated: list[str] = []
     with bar or Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
@@ -694,10 +700,13 @@ def manifests_of(
                 trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
                 faults += outcome.faults
+                undated += outcome.undated_named
+                if (more := outcome.undated - len(outcome.undated_named)) > 0:
+                    undated.append(f"{outcome.file}: {more:,} more without such a date")
                 files, records = files + 1, records + outcome.records
                 size += outcome.payload_bytes
     facts = {"files": files, "records": records, "payload_bytes": size}
-    return facts | {"faults": faults}
+    return facts | {"faults": faults, "undated": undated}
 
 
 def _plan(
@@ -768,7 +777,7 @@ def collected(
             facts["written"] += 1
             for name in (counted, "bytes_before", "bytes_after"):
                 facts[name] += getattr(outcome, name)
-            for reason in getattr(outcome, "kept", ()):
+            for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
                 trouble.record(reason)
     return facts
 
