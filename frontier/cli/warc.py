@@ -21,11 +21,11 @@ from frontier.cli.warc_dedupe import (
     dedupe,
     manifest,
     plan,
-    require_extra,
-    restore,
     verify,
 )
+from frontier.cli.warc_files import require_extra
 from frontier.cli.warc_remove import remove
+from frontier.cli.warc_restore import restore
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:

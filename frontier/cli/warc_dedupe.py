@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,31 +11,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions
-from frontier.cli.output import ExitCode, complain, messages, say
+from frontier.cli.output import ExitCode, complain, say
+from frontier.cli.warc_files import (
+    Bar,
+    Files,
+    Originals,
+    Out,
+    Running,
+    Trouble,
+    collected,
+    collection_named,
+    files_given,
+    hold,
+    manifests_of,
+    originals_of,
+    rewritten,
+    troubles,
+)
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.indexed_originals import Known
-    from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.plan import Choice
-    from frontier.postcrawl.remote_originals import Servers
-    from frontier.postcrawl.wacz_files import Unpacked
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -45,66 +49,7 @@ STALE = (
     "stale: a WACZ of them, copies that were uploaded, other tools' indexes, these "
     "manifests and their plan."
 )
-Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
 Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
-Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
-]
-
-
-Originals = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--originals",
-        metavar="FILE|DIRECTORY",
-        help="Where originals are, beside the files.",
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """How many files at a time."""
-
-    workers: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Processes (default: one for each core)."
-        ),
-    ] = 0
-
-    engine: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="'duckdb' on this machine, or 'spark' at --master."
-        ),
-    ] = "duckdb"
-    master: Annotated[
-        str,
-        typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
-    ] = ""
-
-    def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
-        """The work in *directory*.
-
-        Raises:
-            ConfigurationError: There is no such engine.
-        """
-        from frontier.files import mode_of_environment
-        from frontier.postcrawl.many_files import Work
-
-        mode = mode_of_environment()
-        return Work(directory, self._processes(), mode, self._master(), progress)
-
-    def _processes(self) -> int:
-        return self.workers or len(os.sched_getaffinity(0))
-
-    def _master(self) -> str:
-        if self.engine not in {"duckdb", "spark"}:
-            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
-        if (self.engine == "spark") is not bool(self.master):
-            raise ConfigurationError("--engine spark and --master URL go together")
-        return self.master
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,20 +206,6 @@ class Indexed(StoreOptions):
             yield Known(index, [place for place in places if place.exists()])
 
 
-def collection_named(text: str) -> str:
-    """The name that ``--collection`` says.
-
-    Raises:
-        ConfigurationError: It is invalid.
-    """
-    from frontier.settings.values import collection
-
-    try:
-        return str(collection(text))
-    except ValueError as error:
-        raise ConfigurationError(f"--collection {text!r}: {error}") from None
-
-
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
@@ -285,24 +216,6 @@ def _one_of(kind: type[E], option: str, name: str) -> E:
     except ValueError:
         names = ", ".join(repr(each.value) for each in kind)
         raise ConfigurationError(f"{option} {name!r}: one of {names}") from None
-
-
-def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> None:
-    """Have no other command work on the manifests in *directory* until this one ends.
-
-    Raises:
-        DirectoryInUse: One does.
-        NoManifest: There are to be some, and there are none.
-    """
-    from frontier.errors import NoManifest
-    from frontier.files import mode_of_environment
-    from frontier.postcrawl.manifest import SUFFIX
-    from frontier.postcrawl.working_directory import held
-
-    if is_made and not any(directory.glob(f"*{SUFFIX}")):
-        raise NoManifest(str(directory))
-    command = f"frontier warc {context.info_name}"
-    context.with_resource(held(directory, command, mode_of_environment()))
 
 
 class Form(StrEnum):
@@ -347,45 +260,15 @@ class Reading:
         )
 
 
-def require_extra() -> None:
-    """Say which packages are missing.
-
-    Raises:
-        ConfigurationError: One is.
-    """
-    if not (find_spec("duckdb") and find_spec("pyarrow")):
-        raise ConfigurationError(
-            "this needs duckdb and pyarrow; install them with: "
-            "pip install 'frontier-crawl[postcrawl]'"
-        )
-
-
-class Trouble:
-    """What could not be used, told at once; at the end it is the exit code."""
-
-    def __init__(self) -> None:
-        require_extra()
-        self.files: list[str] = []
-        self.records: list[str] = []
-
-    def file(self, reason: str) -> None:
-        """Note that a file is left, and why."""
-        self.files.append(reason)
-        complain(f"left as it is: {reason}")
-
-    def record(self, reason: str) -> None:
-        """Note that a record is left, and why."""
-        self.records.append(reason)
-        complain(reason)
-
-    def exit(self) -> None:
-        """End the command with another exit code, if there was any.
-
-        Raises:
-            Exit: There was.
-        """
-        if self.files or self.records:
-            raise typer.Exit(ExitCode.INCOMPLETE)
+Parts = Annotated[
+    int,
+    typer.Option(
+        "--split",
+        metavar="N",
+        min=0,
+        help="And N parts of it, by digests: manifest.warcsum.1 and so on.",
+    ),
+]
 
 
 def manifest(
@@ -401,15 +284,7 @@ def manifest(
     form: Annotated[
         Form, typer.Option("--format", help="Write manifest.warcsum, too.")
     ] = Form.PARQUET,
-    parts: Annotated[
-        int,
-        typer.Option(
-            "--split",
-            metavar="N",
-            min=0,
-            help="And N parts of it, by digests: manifest.warcsum.1 and so on.",
-        ),
-    ] = 0,
+    parts: Parts = 0,
 ) -> None:
     """Note each record of WARC files, with its payload's digest, as Parquet.
 
@@ -419,7 +294,7 @@ def manifest(
     if parts and form is not Form.WARCSUM:
         raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
-    options, found = reading.options(), files_given(given)
+    options, found = reading.options(), files_given(given, trouble)
     hold(context, out)
     paths = _sampled(found, sample)
     facts = manifests_of(paths, out, running, options, trouble)
@@ -492,7 +367,7 @@ def apply(
     trouble = Trouble()
     hold(context, directory, is_made=True)
     facts = _apply(directory, out, running, trouble, dry=dry_run)
-    line = _rewritten(facts, "revisits")
+    line = rewritten(facts, "revisits")
     if dry_run:
         line = f"nothing is written; it would be: {line}"
     output.result(facts | troubles(trouble), [Text(line)])
@@ -509,7 +384,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     from frontier.postcrawl.convert import name_of
     from frontier.postcrawl.many_files import converted, outs_of
 
-    trouble, paths = Trouble(), files_given(given)
+    trouble = Trouble()
+    paths = files_given(given, trouble, without=out)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
     of: dict[Path, Path] = {}
     for made, path in zip(outs, paths, strict=True):
@@ -543,14 +419,15 @@ def dedupe(
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
+    trouble, directory = Trouble(), out / "manifests"
+    paths = files_given(given, trouble, without=out)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
     bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
     facts = manifests_of(paths, directory, running, None, trouble, bar)
     facts |= _plan(directory, running, which, trouble, indexed)
     facts |= _apply(directory, out, running, trouble, bar=bar)
-    lines = [*_planned(facts), _rewritten(facts, "revisits")]
+    lines = [*_planned(facts), rewritten(facts, "revisits")]
     output.result(facts | troubles(trouble), map(Text, lines))
     trouble.exit()
 
@@ -568,21 +445,20 @@ def verify(
     which AFTER has, or --originals.
     """
     from frontier.postcrawl.many_files import verified
+    from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.working_directory import temporary
 
     trouble = Trouble()
-    paths, made = files_given([before]), files_given([after])
-    if Path(before).resolve() in Path(after).resolve().parents:
-        below = {path.resolve() for path in made}
-        paths = [path for path in paths if path.resolve() not in below]
-        require_files(paths)
+    roots = path_of(before), path_of(after)
+    paths = files_given([before], trouble, without=roots[1])
+    made = files_given([after], trouble)
     with (
         temporary("verify") as scratch,
         Bar("comparing", [*paths, *made]) as progress,
     ):
         further = originals_of(originals, scratch, trouble)
         work = running.work(scratch, progress)
-        done = verified(paths, made, work, trouble.file, further)
+        done = verified(paths, made, work, trouble.file, further, roots)
     line = (
         f"{done.records:,} records: {done.identical + done.anew:,} as before, "
         f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
@@ -594,119 +470,6 @@ def verify(
     if done.faults:
         raise typer.Exit(ExitCode.FAULTY)
     trouble.exit()
-
-
-def restore(
-    context: typer.Context,
-    given: Files,
-    out: Out,
-    output: Output,
-    running: Running,
-    url_prefix: Annotated[
-        str, typer.Option("--url-prefix", metavar="URL", help="Only of these URLs.")
-    ] = "",
-    cdx: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
-    ] = None,
-    originals: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE|DIRECTORY|URL",
-            help="Where originals are, beside the files: WARC or WACZ files, or a CDX "
-            "server's address.",
-        ),
-    ] = None,
-    replay: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="The replay of the CDX server (default: its address without its last "
-            "part, as pywb has it).",
-        ),
-    ] = "",
-    with_originals: Annotated[
-        bool,
-        typer.Option(
-            "--with-originals",
-            help="Change nothing: write only what is selected, and its originals.",
-        ),
-    ] = False,
-) -> None:
-    """Make responses of revisits again, with the payloads of their originals.
-
-    Originals are looked for in the files that are given, and in --originals.
-    """
-    from frontier.postcrawl.manifest import Options
-    from frontier.postcrawl.many_files import extracted, outs_of, restored
-    from frontier.postcrawl.selection import Selection, listed, needed
-    from frontier.warc.records import escaped
-
-    trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
-    selection = Selection(escaped(url_prefix), listed(cdx) if cdx else None)
-    servers = _servers(originals, replay)
-    outs_of(paths, out)  # nothing is begun that cannot be done
-    hold(context, directory)
-    beside = [each for each in originals or () if each not in servers.addresses]
-    further = originals_of(beside, directory, trouble)
-    if with_originals and servers.addresses:
-        raise ConfigurationError("--with-originals takes originals from files alone")
-    read = list(dict.fromkeys([*paths, *further]))
-    if with_originals:
-        outs = outs_of(read, out)
-        manifests_of(read, directory, running, Options(every=True), trouble)
-        wanted = needed(directory, selection)
-        for reason in wanted.missing:
-            trouble.record(reason)
-        with Bar("writing", read) as progress:
-            work = running.work(directory, progress)
-            found = extracted(read, outs, work, selection, wanted.originals)
-            facts = collected(found, trouble)
-        facts["left_out"] = facts.pop("replaced")
-        lines = [
-            f"{facts['written']:,} files written, without {facts['left_out']:,} records"
-        ]
-    else:
-        outs = outs_of(paths, out)
-        for reason in manifests_of(read, directory, running, None, trouble)["undated"]:
-            trouble.record(reason)
-        with Bar("restoring", paths) as progress:
-            work = running.work(directory, progress)
-            facts = collected(restored(paths, outs, work, selection, servers), trouble)
-        lines = [_rewritten(facts, "responses")]
-    output.result(facts | troubles(trouble), map(Text, lines))
-    trouble.exit()
-
-
-def manifests_of(
-    paths: Sequence[Path],
-    out: Path,
-    running: Running,
-    options: Any,
-    trouble: Trouble,
-    bar: Bar | None = None,
-) -> dict[str, Any]:
-    """Make the manifests of *paths* in *out*; what they come to."""
-    from frontier.postcrawl.manifest import Manifest, Options
-    from frontier.postcrawl.many_files import Failure, manifests
-
-    files = records = size = 0
-    faults: list[str] = []
-    undated: list[str] = []
-    with bar or Bar("reading", paths) as progress:
-        work = running.work(out, progress)
-        for _, outcome in manifests(paths, work, options or Options()):
-            if isinstance(outcome, Failure):
-                trouble.file(outcome.reason)
-            elif isinstance(outcome, Manifest):
-                faults += outcome.faults
-                undated += outcome.undated_named
-                if (more := outcome.undated - len(outcome.undated_named)) > 0:
-                    undated.append(f"{outcome.file}: {more:,} more without such a date")
-                files, records = files + 1, records + outcome.records
-                size += outcome.payload_bytes
-    facts = {"files": files, "records": records, "payload_bytes": size}
-    return facts | {"faults": faults, "undated": undated}
 
 
 def _plan(
@@ -730,6 +493,11 @@ def _plan(
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:
         say(f"{made.wrong:,} records have another payload digest than they claim")
+    if made.unchecked:
+        say(
+            f"{made.unchecked:,} records claim what is no payload digest of a known "
+            "algorithm; it cannot be checked, and they stay what they are"
+        )
     return asdict(made)
 
 
@@ -761,32 +529,6 @@ def _apply(
         return collected(applied(paths, outs, work, dry=dry), trouble)
 
 
-def collected(
-    outcomes: Iterator[tuple[Path, object]], trouble: Trouble, counted: str = "replaced"
-) -> dict[str, Any]:
-    """What *outcomes*, of files that were written, come to, with their *counted*."""
-    from frontier.postcrawl.convert import Converted
-    from frontier.postcrawl.many_files import Failure
-    from frontier.postcrawl.rewriting import Rewritten
-
-    facts = {"written": 0, counted: 0, "bytes_before": 0, "bytes_after": 0}
-    for _, outcome in outcomes:
-        if isinstance(outcome, Failure):
-            trouble.file(outcome.reason)
-        elif isinstance(outcome, Rewritten | Converted):
-            facts["written"] += 1
-            for name in (counted, "bytes_before", "bytes_after"):
-                facts[name] += getattr(outcome, name)
-            for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
-                trouble.record(reason)
-    return facts
-
-
-def troubles(trouble: Trouble) -> dict[str, Any]:
-    """What was left, for the result of a command."""
-    return {"files_left": trouble.files, "records_left": trouble.records}
-
-
 def _noted(facts: dict[str, Any]) -> str:
     return (
         f"{facts['files']:,} files: {facts['records']:,} records with "
@@ -803,105 +545,6 @@ def _planned(facts: dict[str, Any]) -> list[str]:
     if facts["indexed"] is not None:
         lines.append(f"the collection's index has {facts['indexed']:,} of the payloads")
     return lines
-
-
-def _rewritten(facts: dict[str, Any], what: str) -> str:
-    return (
-        f"{facts['written']:,} files written, with {facts['replaced']:,} new {what}: "
-        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
-    )
-
-
-def files_given(given: Iterable[str], *, waczs: bool = False) -> list[Path]:
-    """The WARC files that *given* stands for, and with *waczs* the WACZ files.
-
-    Raises:
-        Exit: One is not there, or there are none.
-    """
-    from frontier.postcrawl.files import ENDINGS, WACZ, files_in
-    from frontier.postcrawl.remote_files import path_of
-
-    named = [path_of(each) for each in given]
-    for path in named:
-        if not path.exists():
-            complain(f"{path}: there is no such file or directory")
-            raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = files_in(named, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
-    require_files(paths)
-    return paths
-
-
-def require_files(paths: Sequence[Path]) -> None:
-    """End the command if *paths* are none.
-
-    Raises:
-        Exit: They are.
-    """
-    if not paths:
-        complain("there are no WARC files in what was given")
-        raise typer.Exit(ExitCode.NOT_FOUND)
-
-
-def unpacked_of(
-    paths: Sequence[Path], directory: Path, trouble: Trouble, suffix: str = ""
-) -> tuple[list[Unpacked], list[Path]]:
-    """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
-    from frontier.errors import FrontierError
-    from frontier.files import mode_of_environment
-    from frontier.postcrawl.files import WACZ
-    from frontier.postcrawl.wacz_files import unpack
-
-    waczs, warcs = [], []
-    for path in paths:
-        if not path.name.endswith(WACZ):
-            warcs.append(path)
-            continue
-        try:
-            waczs.append(unpack(path, directory, mode_of_environment(), suffix))
-            warcs += waczs[-1].warcs.values()
-        except FrontierError as error:
-            trouble.file(str(error))
-        except OSError as error:
-            trouble.file(f"{error.filename or path}: {error.strerror or error}")
-    return waczs, warcs
-
-
-def _servers(originals: list[str] | None, replay: str) -> Servers:
-    """The CDX servers among *originals*: what is on the web and is no file's name.
-
-    Raises:
-        ConfigurationError: An address is invalid, or *replay* is of none.
-    """
-    from frontier.postcrawl.files import ENDINGS, WACZ
-    from frontier.postcrawl.remote_files import path_of
-    from frontier.postcrawl.remote_originals import Servers
-    from frontier.settings.values import addresses as parsed
-
-    found = [
-        each
-        for each in originals or ()
-        if each.startswith(("http://", "https://"))
-        and not path_of(each).name.endswith((*ENDINGS, WACZ))
-    ]
-    try:
-        addresses = parsed(" ".join(found))
-    except ValueError as error:
-        raise ConfigurationError(f"--originals: {error}") from None
-    if replay and not (addresses and replay.startswith(("http://", "https://"))):
-        raise ConfigurationError("--replay is the http(s) address of a CDX server's")
-    return Servers(addresses, replay)
-
-
-def originals_of(
-    given: list[str] | None, directory: Path, trouble: Trouble
-) -> list[Path]:
-    """The WARC files of ``--originals``; those in a WACZ are taken out first."""
-    if not given:
-        return []
-    from frontier.postcrawl.files import FROM_WACZ
-
-    paths = files_given(given, waczs=True)
-    return unpacked_of(paths, directory / "waczs", trouble, FROM_WACZ)[1]
 
 
 def _sampled(paths: list[Path], share: str) -> list[Path]:
@@ -946,35 +589,3 @@ def _write_planned(directory: Path, running: Planning) -> None:
         left = write_plan(engine, places, directory, mode_of_environment())
     if left:
         say(f"{left:,} unresolved records are not in plan.warcsum")
-
-
-class Bar:
-    """A bar of the bytes of *paths*, on a terminal; of all, if it has several *parts*.
-
-    Each part is what the bar is entered for, one after the other.
-    """
-
-    def __init__(self, what: str, paths: Sequence[Path], parts: int = 1) -> None:
-        console = messages()
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        )
-        self._size = sum(path.stat().st_size for path in paths if path.exists())
-        self._task = self._bar.add_task(what, total=self._size * parts)
-        self._before = -self._size
-
-    def __enter__(self) -> Callable[[int], None]:
-        self._bar.start()
-        self._before += self._size
-        before = self._before
-        return lambda done: self._bar.update(self._task, completed=before + done)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()

@@ -78,8 +78,11 @@ class Converted:
 
 def name_of(path: Path) -> str:
     """The name of the file that *path* becomes."""
-    name = path.name.removesuffix(".gz").removesuffix(".zst")
-    return name.removesuffix(".arc").removesuffix(".warc") + ".warc.gz"
+    name = path.name
+    for ending in (".gz", ".zst", ".arc", ".warc"):
+        if name.lower().endswith(ending):  # some write it in capitals
+            name = name[: -len(ending)]
+    return f"{name}.warc.gz"
 
 
 def convert(path: Path, out: Path, mode: int = FILE_MODE) -> Converted:

@@ -109,6 +109,8 @@ class Held(SiteServer):
         """Whether it answers no more, by the nodes and targets that were answered, and
         by the node that asks; `None` is never."""
         self.answered = []
+        self.holds = set()
+        """Nodes of which it has a request that it does not answer until `go_on`."""
         self.late = 0.0
         """Seconds by which its times may be wrong: for so long it stood still at most,
         as the machine was busy."""
@@ -117,9 +119,11 @@ class Held(SiteServer):
     @property
     def delay(self):
         node, target = self._asking.get()
-        if target in self.spared or not self.until:
+        until = self.until
+        if target in self.spared or not until or not until(self.answered, node):
             return self._delay
-        return HELD if self.until(self.answered, node) else self._delay
+        self.holds.add(node)
+        return HELD
 
     @delay.setter
     def delay(self, seconds):

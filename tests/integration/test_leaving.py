@@ -46,7 +46,7 @@ def running(serve, cluster):
 
 
 def has_fetched(server, node):
-    return server.until(server.answered, node) and server.waiting[node]
+    return server.until(server.answered, node) and node in server.holds
 
 
 def nodes(cluster):

@@ -1,0 +1,335 @@
+"""What commands over many WARC files share: which they read, how, and what is left."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from frontier.cli.output import ExitCode, complain, messages, say
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from frontier.postcrawl.many_files import Work
+    from frontier.postcrawl.wacz_files import Unpacked
+
+Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
+
+
+Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
+]
+
+
+Originals = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--originals",
+        metavar="FILE|DIRECTORY",
+        help="Where originals are, beside the files.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How many files at a time."""
+
+    workers: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Processes (default: one for each core)."
+        ),
+    ] = 0
+
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="'duckdb' on this machine, or 'spark' at --master."
+        ),
+    ] = "duckdb"
+    master: Annotated[
+        str,
+        typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
+    ] = ""
+
+    def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
+        """The work in *directory*.
+
+        Raises:
+            ConfigurationError: There is no such engine.
+        """
+        from frontier.files import mode_of_environment
+        from frontier.postcrawl.many_files import Work
+
+        mode = mode_of_environment()
+        return Work(directory, self._processes(), mode, self._master(), progress)
+
+    def _processes(self) -> int:
+        return self.workers or len(os.sched_getaffinity(0))
+
+    def _master(self) -> str:
+        if self.engine not in {"duckdb", "spark"}:
+            raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
+        if (self.engine == "spark") is not bool(self.master):
+            raise ConfigurationError("--engine spark and --master URL go together")
+        return self.master
+
+
+def require_extra() -> None:
+    """Say which packages are missing.
+
+    Raises:
+        ConfigurationError: One is.
+    """
+    if not (find_spec("duckdb") and find_spec("pyarrow")):
+        raise ConfigurationError(
+            "this needs duckdb and pyarrow; install them with: "
+            "pip install 'frontier-crawl[postcrawl]'"
+        )
+
+
+class Trouble:
+    """What could not be used, told at once; at the end it is the exit code."""
+
+    def __init__(self) -> None:
+        require_extra()
+        self.files: list[str] = []
+        self.records: list[str] = []
+
+    def file(self, reason: str) -> None:
+        """Note that a file is left, and why."""
+        self.files.append(reason)
+        complain(f"left as it is: {reason}")
+
+    def record(self, reason: str) -> None:
+        """Note that a record is left, and why."""
+        self.records.append(reason)
+        complain(reason)
+
+    def exit(self) -> None:
+        """End the command with another exit code, if there was any.
+
+        Raises:
+            Exit: There was.
+        """
+        if self.files or self.records:
+            raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def troubles(trouble: Trouble) -> dict[str, Any]:
+    """What was left, for the result of a command."""
+    return {"files_left": trouble.files, "records_left": trouble.records}
+
+
+class Bar:
+    """A bar of the bytes of *paths*, on a terminal; of all, if it has several *parts*.
+
+    Each part is what the bar is entered for, one after the other.
+    """
+
+    def __init__(self, what: str, paths: Sequence[Path], parts: int = 1) -> None:
+        console = messages()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        )
+        self._size = sum(path.stat().st_size for path in paths if path.exists())
+        self._task = self._bar.add_task(what, total=self._size * parts)
+        self._before = -self._size
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._bar.start()
+        self._before += self._size
+        before = self._before
+        return lambda done: self._bar.update(self._task, completed=before + done)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> None:
+    """Have no other command work on the manifests in *directory* until this one ends.
+
+    Raises:
+        DirectoryInUse: One does.
+        NoManifest: There are to be some, and there are none.
+    """
+    from frontier.errors import NoManifest
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.manifest import SUFFIX
+    from frontier.postcrawl.working_directory import held
+
+    if is_made and not any(directory.glob(f"*{SUFFIX}")):
+        raise NoManifest(str(directory))
+    command = f"frontier warc {context.info_name}"
+    context.with_resource(held(directory, command, mode_of_environment()))
+
+
+def files_given(
+    given: Iterable[str],
+    trouble: Trouble,
+    *,
+    waczs: bool = False,
+    without: Path | None = None,
+) -> list[Path]:
+    """The WARC files that *given* stands for, and with *waczs* the WACZ files.
+
+    What is in *without* is not read where a directory above it is given.
+
+    Raises:
+        Exit: One is not there, or there are none.
+    """
+    from frontier.postcrawl.files import ENDINGS, WACZ, files_in, spelled
+    from frontier.postcrawl.remote_files import path_of
+
+    named = [path_of(each) for each in given]
+    for path in named:
+        if not path.exists():
+            complain(f"{spelled(path)}: there is no such file or directory")
+            raise typer.Exit(ExitCode.NOT_FOUND)
+    endings = (*ENDINGS, WACZ) if waczs else ENDINGS
+    paths = files_in(named, say, trouble.file, endings, without)
+    require_files(paths)
+    return paths
+
+
+def require_files(paths: Sequence[Path]) -> None:
+    """End the command if *paths* are none.
+
+    Raises:
+        Exit: They are.
+    """
+    if not paths:
+        complain("there are no WARC files in what was given")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+
+
+def unpacked_of(
+    paths: Sequence[Path], directory: Path, trouble: Trouble, suffix: str = ""
+) -> tuple[list[Unpacked], list[Path]]:
+    """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
+    from frontier.errors import FrontierError
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.files import WACZ, ends_with
+    from frontier.postcrawl.wacz_files import unpack
+
+    waczs, warcs = [], []
+    for path in paths:
+        if not ends_with(path.name, WACZ):
+            warcs.append(path)
+            continue
+        try:
+            waczs.append(unpack(path, directory, mode_of_environment(), suffix))
+            warcs += waczs[-1].warcs.values()
+        except FrontierError as error:
+            trouble.file(str(error))
+        except OSError as error:
+            trouble.file(f"{error.filename or path}: {error.strerror or error}")
+    return waczs, warcs
+
+
+def originals_of(
+    given: list[str] | None, directory: Path, trouble: Trouble
+) -> list[Path]:
+    """The WARC files of ``--originals``; those in a WACZ are taken out first."""
+    if not given:
+        return []
+    from frontier.postcrawl.files import FROM_WACZ
+
+    paths = files_given(given, trouble, waczs=True)
+    return unpacked_of(paths, directory / "waczs", trouble, FROM_WACZ)[1]
+
+
+def manifests_of(
+    paths: Sequence[Path],
+    out: Path,
+    running: Running,
+    options: Any,
+    trouble: Trouble,
+    bar: Bar | None = None,
+) -> dict[str, Any]:
+    """Make the manifests of *paths* in *out*; what they come to."""
+    from frontier.postcrawl.manifest import Manifest, Options
+    from frontier.postcrawl.many_files import Failure, manifests
+
+    files = records = size = 0
+    faults: list[str] = []
+    undated: list[str] = []
+    with bar or Bar("reading", paths) as progress:
+        work = running.work(out, progress)
+        for _, outcome in manifests(paths, work, options or Options()):
+            if isinstance(outcome, Failure):
+                trouble.file(outcome.reason)
+            elif isinstance(outcome, Manifest):
+                faults += outcome.faults
+                undated += outcome.undated_named
+                if (more := outcome.undated - len(outcome.undated_named)) > 0:
+                    undated.append(f"{outcome.file}: {more:,} more without such a date")
+                files, records = files + 1, records + outcome.records
+                size += outcome.payload_bytes
+    facts = {"files": files, "records": records, "payload_bytes": size}
+    return facts | {"faults": faults, "undated": undated}
+
+
+def collected(
+    outcomes: Iterator[tuple[Path, object]], trouble: Trouble, counted: str = "replaced"
+) -> dict[str, Any]:
+    """What *outcomes*, of files that were written, come to, with their *counted*."""
+    from frontier.postcrawl.convert import Converted
+    from frontier.postcrawl.many_files import Failure
+    from frontier.postcrawl.rewriting import Rewritten
+
+    facts = {"written": 0, counted: 0, "bytes_before": 0, "bytes_after": 0}
+    for _, outcome in outcomes:
+        if isinstance(outcome, Failure):
+            trouble.file(outcome.reason)
+        elif isinstance(outcome, Rewritten | Converted):
+            facts["written"] += 1
+            for name in (counted, "bytes_before", "bytes_after"):
+                facts[name] += getattr(outcome, name)
+            for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
+                trouble.record(reason)
+    return facts
+
+
+def collection_named(text: str) -> str:
+    """The name that ``--collection`` says.
+
+    Raises:
+        ConfigurationError: It is invalid.
+    """
+    from frontier.settings.values import collection
+
+    try:
+        return str(collection(text))
+    except ValueError as error:
+        raise ConfigurationError(f"--collection {text!r}: {error}") from None
+
+
+def rewritten(facts: dict[str, Any], what: str) -> str:
+    """What `collected` found, in a line; *what* are the new records."""
+    return (
+        f"{facts['written']:,} files written, with {facts['replaced']:,} new {what}: "
+        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
+    )
