@@ -200,6 +200,8 @@ class Indexed(StoreOptions):
         facts = manifests_of(further, where, running, _options_of(directory), trouble)
         for fault in facts["faults"]:
             trouble.file(fault)
+        for reason in facts["undated"]:
+            trouble.record(reason)
         places = [place_of(path, where) for path in further]
         with self.connected() as store:
             index = Collection(store, name, "", revisits=True)
@@ -303,6 +305,8 @@ def manifest(
         say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
     for fault in facts.pop("faults"):
         trouble.file(fault)
+    for reason in facts.pop("undated"):
+        trouble.record(reason)
     if form is Form.WARCSUM:
         _write_warcsum(paths, out, running, parts)
     output.result(facts | troubles(trouble), [Text(_noted(facts))])

@@ -275,6 +275,7 @@ def manifests_of(
 
     files = records = size = 0
     faults: list[str] = []
+    undated: list[str] = []
     with bar or Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
@@ -282,10 +283,13 @@ def manifests_of(
                 trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
                 faults += outcome.faults
+                undated += outcome.undated_named
+                if (more := outcome.undated - len(outcome.undated_named)) > 0:
+                    undated.append(f"{outcome.file}: {more:,} more without such a date")
                 files, records = files + 1, records + outcome.records
                 size += outcome.payload_bytes
     facts = {"files": files, "records": records, "payload_bytes": size}
-    return facts | {"faults": faults}
+    return facts | {"faults": faults, "undated": undated}
 
 
 def collected(
@@ -304,7 +308,7 @@ def collected(
             facts["written"] += 1
             for name in (counted, "bytes_before", "bytes_after"):
                 facts[name] += getattr(outcome, name)
-            for reason in getattr(outcome, "kept", ()):
+            for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
                 trouble.record(reason)
     return facts
 

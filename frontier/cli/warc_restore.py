@@ -144,7 +144,8 @@ def restore(
         left = facts["left_out"]
         line = f"{facts['written']:,} files written, without {left:,} records"
     else:
-        manifests_of(read, directory, running, None, trouble)
+        for reason in manifests_of(read, directory, running, None, trouble)["undated"]:
+            trouble.record(reason)
         facts = _restore(paths, out, running, selection, servers, trouble)
         line = rewritten(facts, "responses")
     output.result(facts | troubles(trouble), [Text(line)])

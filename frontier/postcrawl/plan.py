@@ -294,6 +294,8 @@ class Plan:
     """Of files that cannot be read to their end: they are left as they are."""
     unread: int = 0
     """Records whose payload could not be read."""
+    undated: int = 0
+    """Captures of which no date to the second can be read."""
     wrong: int = 0
     """Records that do not have the payload digest that they claim."""
     unchecked: int = 0
@@ -377,7 +379,12 @@ class Planner:
         for fault in faults:
             plan.faults.append(fault)
             say(f"left as it is: {fault}")
+        for each in found.undated_named:
+            say(f"neither copy nor original: {each}")
+        if (more := found.undated - len(found.undated_named)) > 0:
+            say(f"neither copy nor original: {more:,} more records of {found.file}")
         plan.files += 1
+        plan.undated += found.undated
         plan.records += found.records
         plan.payload_bytes += found.payload_bytes
         names = found.algorithms or [found.algorithm]
